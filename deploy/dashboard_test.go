@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dashboard is what these tests read of Grafana's model.
+// dashboard has the members of Grafana's model that the tests need.
 type dashboard struct {
 	UID        string  `json:"uid"`
 	Panels     []panel `json:"panels"`
@@ -41,11 +41,11 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// chosen puts the values of the dashboard's variables into an expression: all
-// ledgers, all servers, a range of seconds where the scrapes are a second apart.
+// chosen replaces the dashboard's variables in an expression: all ledgers, all servers, and a
+// range of seconds, because the scrapes are a second apart.
 var chosen = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
 
-// query is the expression of a panel's only or first target.
+// query returns the expression of a panel's first target.
 func (d dashboard) query(t *testing.T, title string) string {
 	t.Helper()
 	for _, p := range d.Panels {
@@ -81,8 +81,8 @@ func TestDashboardIsWellFormed(t *testing.T) {
 	}
 }
 
-// A dashboard or a rule that names what no server exports shows nothing, and
-// never fires.
+// Every query names metrics that a server exports. With another name, a dashboard would show
+// nothing and a rule would never fire.
 func TestQueriesNameWhatIsExported(t *testing.T) {
 	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own
 	s := startServer(t)

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the real input must come to, counted here in the plainest way.
+// The expected results of the real input, counted here in the simplest way.
 
 // sharedData is real input that is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")
 
-// counted are values by their labels, as answer has them.
+// counted are values by their labels, in the form of answer.
 type counted map[string]float64
 
-// with adds labels to all.
+// with adds labels to all values.
 func (c counted) with(labels ...string) counted {
 	more := make(counted)
 	for own, value := range c {
@@ -61,7 +61,7 @@ func readExpected(t *testing.T, name string, to any) {
 	require.NoError(t, json.Unmarshal(text, to))
 }
 
-// ipcRun is a generation whose claimed hashes are known to be right.
+// ipcRun is a generation whose claimed hashes are right.
 type ipcRun struct {
 	InputHash        string      `json:"input_hash"`
 	SystemPromptHash string      `json:"system_prompt_hash"`
@@ -72,7 +72,7 @@ type ipcRun struct {
 	Seed             json.Number `json:"seed"`
 }
 
-// cause is that of the change from a to b, both of one input and without a known
+// cause returns the cause of the change from a to b, two runs of one input without a known
 // environment (spec: Causes).
 func cause(a, b ipcRun) string {
 	var differing []string
@@ -104,8 +104,8 @@ func cause(a, b ipcRun) string {
 	return differing[0]
 }
 
-// expectedDrift counts the causes of a file's runs, each against the one before
-// with its input.
+// expectedDrift counts the causes of a file's runs, each compared with the run of its input
+// before it.
 func expectedDrift(t *testing.T, name string) counted {
 	t.Helper()
 	counts, before := make(counted), make(map[string]ipcRun)
@@ -118,8 +118,9 @@ func expectedDrift(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A run
-// that preflight rejected has no failure stage, and UNGROUNDED unless it says.
+// expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A
+// run that preflight rejected has no failure stage. Without an audit mode it counts as
+// UNGROUNDED.
 func expectedFailures(t *testing.T, name string) counted {
 	t.Helper()
 	counts := make(counted)
@@ -148,7 +149,7 @@ func expectedFailures(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedRepeats is the number of run-DAGs of a question that came before.
+// expectedRepeats counts the run-DAGs of a question that occurred before.
 func expectedRepeats(t *testing.T, name string) (repeats float64) {
 	t.Helper()
 	seen := make(map[string]bool)

@@ -1,5 +1,5 @@
-// Package deploy_test holds what is deployed — rules, dashboard, manifests and
-// the documentation of metrics — against a real server.
+// Package deploy_test compares rules, dashboard, manifests, and the documentation of metrics
+// with a real server.
 package deploy_test
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// colophon is the path of the server's binary. TestMain sets it, once.
+// colophon is the path of the server's binary. Only TestMain sets it.
 var colophon string
 
 func TestMain(m *testing.M) {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// knownFlags has the server itself read the arguments that a manifest gives it.
+// knownFlags lets the server itself read the arguments of a manifest.
 func knownFlags(t *testing.T, arguments []string) {
 	t.Helper()
 	require.Equal(t, "serve", arguments[0])
@@ -18,7 +18,7 @@ func knownFlags(t *testing.T, arguments []string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Without authentication, whatever is published is published on loopback.
+// Without authentication, ports are published on loopback only.
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -99,8 +99,8 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	require.Contains(t, policy.Spec.PolicyTypes, "Ingress")
 }
 
-// Prometheus asks where metrics are, in the compose file, in the cluster and beside
-// the unit.
+// Prometheus scrapes the address that has the metrics, in the compose file, in the cluster,
+// and beside the systemd unit.
 func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{
@@ -130,7 +130,7 @@ func TestSystemdUnit(t *testing.T) {
 	require.True(t, found)
 }
 
-// What Grafana is told fits what the compose file mounts and serves.
+// Grafana's configuration fits what the compose file mounts and serves.
 func TestGrafanaFindsItsFiles(t *testing.T) {
 	compose, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented is a metric as docs/metrics.md has it.
+// documented is a metric as docs/metrics.md describes it.
 type documented struct {
 	kind   string   // Counter, Gauge, Histogram
 	labels []string // sorted
@@ -51,7 +51,7 @@ func readMetricsPage(t *testing.T) (metrics map[string]documented, values map[st
 	return metrics, values
 }
 
-// exported is a family as the page would have it.
+// exported converts a family to the form of the page.
 func exported(family *dto.MetricFamily) documented {
 	name := family.GetType().String() // COUNTER
 	d := documented{kind: name[:1] + strings.ToLower(name[1:])}
@@ -79,8 +79,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// open are labels whose values depend on the server or the contract; their
-// bounds are tested where they are set.
+// open are labels whose values depend on the server or the contract; other tests check their
+// bounds.
 var open = []string{"ledger", "route", "status"}
 
 func TestLabelValuesAreDocumented(t *testing.T) {
@@ -91,8 +91,8 @@ func TestLabelValuesAreDocumented(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(values)))
 }
 
-// holdLabelValues holds what a server exports now against the page, and returns
-// the names of its labels.
+// holdLabelValues compares the metrics that a server exports now with the page, and returns
+// the names of their labels.
 func holdLabelValues(t *testing.T, s *server) map[string]bool {
 	t.Helper()
 	page, values := readMetricsPage(t)

@@ -22,14 +22,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prometheus is a real one that scrapes one server.
+// prometheus is a real Prometheus that scrapes one server.
 type prometheus struct{ url string }
 
-// patience bounds each of three waits for Prometheus to have scraped and evaluated.
+// patience bounds each of three waits for scrapes and evaluations.
 const patience = 18 * time.Second
 
-// configure writes the configuration as it is deployed, but for the server's
-// address, the place of the rules and the pace.
+// configure writes the deployed configuration with another server's address, path of the
+// rules, and interval.
 func configure(t *testing.T, s *server) (path string) {
 	t.Helper()
 	var config struct {
@@ -61,7 +61,7 @@ func configure(t *testing.T, s *server) (path string) {
 	return path
 }
 
-// startPrometheus returns when it has scraped the server.
+// startPrometheus returns once Prometheus has scraped the server.
 func startPrometheus(t *testing.T, program string, s *server) *prometheus {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,8 +97,8 @@ func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	return assert.NoError(t, json.NewDecoder(response.Body).Decode(&answer)) && assert.Empty(t, answer.Error, "%s", path)
 }
 
-// answer evaluates an expression now: its values by their labels, sorted,
-// without the metric's name, the server's address and the job.
+// answer evaluates an expression now and returns the values by their sorted labels, without
+// the metric's name, the server's address, and the job.
 func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	var data struct {
 		Result []struct {
@@ -125,9 +125,9 @@ func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	return found
 }
 
-// fill gives the server all real input: the altered file to a ledger of its own,
-// and something of everything to a third. It waits until Prometheus has seen the
-// ledgers empty: what is there at its first look is no increase.
+// fill gives the server all real input, the altered file to another ledger, and data of every
+// kind to a third. Before that, it waits until Prometheus has seen the empty ledgers: values
+// of a first scrape are no increase.
 func fill(t *testing.T, s *server, p *prometheus) {
 	t.Helper()
 	for _, name := range []string{"tampered", "probe"} {
@@ -143,14 +143,14 @@ func fill(t *testing.T, s *server, p *prometheus) {
 	s.exercise("probe")
 }
 
-// fact is an expression and what Prometheus must answer.
+// fact is an expression and the expected answer of Prometheus.
 type fact struct {
 	expression string
 	want       counted
 }
 
-// facts are those about the real input, asked for by the dashboard's queries and
-// by the names of recording rules.
+// facts are the expected answers for the real input, by the dashboard's queries and the names
+// of recording rules.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t)
 	shown := func(panel, ledger string) string {
@@ -180,7 +180,7 @@ func facts(t *testing.T) []fact {
 		{`max by (ledger) (colophon_ledger_tree_size) - max by (ledger) (colophon_ledger_index_size)`,
 			counted{"ledger=default": 0, "ledger=tampered": 0, "ledger=probe": 0}},
 		{`count(ALERTS{alertname="ColophonHashMismatchRateHigh",ledger="tampered"})`, counted{"": 1}},
-		{shown("Alerts", "default"), counted{"": 0}}, // none has been on for long enough
+		{shown("Alerts", "default"), counted{"": 0}}, // none has been active for long enough
 	}
 }
 
@@ -193,7 +193,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	p := startPrometheus(t, program, s)
 	fill(t, s, p)
 	known, d, rules := facts(t), readDashboard(t), readRules(t)
-	// Whatever is shown shows something, and no rule fails.
+	// Every panel shows something, and no rule fails.
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		for _, f := range known {
 			assert.Equal(t, f.want, p.answer(t, f.expression), "%s", f.expression)
@@ -216,7 +216,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	holdLabelValues(t, s)
 }
 
-// health is that of all rules, by name.
+// health returns the health of all rules, by name.
 func (p *prometheus) health(t *testing.T) map[string]string {
 	t.Helper()
 	var data struct {

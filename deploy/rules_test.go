@@ -21,7 +21,7 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// readYAML reads a file that holds nothing but what its type knows.
+// readYAML reads a file and refuses members that its type does not have.
 func readYAML(t *testing.T, path string, to any) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -49,7 +49,7 @@ func readRules(t *testing.T) (rules []rule) {
 	return rules
 }
 
-// glob lists files, of which there must be some.
+// glob lists files, and requires at least one.
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -61,7 +61,7 @@ func glob(t *testing.T, pattern string) []string {
 // requirePrometheus, set to 1, makes a missing Prometheus a failure.
 const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
 
-// tool is the path of a program of Prometheus; without it the test is skipped.
+// tool returns the path of a program of Prometheus. If it is missing, the test is skipped.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -88,8 +88,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Each alert says how bad it is, what happened and what to do, and has a case in
-// which it fires and one in which it does not.
+// Each alert has a severity, says what happened and what to do, and has a case in which it
+// fires and one in which it does not.
 func TestAlertsAreActionable(t *testing.T) {
 	var cases strings.Builder
 	for _, path := range glob(t, "prometheus/tests/*.test.yml") {

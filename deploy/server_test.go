@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a process of its own, with an empty data folder.
+// server is a process with an empty data folder.
 type server struct {
 	t   *testing.T
 	url string
@@ -40,7 +40,7 @@ func startServer(t *testing.T) *server {
 	lines := bufio.NewScanner(banner)
 	for lines.Scan() {
 		if name, url, found := strings.Cut(strings.TrimSpace(lines.Text()), " "); found && name == "server" {
-			go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never waits for a reader
+			go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never blocks on its output
 			return &server{t, strings.TrimSpace(url)}
 		}
 	}
@@ -48,7 +48,7 @@ func startServer(t *testing.T) *server {
 	return nil
 }
 
-// send makes a request that must be answered with that status.
+// send makes a request and requires a status.
 func (s *server) send(method, path, contentType, body string, status int) []byte {
 	s.t.Helper()
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -75,7 +75,7 @@ func (s *server) run(arguments ...string) {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// families is what the server exports, by name.
+// families returns the server's metrics by name.
 func (s *server) families() map[string]*dto.MetricFamily {
 	s.t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -94,9 +94,8 @@ const (
 	path       = `{"project":"p","route":["Start"],"content":"Once."}`
 )
 
-// exercise has a ledger of that name take something of everything, so that every
-// metric is exported: each kind of record, twice; a batch; two refusals; a gap in
-// a producer's sequence; a change of state.
+// exercise posts data of every kind to a ledger, so that every metric is exported: each kind
+// of record, twice; a batch; two refusals; a gap in a producer's sequence; a change of state.
 func (s *server) exercise(name string) {
 	s.t.Helper()
 	ledger := "/v1/ledgers/" + name
@@ -109,7 +108,7 @@ func (s *server) exercise(name string) {
 	s.post(ledger+"/ipc-records?on_mismatch=reject", wrongClaim, http.StatusUnprocessableEntity)
 	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"x"}`, http.StatusCreated)
 	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"y"}`, http.StatusConflict)
-	for _, number := range []string{"0", "2"} { // 1 is left out
+	for _, number := range []string{"0", "2"} { // 1 is missing
 		s.post(ledger+"/ipc-records", `{"producer":{"id":"p","seq":`+number+`},`+run+`,"output":"y"}`, http.StatusCreated)
 	}
 	s.post(ledger+"/records/1/state", `{"state":"quarantined","reason":"a test"}`, http.StatusCreated)
@@ -117,7 +116,7 @@ func (s *server) exercise(name string) {
 	require.Eventually(s.t, s.folded, time.Minute, time.Millisecond)
 }
 
-// folded says that the index of every ledger has caught up.
+// folded reports whether the index of every ledger is up to date.
 func (s *server) folded() bool {
 	s.t.Helper()
 	for _, m := range s.families()["colophon_index_lag_events"].GetMetric() {

@@ -1,6 +1,6 @@
-// Command release writes the software bill of materials of a binary: what the Go
-// toolchain recorded in it, as CycloneDX JSON on the standard output. It says
-// nothing that depends on when or where it runs.
+// Command release writes the software bill of materials of a binary: what the Go toolchain
+// recorded in it, as CycloneDX JSON on the standard output. The output does not depend on when
+// or where it runs.
 //
 //	go run . ../../dist/colophon-linux-amd64 v1.2.3
 package main
@@ -36,8 +36,8 @@ func run(args []string, out io.Writer) error {
 	return encoder.SetPretty(true).Encode(bill(info, args[1]))
 }
 
-// bill lists the modules of a binary and the standard library it was built with. The
-// toolchain does not record the version that was stamped into it.
+// bill lists the modules of a binary and the standard library of its build. The toolchain does
+// not record the version that was stamped into it.
 func bill(info *debug.BuildInfo, version string) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	main := component(info.Main.Path, version, "")

@@ -26,7 +26,7 @@ import (
 	"colophon/storage"
 )
 
-// freshAnswers is what an index answers that folds the log at once and undisturbed.
+// freshAnswers returns the answers of an index that folds the log at once and undisturbed.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
 	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.LeastMemory})
 	if err != nil {
@@ -41,7 +41,7 @@ func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map
 	return answers(ctx, follower, size)
 }
 
-// answers is what an index answers to queries of all sorts, by query.
+// answers returns an index's answers to queries of all kinds, by query.
 func answers(ctx context.Context, f *index.Follower, size uint64) (all map[string]string, err error) {
 	v, err := f.View(size)
 	if err != nil {
@@ -94,7 +94,7 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	return q.all, q.err
 }
 
-// queries gathers answers.
+// queries collects answers.
 type queries struct {
 	all map[string]string
 	err error
@@ -114,7 +114,7 @@ func (q *queries) note(name string, answer any, err error) {
 	}
 }
 
-// ask goes through all pages of a query.
+// ask reads all pages of a query.
 func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
 	var all []T
 	for page := (index.Page{Limit: 100}); ; {
@@ -128,7 +128,7 @@ func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, er
 	}
 }
 
-// naive holds a few answers against what the events say by themselves.
+// naive compares a few answers with what the events alone say.
 func (o *oracle) naive(f *index.Follower) error {
 	records := make(map[string]uint64)
 	runs := make(map[string]uint64) // live ones, by model
@@ -160,7 +160,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	return errors.Join(o.naiveView(v, runs), v.Close())
 }
 
-// sameCounts compares counters, of which those that are 0 may be missing.
+// sameCounts compares counters; those that are 0 may be missing.
 func sameCounts(a, b map[string]uint64) bool {
 	nonzero := func(m map[string]uint64) map[string]uint64 {
 		m = maps.Clone(m)

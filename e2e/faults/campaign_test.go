@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// tally is what a round has done.
+// tally counts what a round did.
 type tally struct {
-	faults   map[string]int // injected, by what they were
-	receipts int            // that were held against what was left
+	faults   map[string]int // injected faults, by kind
+	receipts int            // that were compared with what was left
 	ended    int            // processes that a fault has ended
 }
 
@@ -31,7 +31,7 @@ func (t *tally) add(other tally) {
 	t.ended += other.ended
 }
 
-// sum is the number of faults.
+// sum returns the number of faults.
 func (t *tally) sum() (n int) {
 	for _, injected := range t.faults {
 		n += injected
@@ -39,14 +39,14 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// round is one world: some faults, each followed by the oracle. An error is something
+// round runs some faults in a new world, each followed by the oracle. An error is something
 // that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
-// lanes is how many rounds run at once.
+// lanes is the number of concurrent rounds.
 const lanes = 2
 
-// campaign makes rounds until there were as many faults as are wanted.
+// campaign runs rounds until there were enough faults.
 func campaign(t *testing.T, one round) {
 	t.Helper()
 	kind := strings.TrimPrefix(t.Name(), "Test")
@@ -96,7 +96,7 @@ func campaign(t *testing.T, one round) {
 	}
 }
 
-// dice are those of a round.
+// dice returns the random numbers of a round.
 func dice(kind string, number int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%d", kind, number)

@@ -19,34 +19,35 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is this test binary again, in the role of a server whose files go wrong: what
-// ends a process ends the child. It works through sessions, one line of JSON each way.
+// A child is this test binary again, as a server whose files fail: a fault that ends a process
+// ends the child. It serves one session after the other, with one line of JSON in each
+// direction.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
-// session is what a child is asked to serve.
+// session is what a child must serve.
 type session struct {
 	Dir string // the data folder
-	// Plans are those of the ledgers' files and the index's.
+	// Plans for the ledgers' files and the index's.
 	Log, Index faulty.Plan
 }
 
-// said is a line that a child says.
+// said is a line of a child.
 type said struct {
-	URL    string `json:",omitempty"` // it serves there
-	Failed string `json:",omitempty"` // it could not open, or not close: it ends
-	Closed bool   `json:",omitempty"` // it has ended the session, all is well
-	Hit    string `json:",omitempty"` // a call goes wrong
+	URL    string `json:",omitempty"` // the address that it serves
+	Failed string `json:",omitempty"` // it could not open or close, and ends
+	Closed bool   `json:",omitempty"` // it has ended the session without an error
+	Hit    string `json:",omitempty"` // a call that fails
 }
 
-// beNode is what a child does.
+// beNode is the main function of a child.
 func beNode() int {
 	asked := json.NewDecoder(os.Stdin)
 	var mu sync.Mutex // for whole lines
 	say := func(s said) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent sees that there is nothing
+		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing line
 	}
 	for {
 		var s session
@@ -61,7 +62,7 @@ func beNode() int {
 	}
 }
 
-// serve serves until the parent says another line.
+// serve serves until the parent sends another line.
 func (s session) serve(asked *json.Decoder, say func(said)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
@@ -94,7 +95,7 @@ func (s session) serve(asked *json.Decoder, say func(said)) error {
 	return n.close()
 }
 
-// fileClass is what sort of file it is, without its number.
+// fileClass returns the kind of a file: its name without the number.
 func fileClass(file string) string {
 	base := filepath.Base(file)
 	if class := filepath.Ext(base); class != "" && class != base {
@@ -108,7 +109,7 @@ func fileClass(file string) string {
 	return "folder"
 }
 
-// child is a child as its parent sees it.
+// child is a child from its parent's view.
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -140,7 +141,7 @@ func startChild(ctx context.Context) (*child, error) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var s said
-			if json.Unmarshal(lines.Bytes(), &s) == nil { // else it died in the midst of it
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // else the child ended within the line
 				c.lines <- s
 			}
 		}
@@ -148,14 +149,14 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// Why there is no next line of a child.
+// Reasons why a child sends no next line.
 var (
 	errEnded  = errors.New("the child has ended")
 	errSilent = errors.New("the child says nothing")
 )
 
-// wait is the next line but for hits, which are counted; errEnded, or errSilent after
-// that long.
+// wait returns the next line that is no hit, and counts hits. It returns errEnded, or
+// errSilent after the given time.
 func (c *child) wait(most time.Duration) (said, error) {
 	late := time.After(most)
 	for {

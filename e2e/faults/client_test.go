@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// patience is how long a request may take: a server that is there answers.
+// patience is how long a request may take while the server lives.
 const patience = 30 * time.Second
 
-// client asks a server for the sake of a history, from several goroutines.
+// client sends the requests of a history, from several goroutines.
 type client struct {
 	history *history
 	url     string // of the ledger
 	http    *http.Client
-	// mayHang: the server has reason to leave clients without an answer.
+	// mayHang: the server may leave clients without an answer.
 	mayHang bool
 }
 
@@ -31,11 +31,11 @@ func newClient(h *history, server string) *client {
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: patience}}
 }
 
-// close ends the connections that wait.
+// close closes idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// load has that many writers ask, each for as much or until ctx is done. A request that
-// is under way then is not cut off.
+// load lets a number of writers each send a number of requests, or until ctx is done. It does
+// not interrupt a current request.
 func (c *client) load(ctx context.Context, writers, each int) {
 	var group sync.WaitGroup
 	for range writers {
@@ -48,13 +48,13 @@ func (c *client) load(ctx context.Context, writers, each int) {
 	group.Wait()
 }
 
-// ask makes one request, whichever: most of them write.
+// ask makes one request of any kind; most of them write.
 func (c *client) ask(ctx context.Context) {
 	switch n := c.history.below(10); {
 	case n < 6:
 		a := c.history.draw()
 		if !c.post(ctx, a) && c.history.chance(2) && ctx.Err() == nil {
-			c.post(ctx, a) // as clients do; one without a key may be there twice then
+			c.post(ctx, a) // as clients do; a record without a key may then be there twice
 		}
 	case n < 8:
 		size := 1 + c.history.below(8)
@@ -69,7 +69,8 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// beside asks for what is no event: who may read the log, and what an erasure would do.
+// beside makes requests that are no events: the visibility of the log, and dry runs of
+// erasures.
 func (c *client) beside(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
 	if of := c.history.some(); of != nil && c.history.chance(2) {
@@ -80,7 +81,7 @@ func (c *client) beside(ctx context.Context) {
 	}
 }
 
-// do makes a request and reads the answer; ok if there is a whole one.
+// do makes a request and reads the answer; ok if the answer is complete.
 func (c *client) do(ctx context.Context, method, path string, body []byte, headers ...string) (status int, answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), method, c.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -105,14 +106,14 @@ func (c *client) do(ctx context.Context, method, path string, body []byte, heade
 	return response.StatusCode, answer, true
 }
 
-// noteTimeout: a server may be gone, but it must not leave a client waiting.
+// noteTimeout notes a time-out: a server may be gone, but it must not leave a client waiting.
 func (c *client) noteTimeout(method, path string, err error) {
 	if timeout, is := err.(interface{ Timeout() bool }); is && timeout.Timeout() && !c.mayHang {
 		c.history.broken("%s %s had no answer within %s: %w", method, path, patience, err)
 	}
 }
 
-// post asks for one thing, and reports whether the answer says that it is in the log.
+// post sends an attempt, and reports whether the answer says that it is in the log.
 func (c *client) post(ctx context.Context, a *attempt) bool {
 	var headers []string
 	if a.key != "" {
@@ -129,7 +130,7 @@ func (c *client) post(ctx context.Context, a *attempt) bool {
 	return c.judge(a, status, answer)
 }
 
-// judge notes what became of an attempt.
+// judge notes the outcome of an attempt.
 func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	switch {
 	case status == http.StatusOK || status == http.StatusCreated:
@@ -143,7 +144,7 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	return false
 }
 
-// batch asks for several records with one request.
+// batch sends several attempts in one request.
 func (c *client) batch(ctx context.Context, list []*attempt) {
 	var body bytes.Buffer
 	for _, a := range list {
@@ -179,8 +180,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	c.lines(list, response.Body)
 }
 
-// lines notes the answers to the lines of a batch, as far as they come: those that end
-// with their line.
+// lines notes the complete answers to the lines of a batch.
 func (c *client) lines(list []*attempt, answers io.Reader) {
 	lines := bufio.NewReaderSize(answers, 1<<20)
 	for _, a := range list {
@@ -202,8 +202,8 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 	}
 }
 
-// read asks for something that was acknowledged before. It may fail, but what is
-// answered must be so.
+// read requests something that was acknowledged before. The request may fail, but an answer
+// must agree.
 func (c *client) read(ctx context.Context) {
 	of := c.history.some()
 	if of == nil {
@@ -230,7 +230,7 @@ func (c *client) read(ctx context.Context) {
 	}
 }
 
-// contentName is the name of a piece of content that records of that kind have.
+// contentName names a piece of content of records of that kind.
 func contentName(a *attempt) string {
 	switch a.path {
 	case "/ipc-records":
@@ -243,7 +243,7 @@ func contentName(a *attempt) string {
 	return "content"
 }
 
-// checkContent: what was posted comes back byte for byte.
+// checkContent requires that content is byte for byte what was posted.
 func (c *client) checkContent(a *attempt, answer []byte) {
 	for _, posted := range a.contents {
 		if bytes.Equal(posted, answer) {

@@ -14,11 +14,11 @@ import (
 	"colophon/storage/memory"
 )
 
-// The clock goes backwards, stands still and jumps. Events go forward all the same.
+// The clock goes backwards, stands still, and jumps. The times of events never decrease.
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock goes wrong at every reading.
+// clock is wrong at every reading.
 type clock struct {
 	mu     sync.Mutex // guards what follows
 	r      *rand.Rand
@@ -26,10 +26,10 @@ type clock struct {
 	course string
 }
 
-// courses are the ways in which it goes.
+// courses are the ways in which the clock is wrong.
 var courses = []string{"backwards", "still", "ahead and back", "at random", "before 1970", "at the end of time"}
 
-// read is the time that the clock shows.
+// read returns the time of the clock.
 func (c *clock) read() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,11 +48,11 @@ func (c *clock) read() time.Time {
 	return c.now
 }
 
-// clockRound is some sessions of one ledger, each with a clock that goes in its way.
+// clockRound runs some sessions of one ledger, each with a wrong clock.
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// The end of time is not come back from, and would hide what comes after.
+		// After the end of time all events have that time, which would hide later faults.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]

@@ -13,8 +13,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// attempt is something that a client asks for: a record, or a change of state. It
-// does not change once it is drawn, but for what mu guards.
+// attempt is a request for a record or a change of state. Only the members that mu guards
+// change after it is drawn.
 type attempt struct {
 	id     int // unique in a world, and the label "attempt" of a record
 	method string
@@ -22,25 +22,25 @@ type attempt struct {
 	kind   record.Kind // of the event that it becomes
 	body   []byte
 	key    string      // idempotency key that the client chose; empty if none
-	runID  string      // key by kind and run_id where there is no other; empty if none
+	runID  string      // key by kind and run_id without another key; empty if none
 	digest record.Hash // canonical digest of a record
 	// contents are the pieces of content of a record, by digest.
 	contents map[record.Hash][]byte
-	// target is the event that a verb is about.
+	// target is the event that a change is about.
 	target uint64
 
 	// Guarded by the history's mu.
-	tries    int // how often it was sent
-	refusals int // how often the answer said that nothing was written
+	tries    int // number of times that it was sent
+	refusals int // number of answers that said that nothing was written
 }
 
-// keyed reports whether asking again is safe.
+// keyed reports whether sending it again is safe.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
 
-// isRecord reports whether it is a record and not a verb.
+// isRecord reports whether it is a record and not a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
-// Shared by many records, so that content is stored once.
+// Texts that many records share, so that their content is stored once.
 const (
 	prompts  = 4
 	projects = 2
@@ -51,8 +51,8 @@ const (
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// drawRecord draws a record of any kind whose content nobody else has, but for what
-// is meant to be shared.
+// drawRecord draws a record of any kind. No other record has its content, apart from the
+// shared texts.
 func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
@@ -102,7 +102,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	return a
 }
 
-// drawText is a text that begins in a way of its own and hardly compresses.
+// drawText draws a text with a given beginning that hardly compresses.
 func drawText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {
@@ -111,7 +111,7 @@ func drawText(r *rand.Rand, begin string, length int) string {
 	return begin + " " + hex.EncodeToString(noise)
 }
 
-// contentsOf is the digest of a record of ours, and the pieces of content that it brings.
+// contentsOf returns the digest of a record and its pieces of content.
 func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]byte) {
 	parsed, err := record.Parse(kind, body)
 	if err != nil {
@@ -125,8 +125,8 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb draws a change of the state of an event that is in the log, or of a source;
-// nil if there is nothing to change.
+// drawVerb draws a change of the state of an event in the log, or of a source; nil if there is
+// nothing to change.
 func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {

@@ -18,8 +18,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Calls of the file systems of the log and of the index go wrong under a server in a
-// process of its own, which ends where it must not go on.
+// Calls of the file systems of the log and of the index fail under a server in another
+// process, which must end when it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFilesAreDoneButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
@@ -38,10 +38,10 @@ func TestIndexFilesAreWrittenShort(t *testing.T) {
 func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, true)) }
 func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.Garble, true)) }
 
-// sessionsOfFiles is how often a folder is opened again in one round.
+// sessionsOfFiles is the number of sessions on one folder in a round.
 const sessionsOfFiles = 5
 
-// fileRound is some sessions on one folder. In each, calls go wrong in one way.
+// fileRound runs some sessions on one folder. In each, calls fail in one way.
 func fileRound(mode faulty.Mode, index bool) round {
 	return func(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 		dir, remove, err := scratch()
@@ -79,9 +79,9 @@ type fileWorld struct {
 	counted map[string]int
 }
 
-// session has a child serve and clients use it, and ends the child's session or sees it
-// end; ended says how many processes did. Only where files fail for ever may it hang:
-// writers wait until tables can be written, and so does opening and closing.
+// session lets a child serve and clients use it, and waits for the end of the session or of
+// the child; ended is the number of processes that ended. Only if files fail for ever may the
+// child hang: writers, opening, and closing wait until tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -109,7 +109,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 			return 0, nil
 		}
 	}
-	w.end() // it says what is wrong, or is ended by it
+	w.end() // closing reports the fault, or the fault ends the child
 	if errors.Is(err, errSilent) && !lasts {
 		return 1, err
 	}
@@ -123,11 +123,11 @@ func (w *fileWorld) end() {
 	}
 }
 
-// hits are what went wrong in the latest session.
+// hits returns the faults of the latest session.
 func (w *fileWorld) hits() map[string]int { return w.counted }
 
-// inspect opens a copy of the folder on files that work, and asks the oracle. The
-// folder stays as it is, so that the next session has to recover.
+// inspect opens a copy of the folder on files that work, and asks the oracle. The folder
+// itself does not change, so that the next session has to recover.
 func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	left := vfs.NewMem()
 	data := filepath.Join(w.dir, "data")
@@ -146,7 +146,7 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 }
 
 // openAndCheck opens a data folder on a file system that works, and asks the oracle. The
-// rest of c is for it to say.
+// caller sets the rest of c.
 func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
 	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h
 	return errors.Join(check(ctx, n, h), n.close())
 }
 
-// copyFolder copies the files of a folder, if there is one.
+// copyFolder copies the files of a folder, if it exists.
 func copyFolder(from, to string) error {
 	files, err := os.ReadDir(from)
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,8 +184,8 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch makes a folder for many small files: in memory where the system has room there,
-// since what ends a process but not the machine does not depend on syncs. done removes it.
+// scratch makes a folder for many small files, in memory if there is room: a fault that ends a
+// process but not the machine does not depend on syncs. done removes the folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""
@@ -196,7 +196,7 @@ func scratch() (dir string, done func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// verbose is where servers write their logs, if anywhere.
+// verbose is the variable that names a file for the servers' logs.
 const verbose = "FAULTS_LOG"
 
 func testOutput() io.Writer {

@@ -9,12 +9,11 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients of one world know: what they have asked for, and what
-// they were answered.
+// history is what the clients of one world know: their requests and the answers.
 type history struct {
 	world string
-	// smallest and largest bound the texts of records, in bytes. Few are long, unless
-	// none may be short.
+	// smallest and largest bound the texts of records, in bytes. Few texts are long, unless
+	// smallest makes all long.
 	smallest, largest int
 	// complete: every request was answered.
 	complete bool
@@ -22,7 +21,7 @@ type history struct {
 	mu       sync.Mutex // guards what follows
 	random   *rand.Rand
 	attempts []*attempt // by id
-	acks     []*ack     // in the order in which they came
+	acks     []*ack     // in order of arrival
 	wrong    []error    // answers that must never be given
 }
 
@@ -37,7 +36,7 @@ func newHistory(world string, seed uint64) *history {
 	return &history{world: world, random: rand.New(rand.NewPCG(seed, 1))} // #nosec G404 -- cases of tests
 }
 
-// draw is the next thing to ask for.
+// draw draws the next attempt.
 func (h *history) draw() *attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +52,7 @@ func (h *history) draw() *attempt {
 	return a
 }
 
-// records are the next records to ask for, and no verbs.
+// records draws the next records, and no changes.
 func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +64,7 @@ func (h *history) records(n int) (list []*attempt) {
 	return list
 }
 
-// length draws how long a text is, in bytes. The caller holds mu.
+// length draws the length of a text, in bytes. The caller holds mu.
 func (h *history) length() int {
 	least, most := h.smallest, max(h.smallest, 440)
 	if h.largest > 0 && (h.smallest > 0 || h.random.IntN(20) == 0) {
@@ -77,14 +76,14 @@ func (h *history) length() int {
 // chance is true once in n times.
 func (h *history) chance(n int) bool { return h.below(n) == 0 }
 
-// below is a number from 0 to n-1.
+// below draws a number from 0 to n-1.
 func (h *history) below(n int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.random.IntN(n)
 }
 
-// sent notes that something is asked for.
+// sent notes that an attempt is sent.
 func (h *history) sent(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +114,7 @@ func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.acks = append(h.acks, &ack{attempt: a, seq: receipt.Seq, receipt: receipt})
 }
 
-// refusals is how many answers said that nothing was written.
+// refusals returns the number of answers that said that nothing was written.
 func (h *history) refusals() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,14 +131,14 @@ func (h *history) broken(format string, args ...any) {
 	h.wrong = append(h.wrong, fmt.Errorf(format, args...))
 }
 
-// acknowledgements is how many receipts were handed out so far.
+// acknowledgements returns the number of receipts so far.
 func (h *history) acknowledgements() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.acks)
 }
 
-// some is one of the receipts that were handed out; nil if there is none.
+// some draws one of the receipts; nil if there is none.
 func (h *history) some() *ack {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,8 +148,8 @@ func (h *history) some() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until is what clients knew when they had that many receipts; all attempts may have
-// been made by then. It is apart from h.
+// until returns a copy of the history with that many receipts. All attempts may have been made
+// by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,5 +166,5 @@ func (h *history) until(acks int) *history {
 	return then
 }
 
-// copy is what clients know now, apart from h.
+// copy returns a copy of the present history.
 func (h *history) copy() *history { return h.until(h.acknowledgements()) }

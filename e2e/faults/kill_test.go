@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A real server is killed, or asked to end, in the midst of its work.
+// A real server is killed, or gets SIGTERM, while it works.
 
 func TestKill(t *testing.T) { campaign(t, killRound) }
 
@@ -22,9 +22,9 @@ const (
 	writers = 6
 )
 
-// killRound is one data folder whose servers are killed one after the other.
+// killRound runs servers on one data folder, and kills them one after the other.
 func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take their time
+	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take time
 	if err != nil {
 		return done, err
 	}
@@ -58,7 +58,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	return done, nil
 }
 
-// killAtStart kills a server some time after it was started.
+// killAtStart kills a server a given time after its start.
 func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) error {
 	s, _, err := execServer(ctx, w.data(), nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) err
 	return nil
 }
 
-// killUnderLoad kills a server that clients use for that long.
+// killUnderLoad kills a server after clients have used it for a given time.
 func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,8 +83,8 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 	<-s.ended
 }
 
-// terminateRound is one data folder whose servers are asked to end, one after the
-// other: what they have accepted they answer.
+// terminateRound runs servers on one data folder that get SIGTERM one after the other: they
+// must answer everything that they accepted.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -102,7 +102,7 @@ func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err er
 		ended := make(chan error, 1)
 		time.AfterFunc(time.Duration(1+r.IntN(80))*time.Millisecond, func() {
 			ended <- s.signal(syscall.SIGTERM)
-			cancel() // no request is cut off before
+			cancel() // no client interrupts a request before
 		})
 		clients := newClient(w.history, s.url)
 		clients.load(ctx, writers, 1_000_000)

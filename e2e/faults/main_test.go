@@ -1,13 +1,13 @@
-// Package faults_test injects faults into everything that a ledger stands on, and holds
-// what is left against what clients were told. Each kind of fault is a test:
+// Package faults_test injects faults into everything that a ledger depends on, and compares
+// what is left with what clients were told. Each kind of fault is a test:
 //
 //	go test ./e2e/faults                             a few of each kind
-//	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least so many of each
+//	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least that many of each
 //	FAULTS_SEED=7 go test ./e2e/faults -v            the draws of that seed
 //
-// What breaks is printed with its kind, seed and round; FAULTS_ROUND=n makes that round
-// alone. A seed gives the same draws. It does not give the same order of what happens at
-// once, so that a finding may take several runs to come again.
+// A failure is printed with its kind, seed, and round; FAULTS_ROUND=n runs only that round. A
+// seed repeats the draws, but not the order of concurrent steps, so a failure may need several
+// runs to occur again. docs/faults.md describes the faults.
 package faults_test
 
 import (
@@ -20,11 +20,11 @@ import (
 	"time"
 )
 
-// settings of a run. TestMain sets them, once.
+// settings of a run. Only TestMain sets them.
 var settings struct {
 	faults int // of each kind, at least
 	seed   uint64
-	round  int    // the only one; negative: all
+	round  int    // the only round; negative: all
 	binary string // of the command
 }
 
@@ -56,7 +56,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// number is that of an environment variable.
+// number reads a number from the environment.
 func number(name string, otherwise int) int {
 	text := os.Getenv(name)
 	if text == "" {

@@ -21,7 +21,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// nodeConfig says what a server of this package is made of.
+// nodeConfig has the parts of a server.
 type nodeConfig struct {
 	database storage.Database
 	// indexFiles is the file system of the index.
@@ -35,21 +35,21 @@ type nodeConfig struct {
 	log   *slog.Logger
 }
 
-// node is a server's parts, put together as the command does.
+// node is a server, assembled like the command's.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
 	index    *index.Store
 
-	// Of a node that serves.
+	// Set while the node serves.
 	server *http.Server
 	url    string
 	served chan error
 }
 
-// openNode opens the ledger "default", which it makes if need be, and the index. The
-// database is closed where that fails.
+// openNode opens the index and the ledger "default", which it creates if it is missing. If it
+// fails it closes the database.
 func openNode(ctx context.Context, c nodeConfig) (*node, error) {
 	n := &node{database: c.database}
 	if err := n.open(ctx, c); err != nil {
@@ -95,7 +95,7 @@ func (n *node) serve() error {
 	return nil
 }
 
-// silence ends the answering, with the requests that are under way.
+// silence finishes the current requests and stops serving.
 func (n *node) silence(ctx context.Context) error {
 	if n.server == nil {
 		return nil
@@ -123,13 +123,13 @@ func (n *node) close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// Sizes that make an engine work hard: a few hundred records fill memory tables.
+// Small sizes, so that a few hundred records fill memory tables.
 const (
 	smallTable = 64 << 10
 	smallCache = 1 << 20
 )
 
-// openPebble opens the database that a file system has in "db".
+// openPebble opens the database in the folder "db" of a file system.
 func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string), log *slog.Logger) (storage.Database, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

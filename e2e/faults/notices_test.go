@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// spoiling is a database whose commits are spoilt.
+// spoiling is a database with faulty commits.
 type spoiling struct {
 	storage.Database
 	commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error
@@ -37,7 +37,7 @@ func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) e
 	return s.by.commit(ctx, s.Store, old, b)
 }
 
-// usedBy is a world that clients have used, with commits of that sort.
+// usedBy returns a world that clients used, with the given commits.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -56,8 +56,8 @@ func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.B
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting acknowledges commits and does not make them, from the eleventh on: what a
-// disk does that lies about syncs.
+// forgetting acknowledges commits without making them, from the eleventh on, like a disk that
+// lies about syncs.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
 	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
@@ -76,7 +76,7 @@ func littering(ctx context.Context, s storage.Store, old storage.Head, b storage
 	return s.Commit(ctx, old, b)
 }
 
-// The oracle can say that something is wrong, of everything that it looks at.
+// The oracle notices a fault in everything that it checks.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		w := usedBy(t, soundly)

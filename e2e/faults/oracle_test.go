@@ -18,8 +18,8 @@ import (
 	"colophon/storage"
 )
 
-// oracle holds an open node, after whatever happened to it, against what clients were
-// told before. Nobody else uses the node or the history meanwhile.
+// oracle compares an open node, after a fault, with what clients were told. Nothing else uses
+// the node or the history meanwhile.
 type oracle struct {
 	ctx  context.Context
 	node *node
@@ -30,7 +30,7 @@ type oracle struct {
 	found    map[int][]event // by attempt
 }
 
-// event is what a log says, read without the code that is tested.
+// event is an event of the log, read without the code under test.
 type event struct {
 	seq  uint64
 	hash proofs.Hash
@@ -50,12 +50,12 @@ type event struct {
 	}
 }
 
-// check is the oracle: nil if everything that must hold does. What clients were told
-// is there; what they were not told is there whole or not at all; and all else follows
-// from that. It asks for a few things itself, which it adds to the history.
+// check returns nil if everything that must hold does. Everything that clients were told is
+// there; everything else is there as a whole or not at all. It makes a few requests itself and
+// adds them to the history.
 //
-// Where a server has ended as it should, with no request cut off, everything that is
-// there was also answered: h.complete says so.
+// If a server has ended in order, without interrupting a request, everything that is there was
+// also answered: h.complete.
 func check(ctx context.Context, n *node, h *history) error {
 	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
 	for _, a := range h.attempts {
@@ -84,8 +84,8 @@ func check(ctx context.Context, n *node, h *history) error {
 	return nil
 }
 
-// log walks the log: chain, tree and its tiles, checkpoint, content, redactions, keys;
-// and checks that nothing else is stored. Then it reads the events.
+// log walks the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks
+// that nothing else is stored, and reads the events.
 func (o *oracle) log() error {
 	report, err := audit.Log(o.ctx, ledger.AuditSource(o.node.ledger.Store()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
@@ -143,7 +143,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt is which attempt an event came from; false if from none.
+// attempt returns the attempt from which an event came; false if from none.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -153,7 +153,7 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 	return id, of
 }
 
-// keyDigest is how an event names the key of an attempt that has one.
+// keyDigest returns the digest of an attempt's key, as in its event.
 func (a *attempt) keyDigest() string {
 	key := a.storedKey()
 	return hex.EncodeToString(key[:])
@@ -166,11 +166,11 @@ func (a *attempt) storedKey() storage.Hash {
 	return record.RunKey(a.kind, a.runID)
 }
 
-// receipts: every receipt that was ever handed out is true of the log, and what it was
-// proved in is the beginning of what is there.
+// receipts checks every receipt ever given out: it agrees with the log, and its tree is a
+// beginning of the present one.
 func (o *oracle) receipts() error {
 	head := o.node.ledger.Head()
-	grown := make(map[uint64]bool) // sizes that the tree has grown from
+	grown := make(map[uint64]bool) // earlier sizes that were checked
 	for _, a := range o.acks {
 		if a.seq >= head.Size {
 			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d; the log has %d", a.attempt.id, a.seq, head.Size)
@@ -209,8 +209,9 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once: what has a key is in the log at most once, under the seq that its receipts
-// name and whole; what was refused is not; nothing is there that nobody asked for.
+// once checks that a record with a key is in the log at most once, whole, under the seq of its
+// receipts; that refused records are not there; and that nothing is there that no client
+// posted.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -254,7 +255,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 		}
 	}
 	for seq := range acked {
-		// What is redacted already is answered with the event that did it.
+		// If a record is already redacted, the answer is the event that redacted it.
 		if by, err := o.node.ledger.Store().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
 			return fmt.Errorf("LOST: it was acknowledged as event %d, which is something else", seq)
 		}
@@ -273,8 +274,8 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	return nil
 }
 
-// contents: of what was posted, exactly what records in the log need is there, byte
-// for byte; nothing is orphaned, and what was redacted is gone.
+// contents checks that the store has exactly the content that records in the log need, byte
+// for byte: nothing is orphaned, and redacted content is gone.
 func (o *oracle) contents() error {
 	store := o.node.ledger.Store()
 	needed := make(map[string]bool)
@@ -308,12 +309,12 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is how many of the latest attempts are made again.
+// most is the number of the latest attempts that are sent again.
 const most = 4
 
-// again asks for some things again: what was acknowledged gets the same event, what
-// was not is in the log exactly once afterwards, and another record gets no key that
-// is held. And the ledger goes on.
+// again sends some attempts again: an acknowledged one gets its event, any other is in the log
+// exactly once afterwards, and another record cannot take a key. It also shows that the ledger
+// takes writes.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)
@@ -360,7 +361,7 @@ func (o *oracle) askAgain(a *attempt) error {
 	return nil
 }
 
-// submit asks as a client does.
+// submit sends an attempt like a client.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	r, err := record.Parse(a.kind, a.body)
 	if err != nil {
@@ -383,8 +384,8 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index: all queries are answered as by an index that was never disturbed, and as the
-// naive model says.
+// index checks that all queries are answered like those of an undisturbed index, and like the
+// naive model.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a sort of call that a session makes of its files, and about how often: on
-// those of the log, and on those of the index. 0 is never.
+// target is a kind of call, and about how often a session makes it: on files of the log, and
+// on those of the index. 0 is never.
 type target struct {
 	call, path string
 	log, index int
 }
 
-// targets are those of every mode. The numbers are of a session as in files_test.go,
-// with tables as small as there.
+// targets are those of every mode. The numbers are of a session of files_test.go, with its
+// small tables.
 var targets = []target{
 	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 6, 1}, {faulty.Create, "*.blob", 2, 0}, {faulty.Create, "MANIFEST-*", 1, 1},
 	{faulty.Create, "marker.*", 3, 3}, {faulty.Create, "*.dbtmp", 1, 1}, {faulty.Create, "LAYOUT*", 0, 1},
@@ -35,7 +35,7 @@ var targets = []target{
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
-// callsOf are the calls that can go wrong in a mode; nil means all.
+// callsOf are the calls that can fail in a mode; nil means all.
 var callsOf = map[faulty.Mode][]string{
 	faulty.Lie: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
 	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,
@@ -44,7 +44,7 @@ var callsOf = map[faulty.Mode][]string{
 	faulty.Garble: {faulty.Read},
 }
 
-// drawPlan draws which calls go wrong in a session.
+// drawPlan draws the calls that fail in a session.
 func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	plan := faulty.Plan{Mode: mode, Bit: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
 	for most := 0; most == 0; {
@@ -60,7 +60,7 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		// Several bits of one log cannot be told from a write that was cut short.
+		// Several changed bits in a log look like an interrupted write.
 		if mode != faulty.Garble || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}

@@ -12,12 +12,12 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// The power fails under clients that write at once, at any operation of the files of
-// log and index, and now and then a second time while the server recovers.
+// The power fails under clients that write concurrently, at any operation on the files of log
+// and index, and sometimes again during recovery.
 
 func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
-// cut is what the power left, and what clients had been told by then.
+// cut is what the power failure left, and what clients had been told by then.
 type cut struct {
 	files     *pebbletest.Crashable
 	acks      int
@@ -52,7 +52,7 @@ func (c *cutter) before(operation int) {
 	c.cuts = append(c.cuts, cut{c.files.PowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
-// powerRound is one server, and what cuts of its power leave.
+// powerRound runs one server, and inspects what cuts of its power leave.
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
@@ -79,7 +79,7 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	return done, nil
 }
 
-// useFiles has clients use a server on files that can be cut.
+// useFiles lets clients use a server on files whose power can be cut.
 func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
@@ -97,8 +97,8 @@ func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.
 	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
 }
 
-// inspect opens what a cut left and asks the oracle; again says whether the power was
-// cut once more on the way, and what that left was looked at.
+// inspect opens what a cut left and asks the oracle. again reports that the power was cut once
+// more meanwhile, and that its result was inspected too.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {

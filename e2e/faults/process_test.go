@@ -20,18 +20,17 @@ import (
 type server struct {
 	command *exec.Cmd
 	log     logged
-	url     string // empty if it has not said it
+	url     string // empty until it prints it
 	ended   chan struct{}
 	err     error // of the process; set before ended is closed
 
-	// mu is held while the process is waited for, after which its number may be that of
-	// another.
+	// mu is held while the process is waited for: afterwards its number may belong to another
+	// process.
 	mu     sync.Mutex
 	waited bool // under mu
 }
 
-// whileItIs does something to the process by its number, unless that is not its own any
-// more.
+// whileItIs calls do with the number of the process, unless it was waited for.
 func (s *server) whileItIs(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +40,7 @@ func (s *server) whileItIs(do func(pid int) error) error {
 	return do(s.command.Process.Pid)
 }
 
-// logged is what a server writes to its standard error.
+// logged is a server's standard error.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -82,7 +81,7 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 			}
 		}
 		close(ready)
-		s.mu.Lock() // its output has ended, so that it will not take long
+		s.mu.Lock() // its output has ended, so it ends soon
 		defer s.mu.Unlock()
 		s.err = s.command.Wait()
 		s.waited = true
@@ -90,7 +89,7 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 	return s, ready, nil
 }
 
-// startServer starts a server, which must become ready.
+// startServer starts a server and requires that it becomes ready.
 func startServer(ctx context.Context, data string, environment []string, flags ...string) (*server, error) {
 	s, ready, err := execServer(ctx, data, environment, flags...)
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *server) signal(how os.Signal) error {
 	}
 }
 
-// gone reports whether it has ended.
+// gone reports whether the server has ended.
 func (s *server) gone() bool {
 	select {
 	case <-s.ended:
@@ -139,8 +138,8 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
-// remembers asks a server that has started again for everything that it acknowledged
-// from the from-th receipt on: it is at that seq, with that hash.
+// remembers requires that a restarted server has everything that it acknowledged, from the
+// from-th receipt on, at its seq with its hash.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)

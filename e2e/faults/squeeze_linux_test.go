@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a real server needs of its system runs short while clients use it: descriptors,
-// memory, room on the disk. It goes on when there is enough again, or has ended and is
-// started again.
+// A real server runs short of descriptors, memory, or disk space while clients use it. It
+// continues when there is enough again, or ends and is restarted.
 
 func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
 
@@ -38,11 +37,11 @@ func TestDiskIsFull(t *testing.T) {
 	campaign(t, diskRound)
 }
 
-// squeezes is how often something runs short in one round.
+// squeezes is the number of shortages in one round.
 const squeezes = 6
 
-// squeezed has clients use a server while something runs short, and afterwards until
-// it has taken something again or is found to have ended.
+// squeezed lets clients use a server during a shortage, and afterwards until it accepts a
+// record again or has ended.
 func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
 	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // each needs a descriptor
@@ -74,8 +73,8 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 	return nil
 }
 
-// squeeze has one take something from a server, time after time, and asks the oracle. one
-// says what came of it; nothing, if the server did not notice.
+// squeeze runs one several times, which takes something from a server, and asks the oracle
+// after each. one returns a description of the fault, empty if the server did not notice.
 func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
@@ -107,7 +106,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 		}
 		done.add(tally{receipts: len(w.history.acks), ended: ended})
 		if !s.gone() {
-			continue // its files cannot be copied as they are
+			continue // its files change while they are copied
 		}
 		if err := w.inspect(ctx); err != nil {
 			return fmt.Errorf("%w\nits log: %.3000s", err, &s.log)
@@ -121,7 +120,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 	return w.inspect(ctx)
 }
 
-// descriptorRound takes all but a few of the descriptors that are open.
+// descriptorRound takes all free descriptors but a few.
 func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -150,7 +149,7 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 	})
 }
 
-// limit sets a limit of a process, if it is there.
+// limit sets a limit of a process, if the process is there.
 func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	return func() error {
 		return s.whileItIs(func(pid int) error {
@@ -162,7 +161,7 @@ func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	}
 }
 
-// memoryLimitRound gives a server less memory than it would take, by GOMEMLIMIT.
+// memoryLimitRound gives a server less memory than it needs, by GOMEMLIMIT.
 func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -192,7 +191,7 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 	})
 }
 
-// memory is what a server's runtime holds, in bytes: what GOMEMLIMIT is about.
+// memory returns the bytes that a server's runtime holds, which GOMEMLIMIT bounds.
 func (s *server) memory(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
 	if err != nil {
@@ -212,8 +211,8 @@ func (s *server) memory(ctx context.Context) (float64, error) {
 	return value("go_memstats_sys_bytes") - value("go_memstats_heap_released_bytes"), nil
 }
 
-// memoryRound takes the address space that a server has not taken yet: the runtime ends
-// the process when it finds none.
+// memoryRound takes the address space that a server has not used yet. The runtime ends the
+// process when it finds none.
 func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -247,10 +246,10 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 	})
 }
 
-// mountDisk makes a folder a small disk of its own.
+// mountDisk mounts a small disk at a folder.
 func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
 
-// diskRound fills the small disk of a server to the last byte or nearly so.
+// diskRound fills the small disk of a server to the last byte, or nearly.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
@@ -264,7 +263,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// Without a mark worth its name nothing is refused before the disk says so itself.
+	// With a tiny mark, the server refuses nothing before the disk itself is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
@@ -282,7 +281,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	})
 }
 
-// fillDisk makes a file that leaves that many bytes of a disk.
+// fillDisk makes a file that leaves a number of bytes free.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
@@ -295,7 +294,7 @@ func fillDisk(dir, name string, leave int64) error {
 	size := int64(disk.Bavail)*disk.Bsize - leave
 	if size > 0 {
 		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
-		if errors.Is(err, unix.ENOSPC) { // it was faster than this
+		if errors.Is(err, unix.ENOSPC) { // the server took the rest
 			err = nil
 		}
 	}

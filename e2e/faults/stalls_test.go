@@ -14,11 +14,11 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Tables are written so slowly that the engine has writers wait.
+// Tables are written so slowly that the engine makes writers wait.
 
 func TestWriteStalls(t *testing.T) { campaign(t, stallRound) }
 
-// stallCounter counts what the database says of writers that wait.
+// stallCounter counts the stalls that the database logs.
 type stallCounter struct {
 	slog.Handler
 	stalls *atomic.Int64
@@ -35,7 +35,7 @@ func (s stallCounter) Handle(_ context.Context, r slog.Record) error {
 // Enabled implements slog.Handler.
 func (s stallCounter) Enabled(context.Context, slog.Level) bool { return true }
 
-// stallRound is one server whose flushes, or compactions, are slow.
+// stallRound runs one server with slow flushes or compactions.
 func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.smallest, h.largest = 4_000, 40_000

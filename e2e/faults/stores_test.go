@@ -18,7 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Calls of the storage contract go wrong under a server that clients use.
+// Calls of the storage contract fail under a server that clients use.
 
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
@@ -38,11 +38,11 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
-// used are the calls that a server makes: all but those of audits, and Freeze.
+// used are the calls that a server makes: all except those of audits, and Freeze.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 
-// storeRound is some sessions on one store. In each, calls go wrong in one way.
+// storeRound runs some sessions on one store. In each, calls fail in one way.
 func storeRound(mode faulty.Mode, calls ...string) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -75,15 +75,15 @@ func (w *storeWorld) config() nodeConfig {
 	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
 }
 
-// session is a server on a store that goes wrong, clients that use it, its end, and the
-// oracle on what is left.
+// session runs a server on a faulty store and clients that use it, ends it, and asks the
+// oracle.
 func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 	c := w.config()
 	c.database = faulty.NewDatabase(w.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.fatal = func(error) {
-		cancel() // for clients; what they hear from the server is true all the same
+		cancel() // for clients; answers that they got are still true
 		runtime.Goexit()
 	}
 	n, err := openNode(ctx, c)
@@ -91,7 +91,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// What goes wrong when it ends is reported, and of no consequence.
+		// An error at its end is reported and has no consequence.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))
@@ -106,7 +106,7 @@ func (w *storeWorld) inspect(ctx context.Context) error {
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// use has clients use a node that is open.
+// use lets clients use an open node.
 func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	if err := n.serve(); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	return n.silence(context.WithoutCancel(ctx))
 }
 
-// A freeze that fails: the ledger goes on where it was not stored, and where it was,
-// nothing is acknowledged any more.
+// After a failed freeze, the ledger continues if the freeze was not stored. If it was, nothing
+// more is acknowledged.
 func TestFreezeFails(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

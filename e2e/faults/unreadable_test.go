@@ -37,8 +37,8 @@ func fold(t *testing.T) folded {
 	return f
 }
 
-// ask opens a copy of the index, in which calls go wrong, and asks it all sorts of
-// things; of what fails the answer is empty. opened is called before the first.
+// ask opens a copy of the index in which calls fail, and makes queries of all kinds. A failed
+// query has an empty answer. opened is called before the first.
 func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (given map[string]string, err error) {
 	copied := vfs.NewMem()
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
@@ -60,13 +60,13 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	return answers(ctx, follower, f.size)
 }
 
-// Whatever table of an index cannot be opened or read, or is read wrong: a query that
-// needs it fails. None has an answer that is wrong, or less than there is.
+// If any table of an index cannot be opened or read, or is read wrong, a query that needs it
+// fails. No answer is wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
 	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.Slow, -1 // a pause of nothing changes nothing, but is counted
+	count.Mode, count.Count = faulty.Slow, -1 // a pause of no length changes nothing, but is counted
 	reads, opening := faulty.New(count), 0
 	made := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
@@ -81,7 +81,7 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 				failed++
 			}
 			for query, answer := range given {
-				// Counters are those of the index that takes the place of a damaged one.
+				// The counters are those of the index that replaces a damaged one.
 				if answer != "" && query != "counters" {
 					require.Equal(t, want[query], answer, "%s, read %d: %s", mode, skip, query)
 				}

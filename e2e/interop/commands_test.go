@@ -13,7 +13,7 @@ import (
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// script is what docs/transparency-log.md has a reader type.
+// script returns the commands in docs/transparency-log.md.
 func script(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../docs/transparency-log.md")
@@ -25,8 +25,7 @@ func script(t *testing.T) string {
 	return commands.String()
 }
 
-// run runs commands as a reader would, with a log and a key, and returns what they
-// print.
+// run runs commands like a reader, with a log and a key, and returns their output.
 func (s *server) run(commands, key string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)

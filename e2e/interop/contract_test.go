@@ -23,8 +23,8 @@ import (
 
 const contract = "../../openapi.yaml"
 
-// wantNode skips a test where Node or its packages are absent, unless all are to be
-// there; make interop installs the packages.
+// wantNode skips a test if Node or its packages are missing, unless they are required; make
+// interop installs the packages.
 func wantNode(t testing.TB) {
 	t.Helper()
 	wantTools(t, "node")
@@ -67,9 +67,9 @@ func edited(t testing.TB, document, old, replacement string) string {
 	return path
 }
 
-// withoutLines is a copy of the contract that says nothing of the lines of NDJSON.
-// OpenAPI 3.0 has no words for them: the contract describes an array, and Prism, who
-// sees a text, would refuse it. The tests of the server look at each line.
+// withoutLines returns a copy of the contract without the schemas of NDJSON lines. OpenAPI 3.0
+// cannot describe them: the contract describes an array, and Prism, which sees a text, would
+// refuse it. The tests of the server check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
 	var document yaml.Node
@@ -82,7 +82,7 @@ func withoutLines(t testing.TB) string {
 	return path
 }
 
-// forgetLines makes every NDJSON a text, and says how many there were.
+// forgetLines turns every NDJSON into a text, and returns how many there were.
 func forgetLines(node *yaml.Node) (count int) {
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "application/x-ndjson" {
@@ -101,8 +101,8 @@ func readContract(t testing.TB) []byte {
 	return text
 }
 
-// behind is a server behind Prism, which holds each request and each answer against a
-// document, and answers 422 or 500 in their place if they do not fit.
+// behind returns a server behind Prism, which checks each request and each answer against a
+// document, and answers 422 or 500 instead if they do not fit.
 func behind(s *server, document string) *server {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -139,9 +139,8 @@ func behind(s *server, document string) *server {
 	return nil
 }
 
-// What the proxy lets pass is what fits: where the contract asks for more it refuses
-// requests and answers that are as before. It checks nothing, and does not say so,
-// where it does not understand a schema.
+// The proxy really checks: with a stricter contract it refuses requests and answers that
+// passed before. (If it does not understand a schema, it checks nothing, and does not say so.)
 func TestProxyRefuses(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -169,8 +168,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// A proxy that lets pass what the contract says, and nothing else, sees the whole life
-// of a ledger: imports by our own command, and a request of every route.
+// The whole life of a ledger passes a proxy that permits only what the contract says: imports
+// by our command, and a request of every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -196,7 +195,7 @@ func TestContractHolds(t *testing.T) {
 	}
 }
 
-// event is the hash of the default ledger's first event.
+// event returns the hash of the default ledger's first event.
 func (s *server) event() string {
 	s.t.Helper()
 	var event struct {
@@ -206,8 +205,8 @@ func (s *server) event() string {
 	return event.Hash
 }
 
-// importAll imports what there is of real input, which is not part of the repository,
-// and some lines of every kind.
+// importAll imports the available real input, which is not part of the repository, and some
+// lines of every kind.
 func (s *server) importAll() {
 	s.t.Helper()
 	files, err := filepath.Glob("../../../shared/data/*.ndjson.gz")
@@ -218,8 +217,7 @@ func (s *server) importAll() {
 	s.importLines([]byte(someLines))
 }
 
-// importLines has our own command import lines, some at a time: Prism takes no more
-// than 10 MB.
+// importLines imports lines with our command, in parts: Prism takes at most 10 MB.
 func (s *server) importLines(lines []byte) {
 	s.t.Helper()
 	for piece := range slices.Chunk(slices.Collect(bytes.Lines(lines)), 1000) {
@@ -245,7 +243,7 @@ func unzipped(t testing.TB, path string) []byte {
 	return lines
 }
 
-// routes are those of the contract, as "GET /v1/ledgers/{ledger}".
+// routes returns the routes of the contract, as "GET /v1/ledgers/{ledger}".
 func routes(t testing.TB) (list []string) {
 	t.Helper()
 	var document struct {

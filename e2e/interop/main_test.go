@@ -1,6 +1,6 @@
-// Package interop_test has other people's tools use a real server: those of
-// transparency logs mirror, check and verify its log, those of OpenAPI watch its
-// answers. Nothing here is written against what the server's own code believes.
+// Package interop_test uses a real server with other people's tools. Tools for transparency
+// logs mirror, check, and verify its log; tools for OpenAPI check its answers. No test here
+// relies on the server's own code.
 package interop_test
 
 import (
@@ -15,12 +15,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tools are the paths of what TestMain has built, once.
+// tools are the paths of the programs that TestMain has built.
 var tools struct{ colophon, mirror string }
 
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // Tessera tells it what tests are told anyway
+	klog.SetOutput(io.Discard) // Tessera logs what it also returns
 	os.Exit(buildAndRun(m))
 }
 
@@ -47,8 +47,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// wantTools skips a test where a program that it wants is absent, unless all are
-// to be there.
+// wantTools skips a test if a program is missing, unless all are required.
 func wantTools(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {

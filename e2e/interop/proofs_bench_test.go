@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What BenchmarkProofs asks for.
+// The load of BenchmarkProofs.
 const (
 	proofLeaves      = 1_000_000
 	proofConnections = 8
@@ -29,9 +29,9 @@ const (
 	proofRounds      = 7
 )
 
-// BenchmarkProofs is the CPU time that the server spends on a request, by kind, at a
-// million leaves, and the share of the throughput of /healthz that clients on the same
-// machine get. The kinds take turns, since others disturb them; the medians count.
+// BenchmarkProofs reports the CPU time of the server for each kind of request, at a million
+// leaves, and the throughput of clients on the same machine as a share of that of /healthz.
+// The kinds are measured in turns, because other work disturbs them, and it reports medians.
 //
 //	go test -run '^$' -bench Proofs -benchtime 1x .
 func BenchmarkProofs(b *testing.B) {
@@ -84,8 +84,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend is the CPU time that the server takes for a request, and the time that passes,
-// in microseconds.
+// spend returns the CPU time of the server for a request, and the time that passes, in
+// microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""
 	if s.token != "" {
@@ -133,7 +133,7 @@ func (s *server) askAll(requests [][]byte) {
 	}
 }
 
-// processorTime is what the server has taken so far, in seconds, to a hundredth.
+// processorTime returns the CPU time of the server so far, in seconds, to a hundredth.
 func (s *server) processorTime() float64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
 	require.NoError(s.t, err)
@@ -145,8 +145,7 @@ func (s *server) processorTime() float64 {
 	return float64(user+system) / 100
 }
 
-// folded waits until the index has come as far as the log: it takes its time from
-// what is measured.
+// folded waits until the index is up to date, because folding takes CPU time too.
 func (s *server) folded() {
 	for {
 		var stats struct {

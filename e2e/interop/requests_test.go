@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// request is one request of a route, as the contract names it. In its path ~ is the
-// ledger c, which the first makes, and EVENT the hash of an event.
+// request is one request of a route of the contract. In its path ~ stands for the ledger c,
+// which the first request creates, and EVENT for the hash of an event.
 type request struct {
 	route, path, body string
 	status            int
-	past              string // why it does not go through the proxy
+	past              string // the reason why it does not go through the proxy
 }
 
 const (
@@ -31,13 +31,13 @@ const (
 // another is a generation that differs from ipc in its model and output.
 var another = strings.NewReplacer(`"m"`, `"n"`, `"r"`, `"q"`, `"o"`, `"p"`).Replace(ipc)
 
-// cacheKey is that of dimensions.
+// cacheKey returns the cache key of dimensions.
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])
 }
 
-// someLines are records of every kind, one of them with claims that do not hold.
+// someLines are records of every kind, one of them with wrong claims.
 var someLines = strings.Join([]string{
 	`{"kind":"ipc_record","record":` + ipc + `}`,
 	`{"kind":"ipc_record","record":` + strings.Replace(strings.Replace(ipc, `"r"`, `"q"`, 1), `"o"`, `"o","output_hash":"`+zeros+`"`, 1) + `}`,
@@ -46,8 +46,7 @@ var someLines = strings.Join([]string{
 	`{"kind":"path_fingerprint","record":` + route + `}`, "",
 }, "\n")
 
-// writes make what reads are about: records 1 and 6 are of one prompt, 2 and 5 of one
-// question.
+// writes record what the reads need: records 1 and 6 have one prompt, 2 and 5 one question.
 var writes = []request{
 	{route: "POST /v1/ledgers", path: "/v1/ledgers", body: `{"name":"c"}`, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?derive=true", body: ipc, status: 201},
@@ -131,7 +130,7 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/producers/{id}", path: "~/producers/w", status: 200},
 }
 
-// writesAtLast take away what was there to be read.
+// writesAtLast remove data that reads need.
 var writesAtLast = []request{
 	{route: "DELETE " + ofLedger + "/sources/{source_id}", path: "~/sources/x", status: 201},
 	{route: "DELETE " + ofLedger + "/records/{seq}/content", path: "~/records/6/content", body: `{"reason":"r"}`, status: 201},

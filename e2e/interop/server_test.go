@@ -25,12 +25,11 @@ type server struct {
 	process *os.Process
 	data    string
 	url     string // of the server, without a slash at its end
-	token   string // that may do everything; empty while the server asks for no credentials
-	key     string // verifier key of the default ledger, as its operator was told
+	token   string // permits everything; empty while the server requires no credentials
+	key     string // verifier key of the default ledger, as the server printed it
 }
 
-// start runs a server that wants to know who asks, and whose default ledger has a
-// public log.
+// start runs a server that requires credentials, and whose default ledger has a public log.
 func start(t testing.TB) *server {
 	t.Helper()
 	s := startOpen(t)
@@ -39,7 +38,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// protect makes a token, without which nobody may do more than read a public log.
+// protect makes a token; without it, only a public log can be read.
 func (s *server) protect() {
 	s.t.Helper()
 	made, err := exec.Command(tools.colophon, "token", "create", "--data", s.data, "--name", "all", "--ledger", "*",
@@ -48,7 +47,7 @@ func (s *server) protect() {
 	s.token = strings.TrimSpace(string(made))
 }
 
-// startOpen runs a server that lets everybody do everything, until the test ends.
+// startOpen runs a server without authentication until the test ends.
 func startOpen(t testing.TB) *server {
 	t.Helper()
 	s := &server{t: t, data: filepath.Join(t.TempDir(), "data")}
@@ -69,7 +68,7 @@ func startOpen(t testing.TB) *server {
 	return s
 }
 
-// readBanner takes address and key from what the server prints when it is ready.
+// readBanner reads address and key from what the server prints when it is ready.
 func (s *server) readBanner(out io.Reader, log string) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
@@ -88,13 +87,13 @@ func (s *server) readBanner(out io.Reader, log string) {
 	}
 }
 
-// origin is that of the default ledger, which is the name of its key.
+// origin returns the default ledger's origin, which is the name of its key.
 func (s *server) origin() string {
 	name, _, _ := strings.Cut(s.key, "+")
 	return name
 }
 
-// log is the prefix of the default ledger's log, as its clients are told it.
+// log returns the prefix of the default ledger's log.
 func (s *server) log() *url.URL {
 	s.t.Helper()
 	u, err := url.Parse(s.url + "/v1/ledgers/default/log/")
@@ -102,7 +101,7 @@ func (s *server) log() *url.URL {
 	return u
 }
 
-// do makes a request, with the token if there is one, and wants an answer of that status.
+// do makes a request, with the token if there is one, and requires a status.
 func (s *server) do(method, path string, body []byte, status int, headers ...string) []byte {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(body))
@@ -123,7 +122,7 @@ func (s *server) do(method, path string, body []byte, status int, headers ...str
 	return answer
 }
 
-// public reads what everybody may read below the default ledger's log.
+// public reads from the default ledger's log without credentials.
 func (s *server) public(path string) []byte {
 	s.t.Helper()
 	response, err := http.Get(s.log().JoinPath(path).String())
@@ -135,7 +134,7 @@ func (s *server) public(path string) []byte {
 	return answer
 }
 
-// size is how many events the default ledger has.
+// size returns the number of events of the default ledger.
 func (s *server) size() (size uint64) {
 	s.t.Helper()
 	lines := strings.Split(string(s.public("checkpoint")), "\n")
@@ -160,7 +159,7 @@ func (s *server) grow(size uint64) {
 	require.Equal(s.t, size, s.size())
 }
 
-// hashes is what a proof endpoint answers.
+// hashes returns the answer of a proof endpoint.
 func (s *server) hashes(query string) [][]byte {
 	s.t.Helper()
 	var answer struct {
@@ -174,7 +173,7 @@ func (s *server) hashes(query string) [][]byte {
 	return hashes
 }
 
-// hexadecimal is bytes as JSON has them here.
+// hexadecimal is bytes in hexadecimal, as the API writes hashes.
 type hexadecimal []byte
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sumdbTiles reads tiles for the client of Go's checksum database, whose paths differ
-// from those of tlog-tiles in the height alone.
+// sumdbTiles reads tiles for the client of Go's checksum database. Its paths differ from those
+// of tlog-tiles only by the height.
 type sumdbTiles struct{ *server }
 
 // Height implements tlog.TileReader.
@@ -32,7 +32,7 @@ func (s sumdbTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 // SaveTiles implements tlog.TileReader.
 func (sumdbTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// tree opens the checkpoint as Go's own packages do.
+// tree opens the checkpoint with Go's own packages.
 func (s *server) tree() (tree tlog.Tree) {
 	s.t.Helper()
 	opened, err := note.Open(s.public("checkpoint"), note.VerifierList(s.verifier()))
@@ -48,7 +48,7 @@ func (s *server) tree() (tree tlog.Tree) {
 	return tree
 }
 
-// asHashes is a proof of an endpoint as tlog has it.
+// asHashes converts the proof of an endpoint for package tlog.
 func asHashes(list [][]byte) []tlog.Hash {
 	hashes := make([]tlog.Hash, len(list))
 	for i, h := range list {
@@ -57,7 +57,7 @@ func asHashes(list [][]byte) []tlog.Hash {
 	return hashes
 }
 
-// Go's checksum database client takes checkpoints, tiles and proofs as its own.
+// The client of Go's checksum database accepts checkpoints, tiles, and proofs.
 func TestSumdb(t *testing.T) {
 	s := start(t)
 	var before tlog.Tree
@@ -81,14 +81,13 @@ func TestSumdb(t *testing.T) {
 		}
 		before = tree
 	}
-	// The example of tlog-tiles: what a tree of 70,000 consists of.
+	// The example of tlog-tiles: the tiles of a tree of 70,000.
 	for path, width := range map[string]int{"0/000": 256, "0/272": 256, "0/273.p/112": 112, "1/000": 256, "1/001.p/17": 17, "2/000.p/1": 1} {
 		require.Len(t, s.public("tile/"+path), 32*width, path)
 	}
 }
 
-// checkRecord proves one entry: from the tiles, by the endpoint, and by the receipt
-// that is a file.
+// checkRecord proves one entry from the tiles, by the endpoint, and by the tlog-proof file.
 func (s *server) checkRecord(tree tlog.Tree, hashes tlog.HashReader, seq int64) {
 	s.t.Helper()
 	path, err := tlog.ProveRecord(tree.N, seq, hashes)

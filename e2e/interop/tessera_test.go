@@ -19,16 +19,15 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// sizes are those that a log is looked at as it grows: around tiles that fill, on one
-// level and on two, and where the index of a tile has two elements. There is no log
-// without entries: the first says that the ledger was created.
+// sizes are the sizes at which a growing log is checked: around tiles that fill, on one level
+// and on two, and where the index of a tile has two elements. A log is never empty, because
+// its first entry says that the ledger was created.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
-// patience bounds what a tool may take: some of them wait for ever for what does not
-// come.
+// patience bounds the time of a tool; some of them wait for ever for missing data.
 const patience = 2 * time.Minute
 
-// verifier is the key of the default ledger as x/mod has it.
+// verifier returns the key of the default ledger for x/mod.
 func (s *server) verifier() note.Verifier {
 	s.t.Helper()
 	v, err := note.NewVerifier(s.key)
@@ -44,7 +43,7 @@ func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
 	return f
 }
 
-// leafHashes are those of the entries of a bundle.
+// leafHashes returns the leaf hashes of the entries of a bundle.
 func leafHashes(bundle []byte) ([][]byte, error) {
 	var entries api.EntryBundle
 	if err := entries.UnmarshalText(bundle); err != nil {
@@ -57,7 +56,7 @@ func leafHashes(bundle []byte) ([][]byte, error) {
 	return hashes, nil
 }
 
-// check has Tessera's fsck go through a whole log.
+// check lets Tessera's fsck check a whole log.
 func (s *server) check(log fsck.Fetcher) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -65,8 +64,8 @@ func (s *server) check(log fsck.Fetcher) error {
 	return fsck.New(s.origin(), s.verifier(), log, leafHashes, fsck.Opts{N: 4}).Check(ctx)
 }
 
-// A log that grows is whole at every size, for Tessera's fsck and its client, which
-// takes it from one checkpoint to the next, and so is each copy that its mirror makes.
+// Tessera's fsck and its client accept a growing log at every size, with consistency between
+// checkpoints. They also accept each copy that its mirror makes.
 func TestTessera(t *testing.T) {
 	s := start(t)
 	log := fetcher(t, s.log())
@@ -89,14 +88,14 @@ func TestTessera(t *testing.T) {
 			require.NoError(t, s.check(client.FileFetcher{Root: copied}))
 		})
 	}
-	// Of a tree that is long past, too: its partial tiles are still there.
+	// Also for earlier trees: their partial tiles are still there.
 	for _, size := range sizes {
 		s.wantSameProofs(log, size)
 	}
 }
 
-// wantSameProofs compares proofs that Tessera's builder makes from tiles with those of
-// the proof endpoints, for some leaves and earlier trees.
+// wantSameProofs compares the proofs that Tessera's builder makes from tiles with those of the
+// proof endpoints, for some leaves and earlier trees.
 func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	s.t.Helper()
 	builder, err := client.NewProofBuilder(s.t.Context(), size, log.ReadTile)
@@ -115,7 +114,7 @@ func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	}
 }
 
-// mirror has Tessera's mirror bring a copy in a folder up to that size.
+// mirror lets Tessera's mirror update a copy in a folder to a size.
 func (s *server) mirror(folder string, size uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -130,7 +129,7 @@ func (s *server) mirror(folder string, size uint64) {
 	require.Contains(s.t, string(checkpoint), "\n"+strconv.FormatUint(size, 10)+"\n")
 }
 
-// tampered is a log that shows one thing with its last byte changed.
+// tampered is a log with the last byte of one thing changed.
 type tampered struct {
 	fsck.Fetcher
 	checkpoint, bundle bool
@@ -163,7 +162,7 @@ func (f tampered) ReadEntryBundle(ctx context.Context, index uint64, width uint8
 	return flipped(f.bundle && index == 1, b, err)
 }
 
-// What accepts our log does not accept everything.
+// Tessera's fsck refuses a log that was tampered with.
 func TestTesseraSeesTampering(t *testing.T) {
 	s := start(t)
 	s.grow(600)
