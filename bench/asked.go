@@ -13,17 +13,17 @@ import (
 	"colophon/bench/system"
 )
 
-// askedLines is how many records a batch has by which a ledger is filled.
+// askedLines is the number of records of a batch that fills a ledger.
 const askedLines = 2500
 
-// asked is a server with a ledger that is asked.
+// asked is a server with a ledger for questions.
 type asked struct {
 	server  *server
 	records int
 	took    time.Duration // to fill it
 }
 
-// askedOf fills a ledger; the index has all of it.
+// askedOf fills a ledger and waits for the index.
 func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) (*asked, error) {
 	service := colophonService{binary: binary}
 	server, err := service.start(ctx, dir)
@@ -39,8 +39,8 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	return a, nil
 }
 
-// dial makes a connection for one use: a server closes those on which nothing comes, as
-// while the other ledger is filled or read.
+// dial makes a connection for one use: a server closes idle ones, as while the other ledger is
+// filled or read.
 func (a *asked) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
 func (a *asked) end() error { return a.server.stop() }
@@ -75,7 +75,7 @@ func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) 
 // refusedForm finds a refusal in the answer to a batch.
 var refusedForm = regexp.MustCompile(`"status":4\d\d`)
 
-// batch posts records of which none must be refused.
+// batch posts records, and fails if one is refused.
 func batch(conn *load.Conn, head, lines []byte) error {
 	if err := conn.Send(head, lines); err != nil {
 		return err
@@ -90,8 +90,8 @@ func batch(conn *load.Conn, head, lines []byte) error {
 	return nil
 }
 
-// appendRun appends the line of the n-th of all runs: each input has about ten, but for
-// one that has every twentieth. A third of the outputs comes again.
+// appendRun appends the line of run n of all. Each input has about ten runs, apart from one
+// that has every twentieth. A third of the outputs repeats.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
 	if n%20 == 0 {
@@ -106,7 +106,7 @@ func appendRun(dst []byte, seed uint64, n, all int) []byte {
 		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
 }
 
-// print tells how the ledger was filled, the index included.
+// print prints how the ledger was filled, the index included.
 func (a *asked) print(out io.Writer) error {
 	use, err := system.UsageOf(a.server.pid())
 	if err != nil {
@@ -120,7 +120,7 @@ func (a *asked) print(out io.Writer) error {
 // nextForm finds the cursor of the next page.
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
-// walk reads all events and all groups of inputs, so that caches hold what they can.
+// walk reads all events and all groups of inputs, so that caches fill.
 func (a *asked) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {
@@ -157,7 +157,7 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm finds the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is what a question is about.
+// drawn is the record that a question is about.
 type drawn struct {
 	seq, other  int
 	input, time string

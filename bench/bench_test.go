@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain has the test binary be a contestant where it is run as one.
+// TestMain lets the test binary be a contestant.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "contestant" {
 		main()
@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command runs the program with a folder of its own and returns what it printed and
-// the figures that it wrote.
+// command runs the program in a new folder, and returns its output and the figures that it
+// wrote.
 func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -34,7 +34,7 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// Every contestant takes records in every way, and what it answers can be verified.
+// Every contestant takes records in every way, and its answers verify.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
 }
 
-// Both provers prove what can be verified.
+// Both provers make proofs that verify.
 func TestProofs(t *testing.T) {
 	printed, figures := command(t, "proofs")
 	var rows []proofRow

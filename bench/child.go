@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// runChild has this program run as a contestant over a folder until it ends, and
-// returns what it printed.
+// runChild runs this program as a contestant over a folder until it ends, and returns its
+// output.
 func runChild(ctx context.Context, self, name, dir string, settings ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, self, append([]string{"contestant", name, "--dir", dir}, settings...)...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
@@ -24,7 +24,7 @@ func runChild(ctx context.Context, self, name, dir string, settings ...string) (
 	return out, nil
 }
 
-// measureChild does so and reads what it printed, one JSON value, into m.
+// measureChild is runChild that decodes the output, one JSON value, into m.
 func measureChild[M any](ctx context.Context, m *M, self, name, dir string, settings ...string) error {
 	out, err := runChild(ctx, self, name, dir, settings...)
 	if err != nil {

@@ -27,11 +27,10 @@ func newGrowth() *cobra.Command {
 	g := new(growth)
 	command := &cobra.Command{
 		Use:   "growth",
-		Short: "Fill one ledger and tell what that does to it",
+		Short: "Fill one ledger and measure it at each size",
 		Long: `Fill one ledger of a server that may use 1 GiB of memory (GOMEMLIMIT) by batches. At
-10,000 records, and at ten times as many again and again, measure what comes through and
-what it costs: at once, while what was filled in is still being merged, or with --rest
-after that.`,
+10,000 records, and at each ten times as many, measure speed and cost: at once, while
+the server still merges files, or with --rest after that.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return g.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -40,8 +39,8 @@ after that.`,
 	command.Flags().IntVar(&g.records, "records", 1_000_000, "`number` of records to fill the ledger with")
 	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more are posted")
 	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for a measurement, and half as many singly")
-	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, as GOMEMLIMIT has it; off for none")
-	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until nothing is merged any more")
+	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, in the form of GOMEMLIMIT; off for none")
+	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until the server has merged everything")
 	return command
 }
 
@@ -52,7 +51,7 @@ const growthFirst = 10_000
 const (
 	fillConnections = 8
 	fillLines       = 250
-	fillRecords     = 50_000 // made at a time
+	fillRecords     = 50_000 // generated at a time
 
 	singleConnections = 64
 )
@@ -84,8 +83,7 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger, measures at each step and prints that, as long as there is
-// time.
+// steps fills the ledger, and measures and prints each step while there is time.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

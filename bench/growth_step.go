@@ -14,7 +14,7 @@ import (
 	"colophon/bench/system"
 )
 
-// filling is a ledger that is being filled. It is used by one goroutine.
+// filling is a ledger while it is filled. It belongs to one goroutine.
 type filling struct {
 	service colophonService
 	server  *server
@@ -29,34 +29,33 @@ type filling struct {
 	fillCPU       float64 // µs a record, of the server
 }
 
-// step is what was measured at a size of the ledger.
+// step has the measurements at one size of the ledger.
 type step struct {
-	Records int `json:"records"` // when the measurement began
-	// FillRate is the records a second by which the ledger came here from the step
-	// before.
+	Records int `json:"records"` // at the beginning of the measurement
+	// FillRate is the records a second on the way from the step before.
 	FillRate float64 `json:"fill_records_per_second"`
 	// FillCPU is the processor time of the server for each of them, in µs.
 	FillCPU float64 `json:"fill_cpu_us_per_record"`
 	// Batches and Singles are measurements of batches and of single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
-	// Lag is how many events the index was behind at the end of the batches.
+	// Lag is the number of events that the index was behind at the end of the batches.
 	Lag float64 `json:"index_lag_events"`
 	// Memory and Peak are those of the server, in bytes.
 	Memory int64 `json:"memory_bytes"`
 	Peak   int64 `json:"peak_memory_bytes"`
-	// Database and Index are what their files take, in bytes a record.
+	// Database and Index are the sizes of their files, in bytes a record.
 	Database float64 `json:"database_bytes_per_record"`
 	Index    float64 `json:"index_bytes_per_record"`
-	// Body is the bytes of a record as it was posted, and Unique those of them that are
-	// not of a text which an earlier record has.
+	// Body is the number of bytes of a posted record. Unique is the number without texts that
+	// an earlier record has.
 	Body   float64 `json:"body_bytes_per_record"`
 	Unique float64 `json:"unique_bytes_per_record"`
-	// Amplification is the bytes that the server wrote for each that it took.
+	// Amplification is the number of bytes that the server wrote for each byte that it took.
 	Amplification float64 `json:"write_amplification"`
 }
 
-// growTo fills the ledger up to a size; inTime is false when the deadline came first.
+// growTo fills the ledger up to a size; inTime is false if the deadline came first.
 func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *progress) (inTime bool, err error) {
 	before, took := f.taken, time.Duration(0)
 	began, err := system.UsageOf(f.server.pid())
@@ -82,8 +81,8 @@ func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar 
 	return inTime, nil
 }
 
-// post makes the next records and posts them over new connections: the server closes
-// those on which nothing comes.
+// post makes the next records and posts them over new connections, because the server closes
+// idle ones.
 func (f *filling) post(ctx context.Context, count, connections, lines int) (*load.Result, error) {
 	if lines > 0 {
 		count = max(lines, count/lines*lines)
@@ -106,7 +105,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask asks for something that is no record.
+// ask makes a request that is no record.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {
@@ -115,13 +114,13 @@ func (f *filling) ask(question func(*load.Conn) error) error {
 	return errors.Join(question(c), c.Close())
 }
 
-// catchUp returns when the index has all records.
+// catchUp waits until the index has all records.
 func (f *filling) catchUp() error {
 	return f.ask(func(c *load.Conn) error { return f.service.caughtUp(c, f.taken) })
 }
 
-// measure posts some records in batches and half as many singly, and looks at what the
-// ledger takes.
+// measure posts some records in batches and half as many singly, and measures the size of the
+// ledger.
 func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	s = step{Records: f.taken, FillRate: f.fillRate, FillCPU: f.fillCPU}
 	if err := f.catchUp(); err != nil {
@@ -153,8 +152,8 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	return s, nil
 }
 
-// measureWindow posts so many records and measures that, until the index has them, and
-// how far that was behind when all were acknowledged.
+// measureWindow posts a number of records and measures that until the index has them. lag is
+// how far the index was behind when all were acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
 	if f.rests {
 		if err := f.server.rest(ctx); err != nil {
@@ -185,7 +184,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 	return contestant.Measure(result, elapsed, use), lag, nil
 }
 
-// stepColumns are how a step is printed.
+// stepColumns are the columns of a printed step.
 var stepColumns = []struct {
 	name string
 	of   func(s *step) float64
@@ -212,7 +211,7 @@ var stepColumns = []struct {
 	{"written/body", func(s *step) float64 { return s.Amplification }, "%.2f"},
 }
 
-// columnWidth has room for the widest column and a space.
+// columnWidth fits the widest column and a space.
 const columnWidth = 13
 
 func printStepNames(out io.Writer) {
@@ -229,7 +228,7 @@ func (s *step) print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// overUnique is what the ledger takes on the disk over its unique bytes.
+// overUnique returns the size of the ledger on the disk over its unique bytes.
 func (s *step) overUnique() float64 { return (s.Database + s.Index) / s.Unique }
 
 // growthTargets compare the last step with the first.

@@ -34,8 +34,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newContestant is what the program runs itself as: one contestant in a process of its
-// own. It serves until it is told to end, or prints its measurement.
+// newContestant is the command with which the program runs itself: one contestant in its own
+// process. It serves until it gets a signal, or prints its measurement.
 func newContestant() *cobra.Command {
 	var config contestant.Config
 	command := &cobra.Command{
@@ -82,7 +82,7 @@ func runContestant(ctx context.Context, name string, config contestant.Config, o
 	return fmt.Errorf("there is no contestant %q", name)
 }
 
-// printed has a measurement printed as JSON.
+// printed returns a function that prints a measurement as JSON.
 func printed[M any](measure func(context.Context, contestant.Config) (M, error)) func(context.Context, contestant.Config, io.Writer) error {
 	return func(ctx context.Context, config contestant.Config, out io.Writer) error {
 		m, err := measure(ctx, config)

@@ -13,13 +13,13 @@ import (
 	"colophon/bench/system"
 )
 
-// timing is how long a row is driven in a round.
+// timing says how long a row is driven in a round.
 type timing struct {
 	warm time.Duration // before the measured time
 	time time.Duration // that is measured
 }
 
-// exchange is clients and the service that they post to.
+// exchange is a service and the load of its clients.
 type exchange struct {
 	service     service
 	connections int
@@ -29,7 +29,7 @@ type exchange struct {
 }
 
 // measure runs the service over an empty folder and measures it. The clock stops when
-// all that is derived from the last record is there.
+// everything derived from the last record is there.
 func (e exchange) measure(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	s, err := e.service.start(ctx, dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	return m, err
 }
 
-// round is an exchange under way.
+// round is an exchange in progress.
 type round struct {
 	exchange
 	server      *server
@@ -80,7 +80,7 @@ type round struct {
 	samples     []load.Sample
 }
 
-// drive has the clients post, first to warm up and then for the measurement.
+// drive lets the clients post, first to warm up and then for the measurement.
 func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, err error) {
 	if _, err := r.post(ctx, t.warm); err != nil {
 		return m, err
@@ -140,14 +140,14 @@ func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, err
 	return result, ctx.Err()
 }
 
-// The ends of the names of files with profiles.
+// The suffixes of the names of profile files.
 const (
 	cpuProfile    = ".cpu.pprof"
 	allocsProfile = ".allocs.pprof"
 )
 
-// beginProfiles takes profiles over a time, if they are wanted; the channel says when
-// they are written.
+// beginProfiles takes profiles over a time, if they are requested. The channel gets the error
+// once they are written.
 func (r *round) beginProfiles(over time.Duration) <-chan error {
 	written := make(chan error, 1)
 	if r.profile == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// options are the flags that several commands have.
+// options are the flags that several commands share.
 type options struct {
 	colophon []string // [NAME=]FILE
 	dir      string
@@ -26,17 +26,17 @@ func (o *options) bind(c *cobra.Command) {
 	c.Flags().StringVar(&o.dir, "dir", os.TempDir(), "`folder` on the disk to be measured; a new one in it is filled and removed")
 	c.Flags().StringVar(&o.json, "json", "", "`file` for all figures")
 	c.Flags().Uint64Var(&o.seed, "seed", 1, "`number` that the records are generated from")
-	c.Flags().BoolVar(&o.quick, "quick", false, "as little as shows that everything works")
+	c.Flags().BoolVar(&o.quick, "quick", false, "one short round that shows that everything works")
 }
 
 func (o *options) bindColophon(c *cobra.Command) {
-	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file`, the colophon to run; several are compared; default: built from this tree")
+	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file` of a build of colophon; several are compared; default: built from this tree")
 }
 
 // binary is a build of Colophon.
 type binary struct{ name, file string }
 
-// binaries are the builds of Colophon that are asked for.
+// binaries returns the builds of Colophon to measure.
 func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error) {
 	var binaries []binary
 	for _, given := range o.colophon {
@@ -53,7 +53,7 @@ func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error
 	return []binary{{"colophon", file}}, err
 }
 
-// buildColophon builds the product with its own dependencies, not with this module's.
+// buildColophon builds Colophon with its own dependencies, not with those of this module.
 func buildColophon(ctx context.Context, scratch string) (file string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "colophon").Output()
 	if err != nil {
@@ -67,14 +67,14 @@ func buildColophon(ctx context.Context, scratch string) (file string, err error)
 	file = filepath.Join(scratch, "colophon")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
 	build.Dir = dir
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as it is released
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // like a release
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building colophon: %w: %s", err, out)
 	}
 	return file, nil
 }
 
-// version is what a build says that it is.
+// version returns the version that a build prints.
 func (b binary) version(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, b.file, "version").Output()
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"colophon/bench/contestant"
 )
 
-// parts are what a server's work is made of, by a function that is on the stack. The
-// first that fits has it.
+// parts are the parts of a server's work, by a function on the stack. The first part that
+// matches counts.
 var parts = []struct {
 	name     string
 	function *regexp.Regexp
 }{
 	{"collecting garbage", regexp.MustCompile(`^runtime\.(gcBgMarkWorker|gcAssistAlloc|bgsweep|bgscavenge|gcStart)`)},
 	{"engine: flushes and compactions", regexp.MustCompile(`pebble/v2\.\(\*DB\)\.(flush|compact)`)},
-	{"engine: writing the log of writes", regexp.MustCompile(`pebble/v2/record\.\(\*LogWriter\)\.flushLoop`)},
+	{"engine: writing the write-ahead log", regexp.MustCompile(`pebble/v2/record\.\(\*LogWriter\)\.flushLoop`)},
 	{"index: decoding events ahead", regexp.MustCompile(`^colophon/ledger/(index\.\(\*(ahead|reader)|event\.)`)},
 	{"index: committing", regexp.MustCompile(`^colophon/ledger/index\.\(\*(Follower\)\.commit|writes)`)},
 	{"index: folding", regexp.MustCompile(`^colophon/ledger/index\.`)},
@@ -36,10 +36,10 @@ var parts = []struct {
 	{"scheduling", regexp.MustCompile(`^runtime\.(mcall|schedule|mstart|goexit0|sysmon|systemstack)`)},
 }
 
-// otherPart is what fits none.
+// otherPart has the samples that match no part.
 const otherPart = "other"
 
-// partOf is the name of the part that a sample belongs to.
+// partOf returns the part of a sample.
 func partOf(s *profile.Sample) string {
 	for _, p := range parts {
 		for _, location := range s.Location {
@@ -53,7 +53,7 @@ func partOf(s *profile.Sample) string {
 	return otherPart
 }
 
-// partUse is what a part took for a record.
+// partUse is what a part used for each record.
 type partUse struct {
 	Part    string  `json:"part"`
 	CPU     float64 `json:"cpu_us_per_record"`
@@ -61,15 +61,15 @@ type partUse struct {
 	Objects float64 `json:"allocated_objects_per_record"`
 }
 
-// The values of the samples that are of use, by what profiles call them.
+// The kinds of sample values, by their names in profiles.
 const (
 	cpuValue     = "cpu"
 	bytesValue   = "alloc_space"
 	objectsValue = "alloc_objects"
 )
 
-// profileOf reads the profiles of a measurement, those of the last round, and shares
-// its figures out among parts, the costliest first.
+// profileOf reads the profiles of a measurement, those of the last round, and divides its
+// figures among the parts, the costliest first.
 func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	uses := make(map[string]*partUse)
 	use := func(part string) *partUse {
@@ -83,7 +83,7 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 		return nil, err
 	}
 	for _, u := range uses {
-		u.CPU *= m.CPU / total // the sampled time is shared out as /proc has it
+		u.CPU *= m.CPU / total // divides the time that /proc shows
 	}
 	_, seconds, err := sumParts(files+allocsProfile, bytesValue, func(part string, value float64) { use(part).Bytes += value })
 	if err != nil {
@@ -106,8 +106,8 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	return list, nil
 }
 
-// sumParts gives add one kind of value of each sample of a profile, with its part, and
-// returns the sum and the seconds that the profile is of.
+// sumParts calls add with one kind of value of each sample of a profile and its part. It
+// returns the sum and the duration of the profile in seconds.
 func sumParts(file, kind string, add func(part string, value float64)) (total, seconds float64, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/bench/contestant"
 )
 
-// stacks makes a profile whose samples have a stack each, innermost function first.
+// stacks makes a profile with one stack for each sample, innermost function first.
 func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	p := &profile.Profile{DurationNanos: 2e9}
 	for _, kind := range kinds {
@@ -33,8 +33,8 @@ func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	return p
 }
 
-// A sample belongs to the most particular part on its stack, and what a part took is
-// its share of what the row did.
+// A sample belongs to the most specific part on its stack, and a part gets its share of the
+// figures of the row.
 func TestProfileOf(t *testing.T) {
 	parsing := &[]string{"crypto/sha256.Sum256", "colophon/ledger/record.Limits.Parse", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}
 	handling := &[]string{"runtime.memmove", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows on a terminal how far a command has come; elsewhere nothing.
+// progress shows the progress of a command on a terminal; elsewhere it shows nothing.
 type progress struct {
-	bar *progressbar.ProgressBar // nil where there is no terminal
+	bar *progressbar.ProgressBar // nil without a terminal
 }
 
 func newProgress(total int, what string) *progress {
@@ -28,7 +28,7 @@ func newProgress(total int, what string) *progress {
 	)}
 }
 
-// A bar that cannot be drawn stops nothing.
+// A progress bar that cannot be shown is no error.
 
 func (p *progress) describe(what string) {
 	if p.bar != nil {
@@ -44,7 +44,7 @@ func (p *progress) add(steps int) {
 	}
 }
 
-// clear takes the bar away until the next step, so that lines can be printed.
+// clear removes the bar until the next step, so that lines can be printed.
 func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

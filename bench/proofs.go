@@ -15,7 +15,7 @@ import (
 	"colophon/bench/contestant"
 )
 
-// proofRow is inclusion proofs in trees of one size by one contestant.
+// proofRow has the inclusion proofs of one contestant in trees of one size.
 type proofRow struct {
 	Contestant string               `json:"contestant"`
 	Leaves     int                  `json:"leaves"`
@@ -23,12 +23,12 @@ type proofRow struct {
 	// Median has the median of each figure, and the sums of those that are counts.
 	Median contestant.Proving `json:"median"`
 
-	child    string // what this program is run as
+	child    string // the command that runs this program as the contestant
 	settings []string
 }
 
-// The contestants that prove. Tessera's builder comes twice: one used again and again
-// for one size, and a new one for each proof.
+// The contestants that prove. Tessera's builder is measured twice: one builder for all proofs
+// of a size, and a new one for each proof.
 const (
 	proofsOurs   = "colophon"
 	proofsReused = "tessera, one builder"
@@ -72,8 +72,8 @@ func newProofs() *cobra.Command {
 	return command
 }
 
-// measureProofs fills one log of each contestant up to each size in turn, from the smallest, and measures
-// proofs there in rounds in which all have their turn.
+// measureProofs fills one log of each contestant up to each size, from the smallest, and
+// measures proofs there in rounds, in turns.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.finish()
@@ -109,7 +109,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 	return all, nil
 }
 
-// add takes one more round into account.
+// add adds a round.
 func (r *proofRow) add(p contestant.Proving) {
 	r.Rounds = append(r.Rounds, p)
 	r.Median.Proofs += p.Proofs

@@ -15,8 +15,7 @@ import (
 	"colophon/bench/load"
 )
 
-// queries is the command that holds what a question costs in a large ledger against
-// what it costs in a small one.
+// queries is the command that compares questions to a large ledger and to a small one.
 type queries struct {
 	options
 	small, large int
@@ -31,10 +30,10 @@ func newQueries() *cobra.Command {
 		Use:   "queries",
 		Short: "Ask a large ledger and a small one the same, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
-all, and wait until both servers rest. Read all events and all groups of either once and
-ask a quarter of all questions, as was done to a server that runs for a while. Then ask
-all in turns, one kind after the other, about records drawn from all: pages of ten rows,
-one connection. In the end hold the large one's proofs against its /healthz.`,
+all, and wait until both servers rest. As on a server that runs for a while, read all
+events and all groups of both once, and ask a quarter of all questions. Then ask both in
+turns, one kind of question after the other, about random records: pages of ten rows,
+one connection. At the end, compare the large ledger's proofs with its /healthz.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return q.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -43,8 +42,8 @@ one connection. In the end hold the large one's proofs against its /healthz.`,
 	command.Flags().IntVar(&q.small, "small", 10_000, "`number` of records of the small ledger")
 	command.Flags().IntVar(&q.large, "records", 1_000_000, "`number` of records of the large ledger")
 	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times that each question is asked")
-	command.Flags().BoolVar(&q.cold, "cold", false, "time the first questions that there are")
-	command.Flags().BoolVar(&q.mixed, "mixed", false, "ask all kinds in turns, so that none finds the processor's caches as it left them")
+	command.Flags().BoolVar(&q.cold, "cold", false, "time the first questions, with empty caches")
+	command.Flags().BoolVar(&q.mixed, "mixed", false, "ask all kinds in turns, so that each finds cold processor caches")
 	command.Flags().DurationVar(&q.time, "time", 2*time.Second, "`time` of each round of proofs")
 	return command
 }
@@ -111,7 +110,7 @@ var questions = []struct {
 	{"effects", func(drawn) string { return "/drift/effects?variable=temperature&a=0.7&b=0.2&limit=10" }},
 }
 
-// comparison is what a question takes in either ledger.
+// comparison has the figures of a question in both ledgers.
 type comparison struct {
 	Name  string           `json:"name"`
 	P50   [2]time.Duration `json:"p50_ns"`

@@ -11,16 +11,16 @@ import (
 	"colophon/bench/load"
 )
 
-// readRate is how often something is answered.
+// readRate is the rate of answers of an endpoint.
 type readRate struct {
 	Name string `json:"name"`
-	// Rounds are answers a second, one round each.
+	// Rounds has the answers a second of each round.
 	Rounds []float64 `json:"answers_per_second"`
-	// OverHealth is the median of what they are over those of /healthz in the same round.
+	// OverHealth is the median, over the rounds, of the ratio to /healthz.
 	OverHealth float64 `json:"over_healthz"`
 }
 
-// reads are what is held against /healthz, the first; of random records.
+// reads are the endpoints that are compared with the first, /healthz, for random records.
 var reads = []struct {
 	name string
 	path func(records int) string
@@ -33,13 +33,13 @@ var reads = []struct {
 	{"receipt", func(n int) string { return fmt.Sprintf("%s/records/%d/receipt", ledgerPath, 1+rand.IntN(n)) }},
 }
 
-// readConnections and readRounds are how proofs are measured.
+// readConnections and readRounds are the load of a measurement of proofs.
 const (
 	readConnections = 64
 	readRounds      = 5
 )
 
-// proofs asks a server for proofs over many connections, in turns with /healthz.
+// proofs measures the endpoints of proofs over many connections, in turns with /healthz.
 func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []readRate, err error) {
 	connections, err := load.DialAll(a.server.listens["server"], readConnections)
 	if err != nil {
@@ -70,7 +70,8 @@ func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []
 	return rates, nil
 }
 
-// rate is how many answers a second come over connections that ask one after the other.
+// rate returns the answers a second over connections that each make one request after the
+// other.
 func (q *queries) rate(ctx context.Context, connections []*load.Conn, path func() string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.time)
 	defer cancel()

@@ -48,7 +48,7 @@ func printReport(out io.Writer, r *report) error {
 	return nil
 }
 
-// printRows prints medians. A figure that cannot be had is n/a.
+// printRows prints medians. A figure that cannot be measured is n/a.
 func printRows(out io.Writer, rows []*summary) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "contestant\tway\tcall\tclients\trecords/s\tlowest–highest\tp50 ms\tp99 ms\tCPU µs\tclient µs\tfsyncs/1000\tdisk B\twritten B\tpeak MiB\tcatch-up ms\tverified\t")
@@ -72,8 +72,7 @@ func printRows(out io.Writer, rows []*summary) error {
 // short is a duration in milliseconds.
 func short(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-// writeBenchstat writes every round of every row in the form of go test -bench, for
-// benchstat to compare two files.
+// writeBenchstat writes every round of every row in the form of go test -bench, for benchstat.
 func writeBenchstat(file string, rows []*summary) error {
 	var text strings.Builder
 	for _, s := range rows {

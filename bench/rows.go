@@ -16,22 +16,22 @@ import (
 type row struct {
 	Contestant string `json:"contestant"`
 	Way        string `json:"way"`     // "http" or "process"
-	Call       string `json:"call"`    // what a request is
+	Call       string `json:"call"`    // kind of request
 	Clients    int    `json:"clients"` // connections, or callers in process
 	Note       string `json:"note,omitempty"`
 
-	most    int    // bodies that it can take in a second, with room to spare
+	most    int    // upper bound of the bodies that it takes in a second
 	profile string // file names of its profiles, without their ends; empty for none
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
 
-// name is what --only and the targets know it by.
+// name is the row's name for --only and the targets.
 func (r *row) name() string {
 	return fmt.Sprintf("%s/%s/%s/%d", r.Contestant, r.Way, r.Call, r.Clients)
 }
 
-// How Tessera is run by the number of callers: batch and age with which it is fastest.
-// With fewer callers than the batch it waits out the age.
+// Batch and age with which Tessera is fastest, by the number of callers. With fewer callers
+// than the batch it waits for the age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration
@@ -42,13 +42,13 @@ var tesseraSettings = map[int]struct {
 	8192: {4096, 100 * time.Millisecond},
 }
 
-// batchClients are the numbers of connections over which batches are posted, and
-// batchLines how many lines they have then: enough for the server to be busy.
+// batchClients are the numbers of connections that post batches, and batchLines the lines of
+// their batches: enough to keep the server busy.
 var batchClients = []int{1, 64, 512}
 
 var batchLines = map[int]int{1: 5000, 64: 128, 512: 16}
 
-// matrix is all rows, for some binaries of Colophon by their names.
+// matrix has all rows for some builds of Colophon, by name.
 type matrix struct {
 	self     string // this program
 	colophon []binary
@@ -57,7 +57,7 @@ type matrix struct {
 	bodies   *corpus.Bodies
 }
 
-// rows are in an order in which those that are compared follow each other closely.
+// rows returns the rows in an order in which compared rows are close together.
 func (m *matrix) rows() []*row {
 	var rows []*row
 	for _, connections := range []int{1, 64, 512} {
@@ -81,7 +81,7 @@ func (m *matrix) rows() []*row {
 	return rows
 }
 
-// chosen are the rows whose names match; all if the expression is empty.
+// chosen returns the rows whose names match; all if the expression is empty.
 func (m *matrix) chosen(only string) ([]*row, error) {
 	expression, err := regexp.Compile(only)
 	if err != nil {
@@ -150,5 +150,5 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies is how many are needed at a rate.
+// bodies returns how many bodies are needed at a rate.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

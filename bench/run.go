@@ -16,13 +16,13 @@ import (
 	"colophon/bench/system"
 )
 
-// versioned are the modules whose versions are told.
+// versioned are the modules whose versions are printed.
 var versioned = []string{"github.com/transparency-dev/tessera", "github.com/codenotary/immudb", "github.com/cockroachdb/pebble/v2"}
 
-// report is everything that a run has found out.
+// report has all results of a run.
 type report struct {
 	Machine system.Machine `json:"machine"`
-	// Builds are what the builds of Colophon say that they are, by their names.
+	// Builds are the versions of the builds of Colophon, by name.
 	Builds  map[string]string `json:"builds"`
 	Began   time.Time         `json:"began"`
 	Seconds float64           `json:"seconds_per_round"`
@@ -48,9 +48,9 @@ func newRun() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run",
 		Short: "Compare Colophon with Tessera and immudb",
-		Long: `Compare Colophon with Tessera and immudb: each row in a process of its own, over a
-new folder, in rounds in which all rows have their turn. Medians are told, and how far
-they are from the targets.`,
+		Long: `Compare Colophon with Tessera and immudb: each row in its own process, over a
+new folder, in rounds in which all rows have their turn. It prints medians and compares them with
+the targets.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -60,7 +60,7 @@ they are from the targets.`,
 	flags.Float64Var(&r.seconds, "seconds", 3, "`time` of each measurement")
 	flags.IntVar(&r.rounds, "rounds", 5, "`number` of rounds")
 	flags.StringVar(&r.only, "only", "", "`expression` that the names of rows match, like colophon/http/single/64 (contestant/way/call/clients); leaves out proofs")
-	flags.StringVar(&r.profiles, "profiles", "", "`folder` for profiles, of processor and allocations, of Colophon over HTTP; they cost some speed")
+	flags.StringVar(&r.profiles, "profiles", "", "`folder` for profiles, of processor and allocations, of Colophon over HTTP; they reduce the speed a little")
 	flags.StringVar(&r.benchstat, "benchstat", "", "`file` for each round as go test -bench prints it")
 	return command
 }
@@ -83,7 +83,7 @@ func (r *run) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// probeSyncs is how many syncs a probe of the disk takes.
+// probeSyncs is the number of syncs of a probe of the disk.
 const probeSyncs = 300
 
 func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*report, error) {
@@ -178,8 +178,7 @@ func mostOverHTTP(rows []*row) (most int) {
 	return most
 }
 
-// measureRow measures one row in a folder of its own, when what was written before is
-// on the disk.
+// measureRow measures one row in a new folder, once earlier writes are on the disk.
 func (r *run) measureRow(ctx context.Context, row *row, t timing, scratch string) (m contestant.Measurement, err error) {
 	dir, err := os.MkdirTemp(scratch, "row-")
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 	"colophon/bench/system"
 )
 
-// server is a contestant in a process of its own that listens.
+// server is a contestant that listens, in its own process.
 type server struct {
 	command *exec.Cmd
-	listens map[string]string // host:port, by what is there
+	listens map[string]string // host:port, by "server" or "metrics"
 	log     bytes.Buffer      // stderr; read when the process has ended
 }
 
-// endTime is how long a process may take to end once it is asked to.
+// endTime is how long a process may take to end after the signal.
 const endTime = time.Minute
 
-// addressForm is how a server says on stdout what it has where.
+// addressForm matches the lines in which a server prints its addresses.
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
-// startServer starts a program and waits until it has said where it has all that is
-// wanted. environment is added to that of this process.
+// startServer starts a program and waits until it has printed all wanted addresses.
+// environment is added to that of this process.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)
@@ -52,7 +52,7 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 			s.listens[string(found[1])] = string(found[2])
 		}
 	}
-	go func() { // it must not wait for a reader
+	go func() { // it must not block on its output
 		for lines.Scan() {
 		}
 	}()
@@ -70,7 +70,7 @@ func (s *server) has(wanted []string) bool {
 
 func (s *server) pid() int { return s.command.Process.Pid }
 
-// stop asks the server to end, and waits until it has.
+// stop ends the server with a signal and waits for its end.
 func (s *server) stop() error {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("ending %s: %w", s.command.Path, err)
@@ -81,8 +81,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// rest waits until the server has nothing left to merge: for a second it takes less than a
-// twentieth of a processor.
+// rest waits until the server has merged everything: until it uses less than a twentieth of a
+// processor for a second.
 func (s *server) rest(ctx context.Context) error {
 	for {
 		before, err := system.UsageOf(s.pid())

@@ -17,14 +17,14 @@ import (
 type service interface {
 	// start runs it over a folder.
 	start(ctx context.Context, dir string) (*server, error)
-	// target is what takes single records or, if lines is not 0, batches of as many.
+	// target takes single records or, if lines is not 0, batches of that many.
 	target(lines int) load.Target
-	// caughtUp returns when all that is derived from so many records is there.
+	// caughtUp returns once everything derived from that many records is there.
 	caughtUp(c *load.Conn, records int) error
-	// verifier is what answers are verified by, once the server has ended; records is
-	// how many it took.
+	// verifier returns a function that verifies answers after the server has ended. records is
+	// the number of records that it took.
 	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
-	// fsyncs is how often the server says that it synced a file; -1 if it does not.
+	// fsyncs returns the number of syncs that the server reports; -1 if it reports none.
 	fsyncs(c *load.Conn) (float64, error)
 }
 
@@ -40,8 +40,8 @@ const ledgerPath = "/v1/ledgers/default"
 
 func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
 	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		// The client waits for the index, and has more connections and batches than one
-		// address is given by default.
+		// The client waits for the index, and uses more batches than one
+		// address gets by default.
 		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
 	wanted := []string{"server"}
 	if s.profiled {
@@ -62,7 +62,7 @@ func (s colophonService) target(lines int) load.Target {
 	return load.Target{Head: load.Post(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
 }
 
-// caughtUp asks for the last record, which waits for the index. The first event is the
+// caughtUp requests the last record, which waits for the index. The first event is the
 // ledger's own.
 func (s colophonService) caughtUp(c *load.Conn, records int) error {
 	_, err := get(c, ledgerPath+"/records/"+strconv.Itoa(records))
@@ -88,7 +88,7 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 }
 
 func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
-	if s.profiled { // its metrics are elsewhere
+	if s.profiled { // its metrics have another address
 		return -1, nil
 	}
 	return metric(c, "colophon_storage_fsync_duration_seconds_count")
@@ -118,7 +118,7 @@ func (tesseraService) verifier(_ *load.Conn, dir string, records int) (func(cont
 
 func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
 
-// get asks for what must be there.
+// get requests a path and requires status 200.
 func get(c *load.Conn, path string) ([]byte, error) {
 	status, body, err := c.Get(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func get(c *load.Conn, path string) ([]byte, error) {
 	return body, nil
 }
 
-// metric is the sum of a metric's series.
+// metric returns the sum of a metric's series.
 func metric(c *load.Conn, name string) (float64, error) {
 	text, err := get(c, "/metrics")
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"colophon/bench/contestant"
 )
 
-// summary is what the rounds of a row come to.
+// summary has the results of a row.
 type summary struct {
 	Row    *row                     `json:"row"`
 	Rounds []contestant.Measurement `json:"rounds"`
 	// Median has the median of each figure, and the sums of those that are counts.
 	Median contestant.Measurement `json:"median"`
-	// Lowest and Highest are the records a second of the worst round and the best.
+	// Lowest and Highest are the records a second of the slowest round and the fastest.
 	Lowest  float64 `json:"lowest_records_per_second"`
 	Highest float64 `json:"highest_records_per_second"`
-	// Profile is where the time of the last round went, where profiles were taken.
+	// Profile says where the time of the last round went, if profiles were taken.
 	Profile []partUse `json:"profile,omitempty"`
 }
 
@@ -34,7 +34,7 @@ var figures = [...]func(*contestant.Measurement) *float64{
 	func(m *contestant.Measurement) *float64 { return &m.CatchUp },
 }
 
-// add takes one more round into account.
+// add adds a round.
 func (s *summary) add(m contestant.Measurement) {
 	s.Rounds = append(s.Rounds, m)
 	s.Median.Records += m.Records
@@ -53,7 +53,7 @@ func (s *summary) add(m contestant.Measurement) {
 	s.Lowest, s.Highest = slices.Min(rates), slices.Max(rates)
 }
 
-// median is that of some values: of an even number, the mean of the two in the middle.
+// median returns the median; of an even number of values, the mean of the two in the middle.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)

@@ -8,14 +8,14 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is something to reach, as a ratio: the median of those of the rounds, each of
-// two rows that were measured soon after each other.
+// target is a ratio to reach: the median of the ratios of the rounds, each of two rows that
+// are measured close together.
 type target struct {
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`
 	Lowest  float64 `json:"lowest"`
 	Highest float64 `json:"highest"`
-	// AtLeast or, where that is 0, AtMost is what the ratio must be.
+	// The ratio must be at least AtLeast or, if that is 0, at most AtMost.
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 }
@@ -38,13 +38,13 @@ func (t target) String() string {
 	return fmt.Sprintf("%s: %.2f × (%.2f–%.2f; %s: %s)", t.What, t.Ratio, t.Lowest, t.Highest, bound, verdict)
 }
 
-// of takes the ratios of the rounds.
+// of sets the ratio from those of the rounds.
 func (t target) of(ratios ...float64) target {
 	t.Ratio, t.Lowest, t.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return t
 }
 
-// ratios are those of a figure in the rounds of two rows.
+// ratios returns the ratio of a figure of two rows in each round.
 func ratios(a, b *summary, figure func(*contestant.Measurement) float64) []float64 {
 	list := make([]float64, len(a.Rounds))
 	for i := range list {
@@ -60,7 +60,7 @@ func p50(m *contestant.Measurement) float64 { return m.P50 }
 // summaries are rows by their names.
 type summaries map[string]*summary
 
-// targets are those for which there are figures, for every build of Colophon.
+// targets returns the targets whose rows were measured, for every build of Colophon.
 func targets(r *report) (list []target) {
 	rows := make(summaries)
 	var builds []string

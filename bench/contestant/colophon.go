@@ -22,12 +22,12 @@ type node struct {
 	database *pebble.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
-	index    *index.Store    // nil where nothing follows the ledger
+	index    *index.Store    // nil if nothing follows the ledger
 	follower *index.Follower // likewise
 }
 
-// openNode opens the ledger in a folder, or makes it, and has an index follow it if
-// that is wanted.
+// openNode opens the ledger in a folder, or creates it. If indexed is set, an index follows
+// it.
 func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error) {
 	n = new(node)
 	defer func() {
@@ -84,8 +84,8 @@ func (n *node) close() error {
 	return errors.Join(errs...)
 }
 
-// append takes a record as the API does: decode, check, submit and wait. The caller
-// releases it.
+// append appends a record like the API: decode, check, submit, and wait. The caller releases
+// the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
 	r, err := record.Parse(record.IPCRecord, body)
 	if err != nil {
@@ -106,7 +106,7 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 	return r, ack, err
 }
 
-// add appends a record and answers its full receipt.
+// add appends a record and returns its full receipt.
 func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	r, ack, err := n.append(ctx, body)
 	if err != nil {
@@ -147,9 +147,9 @@ func NewReceipts(key string) (*Receipts, error) {
 	return &Receipts{verifier}, nil
 }
 
-// Verify checks that an answer is the receipt of a body of the corpus, proves its
-// event, and says that every claim held. A minimal receipt proves nothing, and is
-// checked for the rest.
+// Verify checks that an answer is the receipt of a body of the corpus, that it proves its
+// event, and that every claim is right. It skips the proof of a minimal receipt, which has
+// none.
 func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package contestant is the logs that are measured, each as it is run in a process of
-// its own: behind net/http, or in process with callers beside it.
+// Package contestant runs the measured logs, each in its own process: behind net/http, or in
+// process with callers beside it.
 package contestant
 
 import (
@@ -18,7 +18,7 @@ import (
 type Measurement struct {
 	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"`
-	// Rate is records a second, what derives from them included.
+	// Rate is records a second, until everything derived from them is there.
 	Rate float64 `json:"records_per_second"`
 	// P50 and P99 are of requests, in milliseconds; a batch is one.
 	P50 float64 `json:"p50_ms"`
@@ -28,25 +28,24 @@ type Measurement struct {
 	CPU float64 `json:"cpu_us_per_record"`
 	// ClientCPU is the time of the client's process; 0 in process.
 	ClientCPU float64 `json:"client_cpu_us_per_record"`
-	// Fsyncs is how many files were synced for 1,000 records; negative where that
-	// cannot be counted.
+	// Fsyncs is the number of files synced for 1,000 records; negative if it cannot be
+	// counted.
 	Fsyncs float64 `json:"fsyncs_per_1000_records"`
-	// Written is what was sent to the disk, in bytes a record.
+	// Written is the number of bytes sent to the disk for each record.
 	Written float64 `json:"written_bytes_per_record"`
-	// Disk is what the files take in the end, in bytes a record.
+	// Disk is the size of the files at the end, in bytes a record.
 	Disk float64 `json:"disk_bytes_per_record"`
-	// Peak is the most memory of the process, in bytes; in process it is without the
-	// bodies.
+	// Peak is the largest memory of the process, in bytes; in process, without the bodies.
 	Peak float64 `json:"peak_memory_bytes"`
-	// CatchUp is how long the index took after the last acknowledgement, in
-	// milliseconds; part of Seconds.
+	// CatchUp is the time that the index took after the last acknowledgement, in milliseconds.
+	// It is part of Seconds.
 	CatchUp float64 `json:"catch_up_ms"`
-	// Verified is how many answers were verified afterwards.
+	// Verified is the number of answers that were verified afterwards.
 	Verified int `json:"verified_answers"`
 }
 
-// Measure makes a Measurement of what clients saw and what a process used until the
-// moment at which all that derives from the records was there.
+// Measure makes a Measurement of what clients saw and what a process used until everything
+// derived from the records was there.
 func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
 	n := float64(r.Records)
 	m := Measurement{
@@ -64,7 +63,7 @@ func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement 
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Config is how a contestant is run.
+// Config configures a contestant.
 type Config struct {
 	Dir     string
 	Callers int // in process
@@ -72,23 +71,23 @@ type Config struct {
 	Seed    uint64
 	Warm    time.Duration // before the measured time
 	Time    time.Duration // that is measured
-	// Batch and Age are when Tessera integrates: so many entries, or one so old.
+	// Tessera integrates after Batch entries, or when one is Age old.
 	Batch uint
 	Age   time.Duration
 	// Leaves is the size of the tree in which inclusion is proved.
 	Leaves uint64
-	// Fresh has Tessera make a proof builder for every proof.
+	// Fresh makes Tessera create a proof builder for every proof.
 	Fresh bool
 }
 
 // appended is a log in this process.
 type appended struct {
-	// add returns when a record is durable, with the answer.
+	// add returns the answer once a record is durable.
 	add func(ctx context.Context, body []byte) (answer []byte, err error)
-	// caughtUp returns when all that is derived from so many records is there; nil
-	// where nothing is.
+	// caughtUp returns once everything derived from that many records is there; nil if nothing
+	// is derived.
 	caughtUp func(ctx context.Context, records int) error
-	// verify checks the answer to a record, when nothing is measured.
+	// verify checks the answer to a record, outside the measured time.
 	verify func(ctx context.Context, answer, body []byte) error
 }
 
@@ -138,7 +137,7 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	return m, err
 }
 
-// append has all callers append one record after the other for a time.
+// append lets each caller append one record after the other for a time.
 func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.Deck) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
 		return log.one(context.WithoutCancel(ctx), deck, r)
@@ -161,7 +160,7 @@ func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (mor
 	return true, nil
 }
 
-// verifyAll verifies samples and says how many there were.
+// verifyAll verifies samples and returns how many there were.
 func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples []load.Sample) (int, error) {
 	for _, s := range samples {
 		if err := a.verify(ctx, s.Answer, bodies.Body(s.Record)); err != nil {
@@ -171,7 +170,7 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 	return len(samples), nil
 }
 
-// during has clients work for a time.
+// during lets clients work for a time.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

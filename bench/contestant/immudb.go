@@ -20,8 +20,8 @@ type immudbLog struct {
 	next  atomic.Uint64 // makes keys
 }
 
-// openImmudb opens a store at its best: it syncs every 2 ms, and as many transactions
-// as there are callers are made at once.
+// openImmudb opens a store with its fastest settings: it syncs every 2 ms, and makes as many
+// transactions at once as there are callers.
 func openImmudb(config Config) (*immudbLog, error) {
 	options := store.DefaultOptions().
 		WithSynced(true).
@@ -38,8 +38,7 @@ func openImmudb(config Config) (*immudbLog, error) {
 	return &immudbLog{store: s}, nil
 }
 
-// add makes a transaction of one key and answers its number. Its index is not waited
-// for.
+// add makes a transaction of one key and returns its number. It does not wait for the index.
 func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	tx, err := l.store.NewWriteOnlyTx(ctx)
 	if err != nil {
@@ -56,7 +55,7 @@ func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	return fmt.Appendf(nil, "%d %s", header.ID, key), nil
 }
 
-// verify reads a value back, when it has been indexed.
+// verify reads a value back once it is indexed.
 func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 	number, key, _ := bytes.Cut(answer, []byte(" "))
 	id, err := strconv.ParseUint(string(number), 10, 64)

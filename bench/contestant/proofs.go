@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// Proving is one measurement of inclusion proofs, of random leaves in a tree of one
-// size, by as many provers at once as there are cores.
+// Proving is one measurement of inclusion proofs of random leaves in a tree of one size, with
+// one prover for each core.
 type Proving struct {
 	Proofs   int     `json:"proofs"`
 	Rate     float64 `json:"proofs_per_second"`
@@ -35,7 +35,7 @@ type prover interface {
 	verify(ctx context.Context, index uint64, path []proofs.Hash) error
 }
 
-// proveAll measures provers over a tree of a size, after a time in which caches fill.
+// proveAll measures provers over a tree of a size, after the caches had time to fill.
 func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p Proving, err error) {
 	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
 	for i := range provers {
@@ -72,7 +72,7 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 	return p, nil
 }
 
-// proverWork is a prover and what it has proved last.
+// proverWork is a prover and its last proof.
 type proverWork struct {
 	prover prover
 	size   uint64
@@ -81,7 +81,7 @@ type proverWork struct {
 	path   []proofs.Hash
 }
 
-// some makes a few proofs between two looks at the clock.
+// some makes a few proofs between two readings of the clock.
 func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	const few = 16
 	begin := time.Now()
@@ -95,7 +95,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	return nil
 }
 
-// fill has many callers append small entries until there are so many.
+// fill appends small entries with many callers, up to a size.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64
@@ -110,7 +110,7 @@ func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i 
 	return err
 }
 
-// FillColophon appends small records to a ledger until it has so many events.
+// FillColophon appends small records to a ledger up to a size.
 func FillColophon(ctx context.Context, config Config) error {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {
@@ -128,8 +128,7 @@ func FillColophon(ctx context.Context, config Config) error {
 	return errors.Join(err, n.close())
 }
 
-// ColophonProofs measures the ledger's prover, with its store and caches as the server
-// has them.
+// ColophonProofs measures the ledger's prover, with the store and caches of the server.
 func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {
@@ -140,7 +139,7 @@ func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
 	return p, errors.Join(err, n.close())
 }
 
-// ledgerProver proves as a request does: for the head of the moment.
+// ledgerProver proves like a request: for the present head.
 type ledgerProver struct{ *node }
 
 func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {

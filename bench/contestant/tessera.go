@@ -24,15 +24,15 @@ type tesseraLog struct {
 	config   Config
 	appender *tessera.Appender
 	reader   tessera.LogReader
-	close    func(context.Context) error // when all that was added is published
+	close    func(context.Context) error // once everything that was added is published
 }
 
-// openTessera opens a log with the options under which it is fastest: no antispam, no
-// garbage collection, a checkpoint once a second. What Add's future has resolved is
-// sequenced, integrated and synced, by the driver's contract; that a checkpoint over
-// it is published is not waited for.
+// openTessera opens a log with its fastest options: no antispam, no garbage collection, a
+// checkpoint once a second. By the driver's contract, an entry is sequenced, integrated, and
+// synced once Add's future has resolved. The contestant does not wait for a checkpoint over
+// it.
 func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
-	// What the log does in the background ends with the process.
+	// The background work of the log ends with the process.
 	ctx = context.WithoutCancel(ctx)
 	driver, err := posix.New(ctx, posix.Config{Path: config.Dir})
 	if err != nil {
@@ -58,7 +58,7 @@ func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
 	return t, nil
 }
 
-// add adds an entry and answers its index.
+// add adds an entry and returns its index.
 func (t *tesseraLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	index, err := t.appender.Add(ctx, tessera.NewEntry(body))()
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 	return VerifyTessera(ctx, t.config.Dir, size, answer, body)
 }
 
-// VerifyTessera checks that a log of a size has a body at the index that was answered.
+// VerifyTessera checks that a log of a size has a body at the answered index.
 func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []byte) error {
 	index, err := strconv.ParseUint(string(answer), 10, 64)
 	if err != nil {
@@ -102,8 +102,8 @@ func Tessera(ctx context.Context, config Config) (Measurement, error) {
 	return m, errors.Join(err, t.close(ctx))
 }
 
-// ServeTessera puts a bare handler of net/http before a log, as Tessera's own examples
-// do: it adds the body, waits for its index and answers that. It returns when ctx is
+// ServeTessera runs a bare handler of net/http in front of a log, as Tessera's own examples
+// do: it adds the body, waits for its index, and answers the index. It returns when ctx is
 // done.
 func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 	t, err := openTessera(ctx, config)

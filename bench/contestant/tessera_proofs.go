@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// FillTessera appends small entries to a log until it has so many.
+// FillTessera appends small entries to a log up to a size.
 func FillTessera(ctx context.Context, config Config) error {
 	t, err := openTessera(ctx, config)
 	if err != nil {
@@ -30,10 +30,10 @@ func FillTessera(ctx context.Context, config Config) error {
 	return errors.Join(err, t.close(ctx))
 }
 
-// TesseraProofs measures the proof builder of Tessera's client over the driver's files.
-// It is at its best when one builder is used again and again for one size: it keeps
-// every tile that it has read. Fresh has one made for each proof, as a server would
-// whose log grows.
+// TesseraProofs measures the proof builder of Tessera's client over the driver's files. It is
+// fastest if one builder is used again and again for one size, because it keeps every tile
+// that it has read. Fresh makes a new one for each proof, as a server with a growing log
+// would.
 func TesseraProofs(ctx context.Context, config Config) (Proving, error) {
 	checkpoint, err := readCheckpoint(ctx, config.Dir)
 	if err != nil {

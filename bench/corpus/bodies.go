@@ -8,30 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bodies are consecutive records of a corpus, made ahead so that to send one costs a
-// client next to nothing. Their text is outside of the collector's heap: who has many
-// of them collects garbage as often as who has few.
+// Bodies are consecutive records of a corpus, made ahead so that sending one costs a client
+// almost nothing. Their text is outside the garbage collector's heap, so that their number
+// does not change how often it runs.
 type Bodies struct {
 	parts []part
 	count int
 }
 
-// partRecords is how many records all parts but the last have.
+// partRecords is the number of records of every part but the last.
 const partRecords = 4096
 
-// part is some of the records, one after the other.
+// part is some of the records, joined.
 type part struct {
 	text   []byte // mapped
 	ends   []uint32
 	unique int
 }
 
-// Make makes count records from the index first on. They are freed by Free.
+// Make makes count records from index first on. Free releases them.
 func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	b := &Bodies{count: count, parts: make([]part, (count+partRecords-1)/partRecords)}
 	errs := make([]error, len(b.parts))
 	var all sync.WaitGroup
-	cores := make(chan []byte, runtime.GOMAXPROCS(0)) // with a buffer each
+	cores := make(chan []byte, runtime.GOMAXPROCS(0)) // each has a buffer
 	for range cap(cores) {
 		cores <- nil
 	}
@@ -52,7 +52,7 @@ func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	return b, nil
 }
 
-// make makes the records of a part by way of a buffer, which it returns.
+// make makes the records of a part in a buffer, which it returns.
 func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, error) {
 	p.ends = make([]uint32, count)
 	for i := range p.ends {
@@ -69,7 +69,7 @@ func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, 
 	return buffer, nil
 }
 
-// Free gives their memory back: no body may be used any more.
+// Free releases the memory. No body may be used afterwards.
 func (b *Bodies) Free() error {
 	for i := range b.parts {
 		if err := unix.Munmap(b.parts[i].text); err != nil {
@@ -83,7 +83,7 @@ func (b *Bodies) Free() error {
 // Len is the number of records.
 func (b *Bodies) Len() int { return b.count }
 
-// Body is record i of them. It must not be changed.
+// Body is record i. It must not be changed.
 func (b *Bodies) Body(i int) []byte {
 	p := &b.parts[i/partRecords]
 	i %= partRecords
@@ -94,7 +94,7 @@ func (b *Bodies) Body(i int) []byte {
 	return p.text[begin:p.ends[i]:p.ends[i]]
 }
 
-// Bytes is the length of all, and how many of the bytes are unique in the corpus.
+// Bytes returns the length of all records, and how many of the bytes are unique in the corpus.
 func (b *Bodies) Bytes() (all, unique int64) {
 	for i := range b.parts {
 		all += int64(len(b.parts[i].text))

@@ -1,6 +1,5 @@
-// Package corpus generates the records that every contestant is given: IPC records
-// of about 1.5 KB with content, a run_id and rightly claimed hashes. Record i of a
-// seed is always the same.
+// Package corpus generates the records for every contestant: IPC records of about 1.5 KB with
+// content, a run_id, and correct claims. Record i of a seed is always the same.
 package corpus
 
 import (
@@ -10,9 +9,9 @@ import (
 	"strconv"
 )
 
-// How often texts repeat. Prompts are always shared; of the rest, one payload in
-// repeatPayload is one of popular earlier ones (runs of one input are what drift is
-// about), and one output in repeatOutput likewise.
+// How often texts repeat. Prompts are always shared. One payload in repeatPayload repeats a
+// popular earlier one, because drift compares runs of one input. One output in repeatOutput
+// repeats an earlier one.
 const (
 	prompts       = 32
 	popular       = 1000
@@ -26,7 +25,7 @@ type Corpus struct {
 	prompts [prompts]prompt
 }
 
-// prompt is a system prompt, as the escaped text of a JSON string and hashed.
+// prompt is a system prompt: the escaped text of a JSON string, and its hash.
 type prompt struct {
 	text []byte
 	hash []byte // in hexadecimal
@@ -43,7 +42,7 @@ func New(seed uint64) *Corpus {
 	return c
 }
 
-// Streams of randomness, apart from each other.
+// Independent streams of random numbers.
 const (
 	promptStream = iota
 	payloadStream
@@ -57,8 +56,8 @@ func (c *Corpus) random(stream, index uint64) *rand.Rand {
 
 var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
 
-// drawn is what a record is made of: the numbers of its texts, each of which is first
-// there in the record of that index, and the rest.
+// drawn has the parts of a record. The number of a text is the index of the record in which it
+// first occurs.
 type drawn struct {
 	prompt, payload, output uint64
 	model                   string
@@ -82,9 +81,8 @@ func (c *Corpus) draw(i uint64) drawn {
 	return d
 }
 
-// Append appends record i, one JSON object in the style of Python's json.dumps, and
-// says how many of its bytes are unique: all but those of a system prompt, payload
-// or output that an earlier record has.
+// Append appends record i, one JSON object in the style of Python's json.dumps. unique is the
+// number of its bytes without a system prompt, payload, or output that an earlier record has.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	begin, d, repeated := len(dst), c.draw(i), 0
 	dst = append(dst, `{"run_id": "bench/`...)
@@ -142,8 +140,8 @@ func chain(input, prompt []byte, model string, temperature float64, seed uint64)
 	return digest(make([]byte, 0, 64), strconv.AppendUint(joined, seed, 10))
 }
 
-// appendPayload appends payload number i, its members in the order in which a program
-// would make them, and gives its input_hash: over spaced JSON with sorted members.
+// appendPayload appends payload number i, its members in the order of a program, and returns
+// its input_hash, which is over spaced JSON with sorted members.
 func (c *Corpus) appendPayload(dst []byte, i uint64) (payload, hash []byte) {
 	random := c.random(payloadStream, i)
 	instruction := appendText(make([]byte, 0, 512), random, 48)

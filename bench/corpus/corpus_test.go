@@ -12,8 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Every record is taken as it is, has all four claims right, and is about as long as
-// the issue wants it.
+// Every record is valid, has four correct claims, and is about 1.5 KB long.
 func TestRecordsClaimTheirHashesRightly(t *testing.T) {
 	c := corpus.New(1)
 	size, unique := 0, 0
@@ -44,7 +43,7 @@ func TestRecordsAreReproducible(t *testing.T) {
 	require.NotEqual(t, string(one), string(other))
 }
 
-// Records that were made ahead are those that are made one by one.
+// Bodies that are made ahead equal those that are made one by one.
 func TestBodies(t *testing.T) {
 	c := corpus.New(1)
 	const first, count = 100, 5000
@@ -62,8 +61,7 @@ func TestBodies(t *testing.T) {
 	require.NoError(t, b.Free())
 }
 
-// What is called unique is: every text of a record whose bytes count as unique is new,
-// and every other one is known.
+// The texts of a record whose bytes count as unique are new, and all others occurred before.
 func TestUniqueBytes(t *testing.T) {
 	c := corpus.New(3)
 	seen := make(map[[32]byte]bool)

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A line of a batch, around its record.
+// The parts of a line around its record.
 var (
 	lineBegin = []byte(`{"kind":"ipc_record","record":`)
 	lineEnd   = []byte("}\n")
 )
 
-// receiptBegin is how the line of a receipt begins, and no problem's.
+// receiptBegin begins the line of a receipt, and no problem.
 var receiptBegin = []byte(`{"ledger":`)
 
-// sendBytes is about how much of a batch is written in one call.
+// sendBytes is the approximate number of bytes of a batch that one call writes.
 const sendBytes = 128 << 10
 
-// batch posts as many records as the target has lines. It reads while it sends, as the
+// batch posts as many records as the target has lines. It reads while it sends, because the
 // server answers while it reads.
 func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error) {
 	first, ok := deck.Deal(target.Lines)
@@ -44,8 +44,8 @@ func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error
 	return true, nil
 }
 
-// sendLines writes a request with the records from first on. It uses no more of the
-// connection than its output.
+// sendLines writes a request with the records from first on. It uses only the output of the
+// connection.
 func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {
@@ -75,7 +75,7 @@ func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err
 	if err != nil {
 		return 0, fmt.Errorf("answer to a batch from record %d: %w", first, err)
 	}
-	rest := c.answer[:0] // of the answer, up to the end of a line that has not come yet
+	rest := c.answer[:0] // an incomplete line of the answer
 	for {
 		more := false
 		if rest, more, err = body.Append(rest); err != nil {

@@ -1,6 +1,6 @@
-// Package load drives HTTP servers at the least cost to the machine that it shares
-// with them: requests are composed from bodies made before, and of the answers no more
-// is parsed than what frames them.
+// Package load drives HTTP servers at the least cost to the machine that it shares with them.
+// It composes requests from bodies that are made before, and parses only the framing of
+// answers.
 package load
 
 import (
@@ -31,7 +31,7 @@ func Dial(address string) (*Conn, error) {
 	return &Conn{Conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// DialAll opens so many connections.
+// DialAll opens a number of connections.
 func DialAll(address string, count int) ([]*Conn, error) {
 	connections := make([]*Conn, 0, count)
 	for range count {
@@ -72,7 +72,7 @@ func (c *Conn) Send(head, body []byte) error {
 	return err
 }
 
-// Get asks for a path and returns the answer's status and body.
+// Get requests a path and returns the answer's status and body.
 func (c *Conn) Get(path string) (status int, body []byte, err error) {
 	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		return 0, nil, err
@@ -92,7 +92,7 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the head of an answer. Its body must be read to the end before anything
+// Begin reads the head of an answer. The caller must read its body to the end before anything
 // else.
 func (c *Conn) Begin() (status int, body Body, err error) {
 	body.from = c
@@ -125,14 +125,14 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 	}
 }
 
-// Body is the body of an answer that is being read.
+// Body is the body of an answer while it is read.
 type Body struct {
 	from    *Conn
-	length  int // when it is not chunked
+	length  int // if it is not chunked
 	chunked bool
 }
 
-// Append reads and appends the next part of the body, a chunk or all of it, and says
+// Append reads and appends the next part of the body, a chunk or all of it, and reports
 // whether there is more.
 func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	if !b.chunked {
@@ -168,7 +168,7 @@ func (c *Conn) line() ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// append reads so many bytes.
+// append reads a number of bytes.
 func (c *Conn) append(dst []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)[:begin+size]

@@ -11,7 +11,7 @@ import (
 	"colophon/bench/corpus"
 )
 
-// Result is what clients saw.
+// Result is what clients measured.
 type Result struct {
 	Requests  int
 	Records   int
@@ -20,31 +20,31 @@ type Result struct {
 	Samples   []Sample
 }
 
-// Sample is the answer to a record, kept to be verified when nothing is measured.
+// Sample is the answer to a record, kept for a verification outside the measured time.
 type Sample struct {
 	Record int // in the bodies
 	Answer []byte
 }
 
-// sampleEvery is how many records go to one sample of their answers.
+// sampleEvery is the number of records for each sample.
 const sampleEvery = 1021
 
-// Done notes a request that a client made for consecutive records, and when it began.
+// Done notes a request for consecutive records, and when it began.
 func (r *Result) Done(begin time.Time, records int) {
 	r.Latencies = append(r.Latencies, time.Since(begin))
 	r.Requests++
 	r.Records += records
 }
 
-// Keep keeps a copy of the answer to a record, if it is one of those that are kept.
+// Keep keeps a copy of the answer to a record, if it is a sample.
 func (r *Result) Keep(record int, answer []byte) {
 	if record%sampleEvery == 0 {
 		r.Samples = append(r.Samples, Sample{record, slices.Clone(answer)})
 	}
 }
 
-// Quantile is the latency that a share q of the requests kept within; 0 if there were
-// none.
+// Quantile returns the latency that a share q of the requests did not exceed; 0 without
+// requests.
 func (r *Result) Quantile(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
@@ -58,14 +58,14 @@ type Deck struct {
 	next atomic.Int64
 }
 
-// Deal takes the next n bodies; ok is false when there are not so many.
+// Deal takes the next n bodies; ok is false if fewer are left.
 func (d *Deck) Deal(n int) (first int, ok bool) {
 	first = int(d.next.Add(int64(n))) - n
 	return first, first+n <= d.Len()
 }
 
-// Each has every client work, in a goroutine of its own, until ctx is done, it has no
-// more work or one fails. What work is done it notes in the Result that is its alone.
+// Each lets every client work in its own goroutine until ctx is done, the client has no more
+// work, or one fails. work notes its results in a Result of its own.
 func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -97,15 +97,15 @@ func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result
 	return total, failed
 }
 
-// Target is what a server takes records by.
+// Target describes the requests by which a server takes records.
 type Target struct {
 	Head   []byte // of a request, as Post makes it
-	Status int    // of an answer that takes it
+	Status int    // of a success
 	Lines  int    // records in a request; 0 for one that is the whole body
 }
 
-// Drive has every connection make requests, one after the other, until ctx is done or
-// the deck is empty. Every answer is checked for its status.
+// Drive lets every connection make one request after the other until ctx is done or the deck
+// is empty. It checks the status of every answer.
 func Drive(ctx context.Context, connections []*Conn, target Target, deck *Deck) (*Result, error) {
 	work := func(c *Conn, r *Result) (bool, error) { return c.single(target, deck, r) }
 	if target.Lines > 0 {

@@ -17,7 +17,7 @@ import (
 	"colophon/bench/load"
 )
 
-// drive has so many connections post some records to a handler until all are posted.
+// drive posts some records to a handler over a number of connections.
 func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines int) (*load.Result, *corpus.Bodies, error) {
 	t.Helper()
 	bodies, err := corpus.New(1).Make(0, records)
@@ -32,7 +32,7 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	return r, bodies, err
 }
 
-// Every record is posted once, as it is, whichever way its answer is framed.
+// Every record is posted once and unchanged, however its answer is framed.
 func TestSingles(t *testing.T) {
 	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestSingles(t *testing.T) {
 	}
 }
 
-// An answer of another status ends the measurement.
+// An answer with another status ends the measurement.
 func TestOtherStatus(t *testing.T) {
 	_, _, err := drive(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too much", http.StatusServiceUnavailable)
@@ -75,7 +75,7 @@ func TestOtherStatus(t *testing.T) {
 	require.ErrorContains(t, err, "status 503, want 201: too much")
 }
 
-// echoLines answers line for line, while lines come; answer makes one.
+// echoLines answers each line as it comes; answer makes the line of the answer.
 func echoLines(answer func(line string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -104,7 +104,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A line that is refused, or not answered, ends the measurement.
+// A refused line, or one without an answer, ends the measurement.
 func TestRefusedLines(t *testing.T) {
 	_, _, err := drive(t, echoLines(func(string) string { return `{"status":422}` }), 1, 20, 10)
 	require.ErrorContains(t, err, `{"status":422}`)

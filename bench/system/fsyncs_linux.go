@@ -25,7 +25,7 @@ var fsyncEvents = map[string]string{
 // fsyncCounter counts the syncs of one process by the kernel's performance counters.
 type fsyncCounter struct{ counters []int }
 
-// countFsyncs begins to count; nil where the kernel does not let us: tracefs is not
+// countFsyncs begins to count. It returns nil if the kernel does not permit it: tracefs is not
 // mounted, or only root may.
 func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	event, ok := fsyncEvents[Filesystem(folder)]

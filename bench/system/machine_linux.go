@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what figures depend on beside the programs.
+// Machine has the conditions that figures depend on, apart from the programs.
 type Machine struct {
 	Processor  string            `json:"processor"`
 	Cores      int               `json:"cores"`
@@ -22,8 +22,8 @@ type Machine struct {
 	Modules    map[string]string `json:"modules"` // versions
 }
 
-// ThisMachine describes the machine; folder is where contestants write. modules are
-// those whose versions are wanted.
+// ThisMachine describes the machine. folder is where contestants write; modules are the
+// modules whose versions it has.
 func ThisMachine(folder string, modules ...string) (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: Filesystem(folder), Modules: make(map[string]string)}
 	var name unix.Utsname
@@ -57,8 +57,7 @@ func ThisMachine(folder string, modules ...string) (Machine, error) {
 	return m, nil
 }
 
-// Filesystem is the type of the file system that a folder is on; empty if it is not
-// known.
+// Filesystem returns the type of a folder's file system; empty if it is not known.
 func Filesystem(folder string) string {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

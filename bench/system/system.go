@@ -1,4 +1,4 @@
-// Package system reads off the machine what contestants use of it, and what it can do.
+// Package system measures what contestants use of the machine, and how fast its disk is.
 package system
 
 import (
@@ -15,18 +15,17 @@ type Use struct {
 	CPU     time.Duration // user and system
 	Peak    int64         // memory, VmHWM, in bytes, since the process began or ForgetPeak
 	Written int64         // bytes caused to be written to disk
-	Fsyncs  int64         // files synced, by whatever call; -1 where that cannot be counted
+	Fsyncs  int64         // files synced, by any call; -1 if that cannot be counted
 }
 
-// Meter notes what a process uses. It is used by one goroutine.
+// Meter measures what a process uses. It belongs to one goroutine.
 type Meter struct {
 	pid    int
 	before Usage
-	fsyncs *fsyncCounter // nil where they cannot be counted
+	fsyncs *fsyncCounter // nil if they cannot be counted
 }
 
-// Watch begins to note what a process uses that writes into a folder. It is stopped
-// once.
+// Watch begins to measure a process that writes into a folder. Call Stop once.
 func Watch(pid int, folder string) (*Meter, error) {
 	m := &Meter{pid: pid}
 	var err error
@@ -39,7 +38,7 @@ func Watch(pid int, folder string) (*Meter, error) {
 	return m, nil
 }
 
-// Stop tells what was used since Watch.
+// Stop returns what was used since Watch.
 func (m *Meter) Stop() (Use, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {
@@ -52,7 +51,7 @@ func (m *Meter) Stop() (Use, error) {
 	return use, err
 }
 
-// DiskBytes is what the files in a folder take on its disk.
+// DiskBytes returns the space that the files in a folder take on its disk.
 func DiskBytes(folder string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -64,7 +63,7 @@ func DiskBytes(folder string) (int64, error) {
 			return skipGone(err)
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			const block = 512 // bytes, whatever the file system's are
+			const block = 512 // bytes, on every file system
 			total += stat.Blocks * block
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"colophon/bench/system"
 )
 
-// What a process does is seen in what it used.
+// A meter shows what a process does.
 func TestMeter(t *testing.T) {
 	dir := t.TempDir()
 	meter, err := system.Watch(os.Getpid(), dir)
@@ -27,7 +27,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A peak that has been forgotten does not come back.
+// ForgetPeak removes an earlier peak.
 func TestForgetPeak(t *testing.T) {
 	const size = 64 << 20
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit of CPU times in /proc, the same on every Linux.
+// clockTick is the unit of CPU times in /proc on Linux.
 const clockTick = 10 * time.Millisecond
 
 // Usage is what a process has used since it began.
@@ -28,7 +28,7 @@ func UsageOf(pid int) (Usage, error) {
 	if err != nil {
 		return u, fmt.Errorf("reading the use of processor time: %w", err)
 	}
-	// The name of the program, in brackets, may have spaces in it.
+	// The name of the program, in brackets, may contain spaces.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, kernel = 11, 12
 	for _, field := range fields[user : kernel+1] {
@@ -51,7 +51,7 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// ForgetPeak sets a process's peak of memory to what it has now.
+// ForgetPeak sets the peak of a process's memory to its present memory.
 func ForgetPeak(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("resetting the peak of memory: %w", err)
