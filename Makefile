@@ -1,4 +1,4 @@
-# Go and make are all that is needed; only `race` wants a C compiler.
+# Needs Go and make; `race` also needs a C compiler.
 GO          ?= go
 FUZZTIME    ?= 10s
 HOSTILE     ?= 100000
@@ -14,10 +14,10 @@ PLATFORMS    = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 w
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RAPIDOC     := 9.3.8
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.4
-# Left out everywhere: conversions of integers (G115: lengths and sequence numbers, far
-# below 2^63; what comes from outside is bounded where it is parsed), files named by
-# variables (G304: an operator names his own files) and ignored errors (G104: those
-# are vet's and staticcheck's). Every other exception says why where it stands.
+# Excluded everywhere: conversions of integers (G115: lengths and sequence numbers are far
+# below 2^63, and input is bounded where it is parsed), files named by variables (G304:
+# operators name their own files), and ignored errors (G104: vet and staticcheck check
+# them). Every other exception gives its reason in place.
 GOSECFLAGS  := -quiet -exclude=G115,G304,G104 -exclude-dir=deploy/release -exclude-dir=bench -exclude-dir=e2e/interop
 
 export CGO_ENABLED ?= 0
@@ -25,10 +25,10 @@ export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 .PHONY: help run build test race fuzz hostile faults lint security bench growth e2e interop rapidoc release
 
-help: ## Show what there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## Build, and serve ./data on 127.0.0.1:8080 (DATA and LISTEN say otherwise)
+run: build ## Build, and serve ./data on 127.0.0.1:8080 (or DATA and LISTEN)
 	./bin/colophon serve --data '$(DATA)' --listen '$(LISTEN)'
 
 build: ## Build bin/colophon
@@ -38,10 +38,10 @@ test: ## Run all tests
 	$(GO) test ./...
 
 race: export CGO_ENABLED = 1
-race: ## Run all tests with the race detector (wants a C compiler)
+race: ## Run all tests with the race detector (needs a C compiler)
 	$(GO) test -race ./...
 
-fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 5000x)
+fuzz: ## Run every fuzz target for FUZZTIME (10s; or a number of inputs, such as 5000x)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
 	listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
 	echo "$$listed" | awk '/^Fuzz/ {targets = targets " " $$1} /^ok/ {if (targets != "") print $$2 targets; targets = ""}' | \
@@ -54,42 +54,42 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s, or a number of inputs like 500
 		done; \
 	done
 
-hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), with and without tokens, and beside 500 slow readers
+hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), without and with tokens, and beside 500 slow readers
 	COLOPHON_HOSTILE='$(HOSTILE)' $(GO) test -count=1 -timeout 2h -v ./api/hostile
 
-faults: ## Inject FAULTS faults of each kind (1000; an hour), with FAULTS_SEED those of a run before
+faults: ## Inject FAULTS faults of each kind (1000; an hour); FAULTS_SEED repeats an earlier run
 	FAULTS='$(FAULTS)' $(GO) test -count=1 -timeout 6h -v ./e2e/faults
 
-lint: ## Check formatting, go vet and staticcheck
+lint: ## Check formatting, and run go vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
-security: ## Check with gosec
+security: ## Run gosec
 	$(GO) run $(GOSEC) $(GOSECFLAGS) ./...
 
-bench: ## Compare with Tessera and immudb (10 minutes; flags in BENCH, such as BENCH=--quick)
+bench: ## Compare speed with Tessera and immudb (10 minutes; flags in BENCH, such as BENCH=--quick)
 	$(GO) -C bench run . run $(BENCH)
 
 growth: ## Fill one ledger under 1 GiB of memory (flags in BENCH, such as BENCH='--records 10000000')
 	$(GO) -C bench run . growth $(BENCH)
 
-e2e: ## Run the command's scripts and a real Prometheus, on the real input too where it is at hand
+e2e: ## Run the command's scripts and a real Prometheus, on the real input too if it is available
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
 
-interop: ## Have other people's tools mirror, check and watch a server (with Node 18, OpenSSL and curl where they are there)
+interop: ## Mirror, check, and watch a server with other people's tools (Node 18, OpenSSL, and curl, if installed)
 	@if command -v npm >/dev/null; then cd e2e/interop/node && npm ci --silent --ignore-scripts --no-audit --no-fund; fi
 	$(GO) -C e2e/interop vet ./...
 	$(GO) -C e2e/interop test -count=1 -timeout 15m ./...
 
-rapidoc: ## Renew RapiDoc, which draws /docs, from npm (RAPIDOC is its version)
+rapidoc: ## Update RapiDoc, which renders /docs, from npm (RAPIDOC is its version)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
 	npm pack --silent --pack-destination "$$scratch" rapidoc@$(RAPIDOC) && tar xzf "$$scratch/rapidoc-$(RAPIDOC).tgz" -C "$$scratch" && \
 	cp "$$scratch/package/LICENSE.txt" "$$scratch/package/dist/rapidoc-min.js" "$$scratch/package/dist/rapidoc-min.js.LICENSE.txt" api/reference/rapidoc
 
 release: export CGO_ENABLED = 0
-release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, checksums
+release: ## Build dist/: static binaries for all PLATFORMS, a bill of materials for each, and checksums
 	rm -rf dist && mkdir dist
 	@set -e; for platform in $(PLATFORMS); do \
 		os=$${platform%/*} arch=$${platform#*/}; binary=dist/colophon-$$os-$$arch; \

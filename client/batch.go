@@ -92,7 +92,7 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 }
 
 // batch is one run of an iterator of [RecordsService.Batch]. Three goroutines share it: the reader of the input, the
-// sender of the connection of now, and the caller's, which receives.
+// sender of the current connection, and the caller's, which receives.
 type batch struct {
 	ledger  *Ledger
 	options BatchOptions
@@ -102,16 +102,16 @@ type batch struct {
 	room      sync.Cond  // the reader may go on
 	queue     []*batchLine
 	bytes     int  // of the queue
-	sent      int  // lines of the queue that the connection of now has got, or is about to get
+	sent      int  // lines of the queue that the current connection has sent, or is about to send
 	full      bool // the reader waits for room
 	ended     bool // there is no more input
 	stopped   bool // the batch has ended
 	connected bool
-	streaming bool // the connection of now answers while lines are sent
-	bodyEnded bool // the connection of now has got all of its lines
+	streaming bool // the current connection answers while lines are sent
+	bodyEnded bool // the current connection has sent all of its lines
 }
 
-// batchLine is a line on its way.
+// batchLine is a line of a batch.
 type batchLine struct {
 	result LineResult
 	text   []byte // without a line end; nil if it is not to be sent, because of result.Err
@@ -129,7 +129,7 @@ func (b *batch) change(f func()) {
 	b.room.Broadcast()
 }
 
-// read encodes the input and queues it as far as there is room.
+// read encodes the input and queues it while there is room.
 func (b *batch) read(lines iter.Seq[Line]) {
 	index := 0
 	for line := range lines {
