@@ -23,7 +23,7 @@ func fill(t *testing.T, l *client.Ledger, n int) {
 	}
 }
 
-// Pages that break off are continued where they were.
+// A page that breaks off continues where it was.
 func TestAllEventsInOrder(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 2100)
@@ -40,7 +40,8 @@ func TestAllEventsInOrder(t *testing.T) {
 	}
 }
 
-// A follower that is cut off gets every event, once, and ends when the ledger is frozen.
+// A follower whose connection breaks gets every event once, and ends when the ledger is
+// frozen.
 func TestFollowResumes(t *testing.T) {
 	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.Head} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestFollowResumes(t *testing.T) {
 				if attempt > 6 {
 					return -1
 				}
-				return 4000 * attempt // the first connection brings nothing
+				return 4000 * attempt // the first connection has no event
 			}}
 			next := first
 			begun := make(chan bool)
@@ -96,7 +97,7 @@ func TestFollowEndsWithItsLoopOrContext(t *testing.T) {
 	require.ErrorIs(t, last, context.Canceled)
 }
 
-// A server that hides, repeats or changes events is found out.
+// The client detects a server that hides, repeats, or changes events.
 func TestEventsAreChecked(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 3)

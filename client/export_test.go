@@ -16,8 +16,8 @@ func OnSleep(c *Client, f func(time.Duration)) {
 	}
 }
 
-// Decode is what reads answers.
+// Decode is the function that reads answers.
 var Decode = decode
 
-// Problem is what reads an answer that is no success.
+// Problem is the function that reads an answer that is no success.
 var Problem = (*Client).problem

@@ -28,7 +28,7 @@ import (
 	"colophon/proofs"
 )
 
-// The token goes to the server only, whatever that says.
+// The token goes only to the server, whatever the server answers.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	thief, stolen := answering(t, ok)
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -99,7 +99,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A server that stops to answer is given up, in calls and in streams.
+// Calls and streams give up a server that stops answering.
 func TestSlowServers(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -135,7 +135,7 @@ func TestListsThatLeadRound(t *testing.T) {
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of a client that goes on without end
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a client that never ends
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -146,7 +146,8 @@ func TestListsThatLeadRound(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// An answer of few bytes must not take much memory: a row of a list takes some hundred bytes, whatever its JSON.
+// A short answer must not take much memory: a row of a list takes some hundred bytes, however
+// short its JSON.
 func TestAnswersOfManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -157,14 +158,14 @@ func TestAnswersOfManyElementsAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, "elements")
 		}
 	}
-	few := strings.Repeat(`"[,",`, 1<<20-2) // commas in texts part no elements
+	few := strings.Repeat(`"[,",`, 1<<20-2) // commas in texts separate no elements
 	server, _ := answering(t, text(`{"rows":[{"event":{"a":[`+few+`""]}}]}`))
 	page, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, page.Rows, 1)
 }
 
-// Names go into paths whole: none leads to another place.
+// Names are escaped in paths: none leads to another path.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +197,7 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// An answer has a bound of its own, and a length that is only stated takes no memory.
+// An answer has a bound, and a stated length alone takes no memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -268,8 +269,8 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, int32(2), connections.Load(), "and will not be")
 }
 
-// A connection that fails until the URL changes is not tried again, and neither is an answer that the caller's
-// transport rejects.
+// The client does not repeat a call whose connection fails until the URL changes, or whose
+// answer the caller's transport rejects.
 func TestWhatIsNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
 	var handshakes atomic.Int32
@@ -319,7 +320,7 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	require.False(t, waited)
 }
 
-// A receipt that does not verify, or is of another record, comes with an error that says that the record is
+// If a receipt does not verify, or is of another record, the error says that the record is
 // durable.
 func TestReceiptsAreVerified(t *testing.T) {
 	s := serve(t)
@@ -389,7 +390,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
-// Members of a newer server do not spoil a receipt.
+// Members that only newer servers know do not invalidate a receipt.
 func TestNewerReceipts(t *testing.T) {
 	s := serve(t)
 	newer := roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -459,7 +460,7 @@ func TestTokensAreNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
 }
 
-// Something that is no Colophon says in its own words what is wrong.
+// The error of another program, such as a proxy, has that program's text.
 func TestPlainAnswers(t *testing.T) {
 	secure := httptest.NewUnstartedServer(ok)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -498,7 +499,7 @@ func TestKeysThatFollow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The bytes of free JSON are kept, and content is the caller's.
+// Free JSON keeps its bytes, and content belongs to the caller.
 func TestContentIsTheCallers(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
@@ -556,7 +557,8 @@ var fuzzKey = func() string {
 	return signer.Verifier().String()
 }()
 
-// An error is one line, whatever the server says: none of it becomes a line of a log, or is obeyed by a terminal.
+// An error is one line, whatever the server says: no part of it becomes a line of a log or
+// controls a terminal.
 func TestErrorsAreOneLine(t *testing.T) {
 	lie := `x\nlevel=INFO msg=\"all is well\"\r\u001b[2J\u0085\u2028`
 	for _, body := range []string{`{"detail":"` + lie + `"}`, `{"title":"` + lie + `"}`, `{"errors":[{"pointer":"/` + lie + `","detail":"` + lie + `"}]}`} {
@@ -571,7 +573,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzProblem: whatever a server, or something before it, answers in place of a success, there is an error of it in
+// FuzzProblem: every answer that is no success, of a server or of a proxy, becomes an error of
 // one line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))

@@ -15,7 +15,7 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing is a client whose pauses take no time and are kept.
+// pausing returns a client whose pauses take no time and are recorded.
 func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -129,7 +129,7 @@ func TestKeysStayTheSame(t *testing.T) {
 	require.Equal(t, []string{"mine", "mine"}, keys[4:])
 }
 
-// Pauses double, by chance up to half shorter, up to the longest.
+// Pauses double up to the longest. Each is shortened at random by up to a half.
 func TestPausesGrow(t *testing.T) {
 	server, requests := answering(t, problem(503))
 	var noticed []time.Duration

@@ -99,7 +99,7 @@ func generation(output string) *wire.IPCRecord {
 	}
 }
 
-// recorder keeps what the last answer was.
+// recorder keeps the last answer.
 type recorder struct {
 	body   []byte
 	header http.Header
@@ -121,7 +121,7 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// lossless checks that a value has all that the JSON it was decoded from has.
+// lossless checks that a value has everything in the JSON from which it was decoded.
 func lossless(t testing.TB, raw []byte, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -129,7 +129,7 @@ func lossless(t testing.TB, raw []byte, value any) {
 	require.JSONEq(t, string(raw), string(text))
 }
 
-// collected is what handlers have seen, in order.
+// collected has what handlers have received, in order.
 type collected[T any] struct {
 	mu   sync.Mutex
 	list []T

@@ -46,7 +46,7 @@ type CitedRow struct {
 	Citations []CitationRow `json:"citations"`
 }
 
-// CitationRow is one citation as the log has it.
+// CitationRow is one citation, as the log has recorded it.
 type CitationRow struct {
 	ChunkHash string  `json:"chunk_hash"`
 	SourceID  string  `json:"source_id"`

@@ -16,8 +16,8 @@ import (
 	"colophon/client/wire"
 )
 
-// exchange is what an operation of openapi.yaml takes and answers, in these types; nil where that is
-// nothing or no JSON.
+// exchange has the types of an operation's request and answer; nil if there is none, or if it
+// is no JSON.
 type exchange struct{ request, answer any }
 
 var operations = map[string]exchange{
@@ -92,7 +92,7 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts are types of schemas that are lines of NDJSON, or free JSON in the types around them.
+// parts are types of schemas that are lines of NDJSON, or free JSON in other types.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},
@@ -114,21 +114,21 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// free are members that are raw JSON here though the contract says more of them: the bytes count, or
-// another package reads them.
+// free are members that are raw JSON here although the contract describes them: their bytes
+// count, or another package reads them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
 	"BatchLine.record", "NestedProof.text",
 }
 
-// required are members that the contract requires and the type leaves out if they are not given.
+// required are members that the contract requires and the type omits if they are not given.
 // The first three belong to whole receipts only. The others will become optional.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
 }
 
-// neverNull are components that are nullable for the sake of requests. Answers leave the member out.
+// neverNull are components that are nullable only for requests. Answers omit the member.
 var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
 
 // checker compares schemas with types.
@@ -138,8 +138,8 @@ type checker struct {
 	request bool
 }
 
-// Every member of a schema is a field of its type, and the other way round, with the same name,
-// optionality and kind; every operation and every object of the contract has its type.
+// Every member of a schema is a field of its type, and the reverse, with the same name,
+// optionality, and kind. Every operation and every object of the contract has its type.
 func TestTypesKeepTheContract(t *testing.T) {
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
@@ -263,7 +263,8 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 	}
 }
 
-// value is the type of a member without what makes it nullable, which is there if it has to be.
+// value returns the type of a member without what makes it nullable, and requires that where
+// the member is nullable.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -286,7 +287,8 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 	return t
 }
 
-// leavesOut checks that the zero value of a member that is left out for it is none that could be meant.
+// leavesOut checks that no value with a meaning is the zero value for which a member is
+// omitted.
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
@@ -298,7 +300,7 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is left out for %#v, which the contract allows", at, zero)
 }
 
-// zeroes are members that are never "", though the contract allows it.
+// zeroes are members that are never "", although the contract allows it.
 var zeroes = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "NewLedger.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
