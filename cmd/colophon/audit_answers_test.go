@@ -18,8 +18,15 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
 	"colophon/internal/server"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/proofs/monitor"
+)
+
+// Bounds of the answers that an audit compares.
+const (
+	maxAnswer = 16 << 20 // bytes
+	maxValues = 400_000
 )
 
 // rows are those of an answer.
@@ -38,10 +45,10 @@ type lie struct {
 }
 
 // liar runs a real server over the world whose answers are changed. Its pages are small.
-func liar(t *testing.T, w *auditWorld, l lie) (url string) {
+func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	data := w.copied(t)
+	data := w.Copy(t)
 	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
@@ -68,7 +75,7 @@ func liar(t *testing.T, w *auditWorld, l lie) (url string) {
 			require.NoError(t, err)
 			text = string(changed)
 		}
-		for _, name := range []string{"Content-Type", "Link", monitor.AsOfHeader} {
+		for _, name := range []string{"Content-Type", "Link", "Colophon-As-Of"} {
 			if value := recorded.Header().Get(name); value != "" {
 				answer.Header().Set(name, value)
 			}
@@ -110,7 +117,7 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 // Whatever a server leaves out of its answers, adds to them or changes, is named with
 // the question and the row.
 func TestLiesAreNamed(t *testing.T) {
-	w := newAuditWorld(t, 60, 5, 60)
+	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
 		return changeRows(func(rows answerRows) answerRows { return slices.Delete(rows, min(i, len(rows)), min(i+1, len(rows))) })
 	}
@@ -148,22 +155,22 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is left out")},
 		{name: "two groups of a ranking are swapped", about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
-		{name: "an erasure that is still to come", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "it is of a size that the log does not have")},
+		{name: "an erasure that is still to come", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the answer is of a size that the log does not have")},
 		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "it differs")},
-		{name: "a log that is larger than it is", about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.size + 1 }, want: answer("/stats", "", "it is of a size that the log does not have")},
-		{name: "counts of a size that never was", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.size+1, w.size+1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
+		{name: "a log that is larger than it is", about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
+		{name: "counts of a size that never was", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
-			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.size)+"\n", "\n"+cli.Decimal(w.size+1)+"\n", 1)
+			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.Size)+"\n", "\n"+cli.Decimal(w.Size+1)+"\n", 1)
 		}, want: answer("/run-dags/", "receipt", "it differs")},
 		{name: "another event", about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
-		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", monitor.MaxAuditValues) + `1]}` }, want: answer("/sources", "", "")},
+		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of another moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "a tree that is one too large", about: onPath("/metrics"), text: func(text string) string {
-			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.size+1), 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfTree, Message: "it is more than the log has"}},
+			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size+1), 1)
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "it is more than the log has"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[0]) }),
@@ -180,8 +187,8 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
-		{name: "an erasure is made up", about: onPath("/records/"+cli.Decimal(w.at["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+cli.Decimal(w.at["dag"])+"?derive=true", "redacted_by", "it differs")},
+		{name: "an erasure is made up", about: onPath("/records/"+cli.Decimal(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
+			want: answer("/records/"+cli.Decimal(w.At["dag"])+"?derive=true", "redacted_by", "it differs")},
 		{name: "an erasure by nobody", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
@@ -208,7 +215,7 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has another status")},
 		{name: "no JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
-		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", monitor.MaxAuditJSON+1) }, want: answer("/sources", "", "")},
+		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAnswer+1) }, want: answer("/sources", "", "")},
 		{name: "no list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
@@ -219,14 +226,14 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfIndex, Message: "the index is ahead of the log"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: monitor.SizeOfIndex, Message: "the index is behind the log: answers leave out what came since"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out what came since"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
-			report, o := audited(t, liar(t, w, l), w.key, "--replay-index", "--sample", "4", "--seed", "7")
+			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--sample", "4", "--seed", "7")
 			if l.want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 				require.Empty(t, report.Unchecked)
@@ -252,32 +259,59 @@ func TestLiesAreNamed(t *testing.T) {
 // A server that does not let its metrics be seen is told from one whose metrics are
 // right.
 func TestMetricsThatCannotBeSeen(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
+	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
-	report, o := audited(t, url, w.key, "--replay-index", "--sample", "1")
+	report, o := audited(t, url, w.Key, "--replay-index", "--sample", "1")
 	require.Equal(t, cli.ExitWithheld, o.code, "%s%s", o.stdout, o.stderr)
 	require.False(t, report.Clean)
 	require.Empty(t, report.Findings)
 	require.Len(t, report.Unchecked, 1)
 	require.Contains(t, report.Unchecked[0], "metrics: 403")
-	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--replay-index", "--sample", "1")
+	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--replay-index", "--sample", "1")
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
 
 // Receipts and proofs are those of the tree that was walked.
 func TestReceiptsOfAnotherTree(t *testing.T) {
-	w := newAuditWorld(t, 20, 0, 5)
+	w := ledgertest.New(t, 20, 0, 5)
 	for _, l := range []lie{
 		{name: "receipt", about: func(path, _ string) bool { return strings.HasSuffix(path, "/receipt") }, text: func(text string) string {
 			return strings.Replace(text, `"kind":"`, `"kind":"x`, 1)
 		}},
-		{name: "consistency", about: onPath("/proofs/consistency"), text: func(text string) string { return `{"as_of":1,"hashes":["` + zeroHash + `"]}` }},
+		{name: "consistency", about: onPath("/proofs/consistency"), text: func(text string) string { return `{"as_of":1,"hashes":["` + ledgertest.ZeroHash + `"]}` }},
 		{name: "none", about: onPath("/proofs/consistency"), status: http.StatusNotFound},
 	} {
-		report, o := audited(t, liar(t, w, l), w.key, "--receipts", "10")
+		report, o := audited(t, liar(t, w, l), w.Key, "--receipts", "10")
 		require.NotEmpty(t, report.Findings, "%s: %s%s", l.name, o.stdout, o.stderr)
 		require.Equal(t, monitor.KindReceipt, report.Findings[0].Kind)
 		require.Equal(t, 46, o.code)
 		require.NotEmpty(t, report.Findings[0].Query)
 	}
+}
+
+// An audit that may not ask ends with an error, never clean.
+func TestAuditsThatMayNotAsk(t *testing.T) {
+	w := ledgertest.New(t, 5, 0, 5)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		report, o := audited(t, liar(t, w, lie{about: onPath("/producers"), status: status}), w.Key, "--replay-index", "--sample", "1")
+		require.Equal(t, cli.ExitFailed, o.code, "%s%s", o.stdout, o.stderr)
+		require.Empty(t, report.Findings)
+		require.Contains(t, o.stderr, "the answers cannot be audited")
+	}
+}
+
+// The report says how to ask the same questions again.
+func TestReportsNameTheSeed(t *testing.T) {
+	world := ledgertest.NewForAnswers(t, 5)
+	url, stop := ledgertest.Serve(t, world.Data)
+	defer stop()
+	first, o := audited(t, url, world.Key, "--replay-index", "--sample", "1")
+	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
+	second, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1")
+	require.NotEqual(t, first.Seed, second.Seed)
+	require.NotZero(t, first.Seed)
+	again, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1", "--seed", cli.Decimal(first.Seed))
+	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
+	text := commandLine(t.Context(), "audit", url, "--key", world.Key, "--replay-index", "--sample", "1", "--seed", "9")
+	require.Contains(t, text.stdout, "--seed 9 asks the same again")
 }

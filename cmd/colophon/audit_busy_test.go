@@ -1,6 +1,7 @@
 package main
 
 import (
+	"colophon/internal/testing/ledgertest"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -13,19 +14,19 @@ import (
 // A sound ledger that is written to meanwhile is clean: answers are of sizes that the log has
 // by then, rankings are of the head of their requests, and records are redacted.
 func TestAuditOfABusyLedger(t *testing.T) {
-	w := newAnswerWorld(t, 20)
-	ledger, stop := serveFolder(t, w.copied(t), nil)
+	w := ledgertest.NewForAnswers(t, 20)
+	ledger, stop := ledgertest.Serve(t, w.Copy(t))
 	defer stop()
 	var done atomic.Bool
 	ended, erased := make(chan int), 0
 	go func() {
 		posted := 0
 		for ; posted < 5000 && !done.Load(); posted++ {
-			status, answer := send(t, "POST", ledger+"/ipc-records", fmt.Sprintf(`{"payload":{"q":"%d"},"system_prompt":"Be brief.","output":"%d","model":"m%d","temperature":0.5,"max_tokens":9,"seed":7,"labels":{"n":"%d"}}`,
+			status, answer := ledgertest.Send(t, "POST", ledger+"/ipc-records", fmt.Sprintf(`{"payload":{"q":"%d"},"system_prompt":"Be brief.","output":"%d","model":"m%d","temperature":0.5,"max_tokens":9,"seed":7,"labels":{"n":"%d"}}`,
 				posted%5, posted%3, posted%2, posted%10), "application/json")
 			assert.Equal(t, http.StatusCreated, status, answer)
 			if posted%10 == 0 {
-				status, _ = send(t, "DELETE", fmt.Sprintf("%s/records/%d/content", ledger, 1+posted/10), `{"reason":"r"}`, "application/json")
+				status, _ = ledgertest.Send(t, "DELETE", fmt.Sprintf("%s/records/%d/content", ledger, 1+posted/10), `{"reason":"r"}`, "application/json")
 				assert.Contains(t, []int{http.StatusCreated, http.StatusOK, http.StatusNotFound}, status) // it was erased before, or never had content
 				if status == http.StatusCreated {
 					erased++
@@ -34,12 +35,12 @@ func TestAuditOfABusyLedger(t *testing.T) {
 		}
 		ended <- posted
 	}()
-	report, o := audited(t, ledger, w.key, "--content", "--replay-index", "--sample", "3", "--receipts", "5")
+	report, o := audited(t, ledger, w.Key, "--content", "--replay-index", "--sample", "3", "--receipts", "5")
 	done.Store(true)
 	posted := <-ended
 	require.NotZero(t, posted)
 	require.NotZero(t, erased)
 	require.Empty(t, report.Findings, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-	t.Logf("%d written and %d erased meanwhile, %d at the head, %d queries", posted, erased, headOf(t, ledger), report.Queries)
+	t.Logf("%d written and %d erased meanwhile, %d at the head, %d queries", posted, erased, ledgertest.Head(t, ledger), report.Queries)
 }

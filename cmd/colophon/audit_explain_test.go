@@ -14,19 +14,19 @@ import (
 	"colophon/internal/cli"
 	"colophon/proofs/audit"
 	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 )
 
-// Whoever is told of a finding is told what to do, and where it is if it is anywhere.
+// A finding says what to do, and where it is.
 func TestFindingsSayWhatNow(t *testing.T) {
-	for _, e := range monitor.Exits() {
+	for _, e := range auditExits {
 		seq := uint64(0)
-		r := monitor.Report{Ledger: "default"}
-		r.Found(monitor.Finding{Kind: e.Kind, Seq: &seq, Message: "because"})
-		r.Conclude()
+		r := newAuditReport(&monitor.Report{Ledger: "default", Findings: []monitor.Finding{{Kind: e.kind, Seq: &seq, Message: "because"}}})
+		require.Equal(t, e.code, r.Code)
 		text := r.String()
 		require.Contains(t, text, "\n  what now  ")
-		_, where, _ := strings.Cut(text, string(e.Kind)+": ")
-		nowhere := e.Kind == audit.KindSignature || e.Kind == audit.KindCheckpoint || e.Kind == audit.KindRoot || e.Kind == audit.KindRollback
+		_, where, _ := strings.Cut(text, string(e.kind)+": ")
+		nowhere := e.kind == audit.KindSignature || e.kind == audit.KindCheckpoint || e.kind == audit.KindRoot || e.kind == audit.KindRollback
 		require.Equal(t, nowhere, strings.HasPrefix(where, "because"), text)
 	}
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
@@ -45,13 +45,18 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 	}{
 		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state it would continue"}},
 		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
-		{t.Context(), "", fmt.Errorf("audit: %w", monitor.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
+		{t.Context(), "", fmt.Errorf("audit: %w", fetch.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
-		{t.Context(), "", monitor.UnavailableError{Reason: cli.Exitf(cli.ExitUsage, "403 not yours")}, cli.ExitUsage, []string{"403 not yours"}},
+		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},
+		{t.Context(), "", fmt.Errorf("fetching: %w", fetch.UnavailableError{Reason: fetch.ErrForbidden}), cli.ExitFailed, []string{fetch.ErrForbidden.Error()}},
+		{t.Context(), "seen", &monitor.NoteError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit has seen: locked", "Wait for it"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is not there, but seen.d is", "Put the file back"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
-		a := &monitor.Auditor{Options: monitor.Options{Ledger: "default", State: c.state}}
-		err := a.Explain(c.ctx, c.err)
+		err := explainAudit(c.ctx, monitor.Options{Ledger: "default", State: c.state}, c.err)
 		exit := new(cli.ExitError)
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, c.code, exit.Code)
@@ -59,12 +64,12 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 			require.ErrorContains(t, err, text)
 		}
 	}
-	require.NoError(t, new(monitor.Auditor).Explain(t.Context(), nil))
+	require.NoError(t, explainAudit(t.Context(), monitor.Options{}, nil))
 }
 
-// Who reads the first line alone is not told more than was seen.
+// The first line of a report does not claim more than was checked.
 func TestSummariesSayWhatWasNotChecked(t *testing.T) {
-	r := monitor.Report{Ledger: "default", Clean: true, Size: 3, Walked: 3}
+	r := auditReport{Clean: true, Report: &monitor.Report{Ledger: "default", Clean: true, Size: 3, Walked: 3}}
 	require.Contains(t, r.String(), "default: clean: 3 events")
 	r.Unchecked = []string{"metrics: 404"}
 	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events")

@@ -20,6 +20,7 @@ import (
 
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -33,7 +34,7 @@ import (
 // right and, where it says so, with the ledger's own key.
 type forge struct {
 	t       testing.TB
-	world   *auditWorld
+	world   *ledgertest.Ledger
 	data    string
 	x       *pebbletest.Tamper
 	entries [][]byte
@@ -42,42 +43,10 @@ type forge struct {
 	signer  *proofs.Signer
 }
 
-// storedLog is a log as it is stored.
-type storedLog struct {
-	entries [][]byte
-	tiles   map[[2]uint64][]byte
-	head    storage.Head
-}
-
-// read reads what is stored in a copy of the world's folder, the first time: all are alike.
-func (w *auditWorld) read(t testing.TB, data string) *storedLog {
-	t.Helper()
-	if w.stored != nil {
-		return w.stored
-	}
-	w.stored = &storedLog{tiles: make(map[[2]uint64][]byte)}
-	readFolder(t, data, func(store storage.Reader) {
-		var err error
-		w.stored.head, err = store.Head(t.Context())
-		require.NoError(t, err)
-		for e, err := range store.Entries(t.Context(), 0) {
-			require.NoError(t, err)
-			w.stored.entries = append(w.stored.entries, bytes.Clone(e.Bytes))
-		}
-		for level := uint8(0); level < 2; level++ {
-			for index := uint64(0); proofs.TileWidth(level, index, w.stored.head.Size) > 0; index++ {
-				w.stored.tiles[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
-				require.NoError(t, err)
-			}
-		}
-	})
-	return w.stored
-}
-
 // newForge opens a copy of the world's folder to be damaged.
-func newForge(t testing.TB, w *auditWorld, data string) *forge {
-	stored := w.read(t, data)
-	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.entries), tiles: stored.tiles, head: stored.head}
+func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
+	stored := w.Read(t, data)
+	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.All), tiles: stored.Hashes, head: stored.Last}
 	var err error
 	f.signer, err = datadir.Keys(data).Load(ledger.Default)
 	require.NoError(t, err)
@@ -86,21 +55,10 @@ func newForge(t testing.TB, w *auditWorld, data string) *forge {
 	return f
 }
 
-// readFolder opens the database of a folder and lets read the default ledger.
-func readFolder(t testing.TB, data string, read func(storage.Reader)) {
-	t.Helper()
-	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
-	require.NoError(t, err)
-	store, err := database.Ledger(context.Background(), ledger.Default)
-	require.NoError(t, err)
-	read(store)
-	require.NoError(t, database.Close())
-}
-
 func (f *forge) done() { require.NoError(f.t, f.x.Close()) }
 
 func (f *forge) seq(name string) uint64 {
-	seq, known := f.world.at[name]
+	seq, known := f.world.At[name]
 	require.True(f.t, known, name)
 	return seq
 }

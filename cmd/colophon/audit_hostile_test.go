@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs"
 	"colophon/proofs/audit"
-	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 )
 
 // endless writes until the client has had enough.
@@ -38,8 +39,8 @@ func bomb(w http.ResponseWriter) {
 
 // Whatever a server sends, the audit ends, in bounded memory, and says what is wrong.
 func TestHostileServersEndTheAudit(t *testing.T) {
-	w := newAuditWorld(t, 300, 0, 0)
-	store := openRaw(t, w.data)
+	w := ledgertest.New(t, 300, 0, 0)
+	store := openRaw(t, w.Data)
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"busy for ever", bundle, status(http.StatusServiceUnavailable), cli.ExitUnreachable, "", 0},
 		{"another success", checkpoint, status(http.StatusAccepted), 1, "", 0},
 		{"endless headers", bundle, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X", strings.Repeat("x", 2*monitor.AuditHeaders))
+			w.Header().Set("X", strings.Repeat("x", 2*fetch.MaxHeaders))
 			w.WriteHeader(http.StatusOK)
 		}, cli.ExitUnreachable, "", 0},
 		{"an answer that breaks off", bundle, func(w http.ResponseWriter, _ *http.Request) {
@@ -108,7 +109,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 			if c.code == cli.ExitUnreachable {
 				timeout = "200ms"
 			}
-			report, o := audited(t, url, w.key, "--timeout", timeout)
+			report, o := audited(t, url, w.Key, "--timeout", timeout)
 			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 			if c.kind == "" {
 				require.Empty(t, o.stdout)
@@ -124,8 +125,8 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 
 // What the server says is erased, missing or not for everybody is told apart.
 func TestContentThatIsNotServed(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
-	seq := w.at["other"]
+	w := ledgertest.New(t, 5, 0, 5)
+	seq := w.At["other"]
 	for _, c := range []struct {
 		name   string
 		answer func(http.ResponseWriter)
@@ -148,14 +149,14 @@ func TestContentThatIsNotServed(t *testing.T) {
 		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, cli.ExitFailed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(seq)+"/content/") {
 					return false
 				}
 				c.answer(answer)
 				return true
 			})
-			report, o := audited(t, url, w.key, "--content")
+			report, o := audited(t, url, w.Key, "--content")
 			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 			if c.kind != "" {
 				require.Equal(t, c.kind, report.Findings[0].Kind)
@@ -167,22 +168,22 @@ func TestContentThatIsNotServed(t *testing.T) {
 
 // A record that is redacted says so, and by which event.
 func TestAnotherRedactionThanTheLogHas(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
-	store := openRaw(t, w.data)
-	for by, code := range map[uint64]int{w.at["redaction"]: 0, w.at["stale"]: 42, w.at["redaction"] + 1: 42, 1: 42, w.size + 9: 42} {
+	w := ledgertest.New(t, 5, 0, 5)
+	store := openRaw(t, w.Data)
+	for by, code := range map[uint64]int{w.At["redaction"]: 0, w.At["stale"]: 42, w.At["redaction"] + 1: 42, 1: 42, w.Size + 9: 42} {
 		url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
+			if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
 				return false
 			}
 			answer.WriteHeader(http.StatusGone)
 			_, _ = answer.Write([]byte(`{"redacted_by":` + cli.Decimal(by) + `}`))
 			return true
 		}}).serve(t)
-		report, o := audited(t, url, w.key, "--content")
+		report, o := audited(t, url, w.Key, "--content")
 		require.Equal(t, code, o.code, "%d: %s%s", by, o.stdout, o.stderr)
 		if code != 0 {
 			require.Equal(t, audit.KindRedaction, report.Findings[0].Kind)
-			require.Equal(t, w.at["secret"], *report.Findings[0].Seq)
+			require.Equal(t, w.At["secret"], *report.Findings[0].Seq)
 		}
 	}
 }
@@ -201,8 +202,8 @@ func packed(members ...[]byte) []byte {
 // Tiles and bundles may be packed in several members; nothing may stand behind their last
 // entry, and nothing but members behind the first.
 func TestTilesWithMoreBehind(t *testing.T) {
-	w := newAuditWorld(t, 300, 0, 0)
-	store := openRaw(t, w.data)
+	w := ledgertest.New(t, 300, 0, 0)
+	store := openRaw(t, w.Data)
 	extra, err := proofs.AppendBundle(nil, []byte("more"))
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -236,7 +237,7 @@ func TestTilesWithMoreBehind(t *testing.T) {
 				_, _ = answer.Write(body)
 				return true
 			}}).serve(t)
-			_, o := audited(t, url, w.key, "--timeout", "20s")
+			_, o := audited(t, url, w.Key, "--timeout", "20s")
 			require.Equal(t, c.code, o.code, "%s%s", o.stdout, o.stderr)
 		})
 	}

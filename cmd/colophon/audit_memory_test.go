@@ -19,8 +19,8 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
-	"colophon/proofs/monitor"
 )
 
 // childOfAudit has the command line of an audit that a test runs in a process of its own.
@@ -53,18 +53,18 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Skip("it sends gigabytes, and asks /proc")
 	}
 	const limit = 512 << 10 // KiB
-	w := newAuditWorld(t, 100, 0, 0)
-	honest, stop := serveFolder(t, w.data, nil)
+	w := ledgertest.New(t, 100, 0, 0)
+	honest, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
-	rows := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
+	rows := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
 	var members strings.Builder
-	fmt.Fprintf(&members, `{"as_of":%d,"rows":[]`, w.size)
+	fmt.Fprintf(&members, `{"as_of":%d,"rows":[]`, w.Size)
 	for i := range 3_000_000 {
 		fmt.Fprintf(&members, `,"%x":1`, i)
 	}
 	members.WriteByte('}')
-	nested := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
-	one := []byte(`{"as_of":` + cli.Decimal(w.size) + `,"rows":["` + strings.Repeat("x", monitor.MaxAuditJSON-100) + `"]}`)
+	nested := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
+	one := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":["` + strings.Repeat("x", maxAnswer-100) + `"]}`)
 	for name, lie := range map[string]struct {
 		path string
 		body []byte
@@ -107,7 +107,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				_, _ = answer.Write(lie.body)
 			}))
 			defer server.Close()
-			args := []string{server.URL + remote.LedgerPath(ledger.Default), "--key", w.key, "--receipts", "4", "--json"}
+			args := []string{server.URL + remote.LedgerPath(ledger.Default), "--key", w.Key, "--receipts", "4", "--json"}
 			if lie.code != 46 {
 				args = append(args, "--replay-index", "--sample", "2")
 			}

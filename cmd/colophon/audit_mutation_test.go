@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs"
 	"colophon/proofs/audit"
-	"colophon/proofs/monitor"
 	"colophon/storage"
 )
 
@@ -49,10 +49,10 @@ func inside(name string, change func(*forge), fsck, content named) auditMutation
 // where that finds more, and where it is the first to be damaged in its way: content
 // comes behind the entries, whatever is wrong with them.
 func TestMutationsAreNamed(t *testing.T) {
-	w := newAuditWorld(t, 520, 20, 60)
+	w := ledgertest.New(t, 520, 20, 60)
 	state := filepath.Join(t.TempDir(), "state")
-	url, stop := serveFolder(t, w.data, nil)
-	report, o := audited(t, url, w.key, "--state", state, "--content")
+	url, stop := ledgertest.Serve(t, w.Data)
+	report, o := audited(t, url, w.Key, "--state", state, "--content")
 	stop()
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 
@@ -61,7 +61,7 @@ func TestMutationsAreNamed(t *testing.T) {
 	met := make(map[audit.Kind]bool)
 	for _, m := range append(mutations, auditMutation{name: "control", change: func(*forge) {}}) {
 		t.Run(m.name, func(t *testing.T) {
-			data := w.copied(t)
+			data := w.Copy(t)
 			f := newForge(t, w, data)
 			m.change(f)
 			f.done()
@@ -91,9 +91,9 @@ func copyState(t *testing.T, from, to string) {
 	require.NoError(t, os.CopyFS(to+".d", os.DirFS(from+".d")))
 }
 
-func requireFsck(t *testing.T, w *auditWorld, data string, want named) {
+func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want named) {
 	t.Helper()
-	o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.key, "--json")
+	o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.Key, "--json")
 	var report struct {
 		Ledgers []struct{ Damage *damage }
 	}
@@ -114,18 +114,18 @@ func requireFsck(t *testing.T, w *auditWorld, data string, want named) {
 	require.Equal(t, want, got, "fsck: %s", d.Message)
 }
 
-func requireAudit(t *testing.T, w *auditWorld, url string, want named, flags ...string) {
+func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want named, flags ...string) {
 	t.Helper()
-	report, o := audited(t, url, w.key, flags...)
+	report, o := audited(t, url, w.Key, flags...)
 	if want == (named{}) {
 		require.True(t, report.Clean, "audit %s: %s%s", flags, o.stdout, o.stderr)
 		return
 	}
 	require.Len(t, report.Findings, 1, "audit %s: %s%s", flags, o.stdout, o.stderr)
 	found := report.Findings[0]
-	for _, e := range monitor.Exits() {
-		if e.Kind == want.kind {
-			require.Equal(t, e.Code, o.code)
+	for _, e := range auditExits {
+		if e.kind == want.kind {
+			require.Equal(t, e.code, o.code)
 		}
 	}
 	require.NotNil(t, found.Seq)
@@ -138,7 +138,7 @@ func requireAudit(t *testing.T, w *auditWorld, url string, want named, flags ...
 }
 
 // auditMutations are all of them.
-func auditMutations(w *auditWorld) []auditMutation {
+func auditMutations(w *ledgertest.Ledger) []auditMutation {
 	var all []auditMutation
 	for _, list := range [...][]auditMutation{
 		entryMutations(w), tileMutations(w), checkpointMutations(w), forkMutations(w), chainMutations(w),
@@ -149,13 +149,13 @@ func auditMutations(w *auditWorld) []auditMutation {
 	return all
 }
 
-func entryMutations(w *auditWorld) []auditMutation {
+func entryMutations(w *ledgertest.Ledger) []auditMutation {
 	entry := func(seq uint64) named { return named{kind: audit.KindEntry, seq: seq} }
 	flip := func(seq uint64, at int) func(*forge) { return func(f *forge) { f.flip(seq, at) } }
-	last := w.size - 1
+	last := w.Size - 1
 	truncated := func(seq uint64) (fsck, served named) {
 		index := seq / proofs.FullTile
-		path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, w.size)}
+		path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, w.Size)}
 		return named{kind: audit.KindTruncated, seq: seq}, named{kind: audit.KindTruncated, seq: seq, tile: path.String()}
 	}
 	hole, holeServed := truncated(300)
@@ -184,7 +184,7 @@ func entryMutations(w *auditWorld) []auditMutation {
 		{"drop an entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(300)) }, hole, holeServed, holeServed, named{}},
 		{"drop the last entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(last)) }, end, endServed, endServed, named{}},
 		{"truncate", func(f *forge) {
-			for seq := uint64(400); seq < w.size; seq++ {
+			for seq := uint64(400); seq < w.Size; seq++ {
 				require.NoError(f.t, f.x.DeleteEntry(seq))
 			}
 		}, cut, cutServed, cutServed, named{}},
@@ -195,9 +195,9 @@ func entryMutations(w *auditWorld) []auditMutation {
 	}
 }
 
-func tileMutations(w *auditWorld) []auditMutation {
+func tileMutations(w *ledgertest.Ledger) []auditMutation {
 	tile := func(seq uint64, level uint8, index uint64) named {
-		return named{kind: audit.KindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.size)}.String()}
+		return named{kind: audit.KindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.Size)}.String()}
 	}
 	flip := func(level uint8, index uint64, slot int) func(*forge) {
 		return func(f *forge) {
@@ -211,7 +211,7 @@ func tileMutations(w *auditWorld) []auditMutation {
 		both("flip a byte in a tile", flip(0, 0, 100), tile(100, 0, 0)),
 		both("flip a byte in the last hash of a tile", flip(0, 0, 255), tile(255, 0, 0)),
 		both("flip a byte in the edge", flip(0, 2, 3), tile(515, 0, 2)),
-		both("flip a byte in the last hash", flip(0, 2, int(w.size-1)%proofs.FullTile), tile(w.size-1, 0, 2)),
+		both("flip a byte in the last hash", flip(0, 2, int(w.Size-1)%proofs.FullTile), tile(w.Size-1, 0, 2)),
 		both("flip a byte in an upper tile", flip(1, 0, 1), tile(256, 1, 0)),
 		both("drop a tile", func(f *forge) { require.NoError(f.t, f.x.DeleteTile(0, 1)) }, tile(256, 0, 1)),
 		both("drop an upper tile", func(f *forge) { require.NoError(f.t, f.x.DeleteTile(1, 0)) }, tile(0, 1, 0)),
@@ -220,7 +220,7 @@ func tileMutations(w *auditWorld) []auditMutation {
 		}, tile(265, 0, 1)),
 		both("lengthen the edge", func(f *forge) {
 			f.tile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) })
-		}, tile(w.size, 0, 2)),
+		}, tile(w.Size, 0, 2)),
 		both("swap two tiles", func(f *forge) {
 			a, b := f.tiles[[2]uint64{0, 0}], f.tiles[[2]uint64{0, 1}]
 			require.NoError(f.t, f.x.Tile(0, 0, b))
@@ -229,7 +229,7 @@ func tileMutations(w *auditWorld) []auditMutation {
 	}
 }
 
-func checkpointMutations(w *auditWorld) []auditMutation {
+func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	head := func(change func(f *forge, h *storage.Head)) func(*forge) {
 		return func(f *forge) {
 			change(f, &f.head)
@@ -241,7 +241,7 @@ func checkpointMutations(w *auditWorld) []auditMutation {
 		return head(func(f *forge, h *storage.Head) {
 			signer, err := proofs.GenerateKey().Signer(origin)
 			require.NoError(f.t, err)
-			h.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: origin, Size: w.size, Root: f.root(w.size)})
+			h.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: origin, Size: w.Size, Root: f.root(w.Size)})
 			require.NoError(f.t, err)
 		})
 	}
@@ -251,35 +251,35 @@ func checkpointMutations(w *auditWorld) []auditMutation {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
 			digit := &h.Checkpoint[len(h.Checkpoint)-20] // of base64, and still one afterwards
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
-		}), at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
-		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
-		{"sign as another log", signedBy("elsewhere.example"), at(audit.KindSignature, w.size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
-		{"drop the checkpoint", head(func(_ *forge, h *storage.Head) { h.Checkpoint = nil }), at(audit.KindCheckpoint, w.size), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0)},
+		}), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"sign as another log", signedBy("elsewhere.example"), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
+		{"drop the checkpoint", head(func(_ *forge, h *storage.Head) { h.Checkpoint = nil }), at(audit.KindCheckpoint, w.Size), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0), at(audit.KindCheckpoint, 0)},
 		{"an older checkpoint", func(f *forge) {
 			h := f.head
-			f.signHead(w.size-10, f.root(w.size-10))
+			f.signHead(w.Size-10, f.root(w.Size-10))
 			h.Checkpoint = f.head.Checkpoint
 			require.NoError(f.t, f.x.Head(h))
-		}, at(audit.KindCheckpoint, w.size), named{kind: audit.KindTile, seq: w.size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.size - 522)}.String()},
-			named{kind: audit.KindTile, seq: w.size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.size - 522)}.String()}, at(audit.KindRollback, w.size-10)},
-		{"the right key signs another root", func(f *forge) { f.signHead(w.size, proofs.Hash{1}) }, at(audit.KindRoot, w.size), at(audit.KindRoot, w.size), at(audit.KindRoot, w.size), at(audit.KindFork, w.size)},
+		}, at(audit.KindCheckpoint, w.Size), named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
+			named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.KindRollback, w.Size-10)},
+		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindFork, w.Size)},
 		{"the right key signs more than there is", func(f *forge) {
 			h := f.head
 			var err error
-			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.size + 1, Root: proofs.Hash{1}})
+			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.Size + 1, Root: proofs.Hash{1}})
 			require.NoError(f.t, err)
 			require.NoError(f.t, f.x.Head(h))
-		}, at(audit.KindTruncated, w.size), named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()},
-			named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()},
-			named{kind: audit.KindTruncated, seq: w.size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.size - 511)}.String()}},
-		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.KindHead, w.size), named{}, named{}, named{}},
-		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.KindHead, w.size), named{}, named{}, named{}},
+		}, at(audit.KindTruncated, w.Size), named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()}},
+		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.KindHead, w.Size), named{}, named{}, named{}},
+		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.KindHead, w.Size), named{}, named{}, named{}},
 	}
 }
 
 // Forks and rollbacks that the right key signs are sound logs, to whoever has not seen
 // another; fsck has the mark of what was signed.
-func forkMutations(w *auditWorld) []auditMutation {
+func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
 		return func(f *forge) { f.rewrite(from, `"actor":"anonymous"`, `"actor":"somebody"`) }
@@ -287,7 +287,7 @@ func forkMutations(w *auditWorld) []auditMutation {
 	grow := func(f *forge) { f.add(f.bodyOf(f.seq("revocation"))) }
 	shrink := func(size uint64) func(*forge) {
 		return func(f *forge) {
-			for seq := size; seq < w.size; seq++ {
+			for seq := size; seq < w.Size; seq++ {
 				require.NoError(f.t, f.x.DeleteEntry(seq))
 			}
 			f.entries = f.entries[:size]
@@ -305,13 +305,13 @@ func forkMutations(w *auditWorld) []auditMutation {
 	// The mark beside the store knows what was signed.
 	mark := func(size uint64) named { return at(audit.KindRollback, size) }
 	return []auditMutation{
-		{"fork after 400", fork(400), mark(w.size), named{}, named{}, at(audit.KindFork, 400)},
-		{"fork after 512", fork(512), mark(w.size), named{}, named{}, at(audit.KindFork, 512)},
-		{"fork of the last", fork(w.size - 1), mark(w.size), named{}, named{}, at(audit.KindFork, w.size-1)},
-		{"fork after 570 that has grown", then(fork(570), grow), mark(w.size + 1), named{}, named{}, at(audit.KindFork, 570)},
-		{"fork after 570 that is shorter", then(fork(570), shrink(w.size-5)), mark(w.size - 5), named{}, named{}, at(audit.KindFork, 570)},
-		{"roll back", shrink(w.size - 5), mark(w.size - 5), named{}, named{}, at(audit.KindRollback, w.size-5)},
-		{"roll back behind a tile", shrink(512), at(audit.KindRedaction, w.at["secret"]), named{}, named{}, at(audit.KindRollback, 512)},
+		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
+		{"fork after 512", fork(512), mark(w.Size), named{}, named{}, at(audit.KindFork, 512)},
+		{"fork of the last", fork(w.Size - 1), mark(w.Size), named{}, named{}, at(audit.KindFork, w.Size-1)},
+		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), named{}, named{}, at(audit.KindFork, 570)},
+		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), named{}, named{}, at(audit.KindFork, 570)},
+		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), named{}, named{}, at(audit.KindRollback, w.Size-5)},
+		{"roll back behind a tile", shrink(512), at(audit.KindRedaction, w.At["secret"]), named{}, named{}, at(audit.KindRollback, 512)},
 		{"grow", grow, named{}, named{}, named{}, named{}},
 	}
 }
@@ -331,7 +331,7 @@ func timeAfter(f *forge, seq uint64) string {
 	return text
 }
 
-func chainMutations(w *auditWorld) []auditMutation {
+func chainMutations(w *ledgertest.Ledger) []auditMutation {
 	chain := func(seq uint64) named { return named{kind: audit.KindChain, seq: seq} }
 	sign := func(f *forge) { f.sign(uint64(len(f.entries))) }
 	return []auditMutation{
@@ -348,21 +348,21 @@ func chainMutations(w *auditWorld) []auditMutation {
 			sign(f)
 		}, chain(0)),
 		both("an entry taken out, tree and signature right", func(f *forge) {
-			for seq := uint64(600); seq < w.size-1; seq++ {
+			for seq := uint64(600); seq < w.Size-1; seq++ {
 				f.put(seq, f.entries[seq+1])
 			}
-			f.entries = f.entries[:w.size-1]
-			require.NoError(f.t, f.x.DeleteEntry(w.size-1))
-			f.sign(w.size - 1)
+			f.entries = f.entries[:w.Size-1]
+			require.NoError(f.t, f.x.DeleteEntry(w.Size-1))
+			f.sign(w.Size - 1)
 		}, chain(600)),
 		both("an entry taken out, and the chain joined", func(f *forge) {
-			for seq := uint64(600); seq < w.size-1; seq++ {
+			for seq := uint64(600); seq < w.Size-1; seq++ {
 				f.put(seq, f.entries[seq+1])
 			}
-			f.entries = f.entries[:w.size-1]
-			require.NoError(f.t, f.x.DeleteEntry(w.size-1))
+			f.entries = f.entries[:w.Size-1]
+			require.NoError(f.t, f.x.DeleteEntry(w.Size-1))
 			f.relink(600)
-			f.sign(w.size - 1)
+			f.sign(w.Size - 1)
 		}, named{kind: audit.KindEvent, seq: 600}),
 		both("an entry twice, and the chain joined", func(f *forge) {
 			f.put(600, f.entries[599])
@@ -372,18 +372,18 @@ func chainMutations(w *auditWorld) []auditMutation {
 	}
 }
 
-func eventMutations(w *auditWorld) []auditMutation {
+func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
 	}
 	// In what is stored, the record that was redacted comes first.
-	lost := named{kind: audit.KindRedaction, seq: w.at["secret"]}
+	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
 		f.rewrite(seq, `"time":"20`, `"time":"19`)
 	}
 	return []auditMutation{
-		both("time goes back", year, named{kind: audit.KindEvent, seq: w.at["other"]}),
+		both("time goes back", year, named{kind: audit.KindEvent, seq: w.At["other"]}),
 		event("another seq", 590, `"seq":590`, `"seq":101`),
 		event("another version", 590, `"v":1`, `"v":2`),
 		event("other rules", 590, `"rules":1`, `"rules":2`),
@@ -395,48 +395,48 @@ func eventMutations(w *auditWorld) []auditMutation {
 		event("an actor with a control character", 590, `"actor":"anonymous"`, `"actor":"a\u0000b"`),
 		event("an actor with an invisible character", 590, `"actor":"anonymous"`, "\"actor\":\"a\u202eb\""),
 		{"a time to come", func(f *forge) {
-			last := w.size - 1
+			last := w.Size - 1
 			f.replace(last, timeAfter(f, last), "9999-12-31T23:59:59.999999Z")
 			f.head.Time = timeOf(f, last)
-			f.sign(w.size)
-		}, named{kind: audit.KindRollback, seq: w.size}, named{kind: audit.KindEvent, seq: w.size - 1}, named{kind: audit.KindEvent, seq: w.size - 1}, named{kind: audit.KindFork, seq: w.size - 1}},
-		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, named{kind: audit.KindEvent, seq: w.at["source"]}),
+			f.sign(w.Size)
+		}, named{kind: audit.KindRollback, seq: w.Size}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindFork, seq: w.Size - 1}},
+		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, named{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("a chunk that is none", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:0"],"digest"`)
-		}, named{kind: audit.KindEvent, seq: w.at["source"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("a chunk twice", func(f *forge) {
-			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+zeroHash+`","sha256:`+zeroHash+`"],"digest"`)
-		}, named{kind: audit.KindEvent, seq: w.at["source"]}),
+			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+ledgertest.ZeroHash+`","sha256:`+ledgertest.ZeroHash+`"],"digest"`)
+		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("revokes what was never registered", func(f *forge) {
 			f.reword(f.seq("revocation"), `"source_id":"x"`, `"source_id":"y"`)
-		}, named{kind: audit.KindEvent, seq: w.at["revocation"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["revocation"]}),
 		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
 		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
 		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
 		both("the state of what has none", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, f.seq("set")))
-		}, named{kind: audit.KindEvent, seq: w.at["stale"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
 		both("the state of what is to come", func(f *forge) {
-			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.size-1))
-		}, named{kind: audit.KindEvent, seq: w.at["stale"]}),
+			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.Size-1))
+		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
 		both("a validation of another content", func(f *forge) {
 			f.reword(f.seq("validation"), `"content_fingerprint":"`, `"content_fingerprint":"0`)
-		}, named{kind: audit.KindEvent, seq: w.at["validation"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["validation"]}),
 		{"redacts what has no content", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, f.seq("claims")))
-		}, lost, named{kind: audit.KindRedaction, seq: w.at["redaction"]}, named{kind: audit.KindRedaction, seq: w.at["redaction"]}, named{}},
+		}, lost, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{}},
 		{"redacts what is to come", func(f *forge) {
-			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.size-1))
-		}, lost, named{kind: audit.KindEvent, seq: w.at["redaction"]}, named{kind: audit.KindEvent, seq: w.at["redaction"]}, named{}},
+			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.Size-1))
+		}, lost, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{}},
 		both("another reason than was asked for", func(f *forge) {
 			f.rewrite(f.seq("redaction"), `"reason":"Asked for."`, `"reason":"Not asked."`)
-		}, named{kind: audit.KindCheck, seq: w.at["redaction"], name: "digest"}),
+		}, named{kind: audit.KindCheck, seq: w.At["redaction"], name: "digest"}),
 	}
 }
 
-func checkMutations(w *auditWorld) []auditMutation {
+func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	check := func(event, name string) named {
-		return named{kind: audit.KindCheck, seq: w.at[event], name: name}
+		return named{kind: audit.KindCheck, seq: w.At[event], name: name}
 	}
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
@@ -444,22 +444,22 @@ func checkMutations(w *auditWorld) []auditMutation {
 	// What only the record and its content tell.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := inside(name, change, check(event, field), check(event, field))
-		m.again = named{kind: audit.KindFork, seq: w.at[event]}
+		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
 	// A hash that stands behind a text is replaced by another.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
-			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+zeroHash)
+			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)
 		}, check(event, field))
 	}
-	const mismatch = `"output_hash":{"claimed":"` + zeroHash + `","computed":"`
+	const mismatch = `"output_hash":{"claimed":"` + ledgertest.ZeroHash + `","computed":"`
 	return []auditMutation{
 		alone("match though it was computed only: of a claim", "claims", "input_hash", `"input_hash":{"result":"claimed"}`, `"input_hash":{"result":"match"}`),
 		alone("claimed though there is content", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"claimed"}`),
 		alone("mismatch without values", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"mismatch"}`),
 		both("mismatch of a value with itself", func(f *forge) {
-			f.rewrite(f.seq("mismatch"), `"claimed":"`+zeroHash, `"claimed":"`+hashAfter(f, "mismatch", mismatch))
+			f.rewrite(f.seq("mismatch"), `"claimed":"`+ledgertest.ZeroHash, `"claimed":"`+hashAfter(f, "mismatch", mismatch))
 		}, check("mismatch", "output_hash")),
 		alone("no such result", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"right"}`),
 		other("another ipc_id", "ipc", "ipc_id", `"ipc_id":"`),
@@ -475,7 +475,7 @@ func checkMutations(w *auditWorld) []auditMutation {
 		}, check("ipc", "output_hash")),
 		both("a check of nothing", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, `"output_hash":{"result":"computed"},"outrage":{"result":"match"},`)
-		}, named{kind: audit.KindEvent, seq: w.at["ipc"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["ipc"]}),
 		deep("match though nothing was claimed", "ipc", "output_hash", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"match"}`)
 		}),
@@ -488,8 +488,8 @@ func checkMutations(w *auditWorld) []auditMutation {
 		}),
 		deep("another label of what has no content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
 		{"another digest", func(f *forge) { // which its key stands for
-			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+zeroHash)
-		}, named{kind: audit.KindKey, seq: w.at["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.at["labelled"]}},
+			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
+		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}
 }
 
@@ -497,10 +497,10 @@ func checkMutations(w *auditWorld) []auditMutation {
 func hashAfter(f *forge, event, before string) string {
 	_, rest, found := bytes.Cut(f.entries[f.seq(event)], []byte(before))
 	require.True(f.t, found)
-	return string(rest[:len(zeroHash)])
+	return string(rest[:len(ledgertest.ZeroHash)])
 }
 
-func keyMutations(w *auditWorld) []auditMutation {
+func keyMutations(w *ledgertest.Ledger) []auditMutation {
 	key := func(seq uint64) named { return named{kind: audit.KindKey, seq: seq} }
 	store := func(change func(f *forge, k *storage.Key)) func(*forge) {
 		return func(f *forge) {
@@ -510,20 +510,20 @@ func keyMutations(w *auditWorld) []auditMutation {
 		}
 	}
 	return []auditMutation{
-		inside("flip a byte of what a key stands for", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.at["ipc"]), named{}),
-		inside("a key leads to another event", store(func(_ *forge, k *storage.Key) { k.Seq-- }), key(w.at["ipc"]), named{}),
+		inside("flip a byte of what a key stands for", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
+		inside("a key leads to another event", store(func(_ *forge, k *storage.Key) { k.Seq-- }), key(w.At["ipc"]), named{}),
 		{"one key for two events", func(f *forge) {
 			f.add(replaced(f, f.bodyOf(f.seq("mismatch")), fmt.Sprintf("%x", f.keyOf("mismatch")), fmt.Sprintf("%x", f.keyOf("ipc"))))
-		}, key(w.size), key(w.size), key(w.size), key(w.size)},
+		}, key(w.Size), key(w.Size), key(w.Size), key(w.Size)},
 		both("a refusal for a key that another event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf(`"first_seq":%d`, f.seq("ipc")), fmt.Sprintf(`"first_seq":%d`, f.seq("mismatch")))
-		}, key(w.at["refusal"])),
+		}, key(w.At["refusal"])),
 		both("a refusal for a key that nobody holds", func(f *forge) {
-			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), zeroHash)
-		}, key(w.at["refusal"])),
+			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), ledgertest.ZeroHash)
+		}, key(w.At["refusal"])),
 		both("a run without its key", func(f *forge) {
 			f.rewrite(f.seq("claims"), fmt.Sprintf(`"idempotency_key":"%x",`, f.keyOf("claims")), "")
-		}, named{kind: audit.KindEvent, seq: w.at["claims"]}),
+		}, named{kind: audit.KindEvent, seq: w.At["claims"]}),
 	}
 }
 
@@ -532,9 +532,9 @@ func replaced(f *forge, text, from, to string) string {
 	return string(bytes.ReplaceAll([]byte(text), []byte(from), []byte(to)))
 }
 
-func contentMutations(w *auditWorld) []auditMutation {
+func contentMutations(w *ledgertest.Ledger) []auditMutation {
 	content := func(event, name string) named {
-		return named{kind: audit.KindContent, seq: w.at[event], name: name}
+		return named{kind: audit.KindContent, seq: w.At[event], name: name}
 	}
 	redaction := func(seq uint64) named { return named{kind: audit.KindRedaction, seq: seq} }
 	return []auditMutation{
@@ -547,16 +547,16 @@ func contentMutations(w *auditWorld) []auditMutation {
 		}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
 		inside("redact without an event", func(f *forge) {
 			require.NoError(f.t, f.x.Redaction(f.seq("other"), f.seq("redaction")))
-		}, redaction(w.at["other"]), redaction(w.at["other"])),
-		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(f.seq("other"), w.size+7)) }, redaction(w.at["other"]), named{}),
+		}, redaction(w.At["other"]), redaction(w.At["other"])),
+		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(f.seq("other"), w.Size+7)) }, redaction(w.At["other"]), named{}),
 		inside("forget that it is redacted", func(f *forge) { require.NoError(f.t, f.x.DeleteRedaction(f.seq("secret"))) },
 			content("secret", "output"), content("secret", "output")),
 		{"forget a reference", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteReference(f.contentOf("ipc", "system_prompt"), f.seq("ipc")))
 		}, content("ipc", "system_prompt"), named{}, named{}, named{}},
-		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(w.size, 5)) }, redaction(w.size), named{}, named{}, named{}},
+		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
 		{"an output of another hash", func(f *forge) {
 			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
-		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.at["other"]}},
+		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.At["other"]}},
 	}
 }

@@ -7,13 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 )
 
 // Of a server that has no receipts, or endless ones, no more is told than of one whose
 // answers are wrong, and it is told.
 func TestReceiptsThatAreNotServed(t *testing.T) {
-	w := newAuditWorld(t, 110, 0, 0)
+	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {
 		name     string
 		answer   func(http.ResponseWriter)
@@ -22,18 +24,18 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 		message  string
 	}{
 		{"none", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "200", monitor.MaxFindings, "404"},
-		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, monitor.ErrTooMuch.Error()},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, fetch.ErrTooLong.Error()},
 		{"no JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", monitor.MaxFindings, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 				proof := strings.HasSuffix(r.URL.Path, "/receipt") || strings.HasSuffix(r.URL.Path, "/proofs/consistency")
 				if proof {
 					c.answer(answer)
 				}
 				return proof
 			})
-			report, o := audited(t, url, w.key, "--receipts", c.asked)
+			report, o := audited(t, url, w.Key, "--receipts", c.asked)
 			require.Equal(t, 46, o.code, "%s%s", o.stdout, o.stderr)
 			require.Equal(t, c.findings, len(report.Findings))
 			for _, f := range report.Findings {

@@ -16,6 +16,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs"
 	"colophon/proofs/monitor"
 )
@@ -23,9 +24,9 @@ import (
 // An audit that goes on from a state says what it has looked at itself, and what earlier
 // audits have: here a server shows an old entry altered, which is not fetched.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
-	w := newAuditWorld(t, 20, 0, 0)
+	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
-	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !altered.Load() || !strings.Contains(r.URL.Path, "/tile/entries/") {
 			return false
 		}
@@ -33,42 +34,42 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 		return true
 	})
 	state := filepath.Join(t.TempDir(), "state")
-	first, o := audited(t, url, w.key, "--state", state, "--content")
+	first, o := audited(t, url, w.Key, "--state", state, "--content")
 	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
 	require.Nil(t, first.Earlier)
-	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckedAnswers}, {What: monitor.CheckedReceipts}}, first.Skipped)
+	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, first.Skipped)
 
 	altered.Store(true)
-	report, o := audited(t, url, w.key, "--state", state)
+	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, report.Walked)
-	require.Equal(t, &monitor.CheckedAt{Size: w.size, Time: first.Time}, report.Earlier)
-	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckedContent, Last: &monitor.CheckedAt{Size: w.size, Time: first.Time}}, {What: monitor.CheckedAnswers}, {What: monitor.CheckedReceipts}}, report.Skipped)
-	text := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state).stdout
-	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.size)+" of "+cli.Decimal(w.size)+" events were checked before, last at ")
+	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, report.Earlier)
+	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckContent, Last: &monitor.CheckedAt{Size: w.Size, Time: first.Time}}, {What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, report.Skipped)
+	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
+	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.Size)+" of "+cli.Decimal(w.Size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
-	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+cli.Decimal(w.size)+" events")
+	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+cli.Decimal(w.Size)+" events")
 	require.Contains(t, text, "skipped   answers (ask for it with --replay-index)\n")
 
-	whole, _ := audited(t, url, w.key, "--state", state, "--content")
+	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
 	require.False(t, whole.Clean, "who looks at it finds it")
-	again, _ := audited(t, url, w.key, "--state", state)
-	require.Equal(t, &monitor.CheckedAt{Size: w.size, Time: first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
+	again, _ := audited(t, url, w.Key, "--state", state)
+	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
 }
 
 // A report tells the period that the log covers, the claims that fail, and the states, of all
 // events, whatever part of them it has looked at.
 func TestReportsSumUp(t *testing.T) {
-	w := newAuditWorld(t, 20, 0, 0)
-	url, stop := serveFolder(t, w.data, nil)
+	w := ledgertest.New(t, 20, 0, 0)
+	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
 	state := filepath.Join(t.TempDir(), "state")
 	check := func(mismatched, refused uint64, states map[string]uint64) {
 		t.Helper()
-		fresh, o := audited(t, url, w.key)
+		fresh, o := audited(t, url, w.Key)
 		require.True(t, fresh.Clean, "%s%s", o.stdout, o.stderr)
-		report, _ := audited(t, url, w.key, "--state", state)
-		for _, r := range []monitor.Report{fresh, report} {
+		report, _ := audited(t, url, w.Key, "--state", state)
+		for _, r := range []auditReport{fresh, report} {
 			require.Equal(t, []any{mismatched, refused, states}, []any{r.Mismatched, r.Refused, r.States})
 			require.Equal(t, timeAt(t, url, 0), r.FirstTime)
 			require.Equal(t, timeAt(t, url, r.Size-1), r.LastTime)
@@ -77,7 +78,7 @@ func TestReportsSumUp(t *testing.T) {
 	}
 	set := func(name, state string) {
 		t.Helper()
-		status, answer := send(t, "POST", url+"/records/"+cli.Decimal(w.at[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/records/"+cli.Decimal(w.At[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	check(2, 1, map[string]uint64{"live": 26, "failed": 0, "stale": 1, "quarantined": 0})
@@ -89,7 +90,7 @@ func TestReportsSumUp(t *testing.T) {
 	set("ipc", "failed")
 	set("ipc", "quarantined")
 	check(2, 1, map[string]uint64{"live": 25, "failed": 0, "stale": 0, "quarantined": 2})
-	text := commandLine(t.Context(), "audit", url, "--key", w.key).stdout
+	text := commandLine(t.Context(), "audit", url, "--key", w.Key).stdout
 	require.Contains(t, text, "period    "+timeAt(t, url, 0)+" to ")
 	require.Contains(t, text, "records   29, 2 of them with claims that fail, 0 with an idempotency key that is not that of their run_id; 1 refused\n")
 	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
@@ -98,7 +99,7 @@ func TestReportsSumUp(t *testing.T) {
 // timeAt is the time of an event.
 func timeAt(t *testing.T, url string, seq uint64) string {
 	t.Helper()
-	_, answer := send(t, "GET", url+"/records/"+cli.Decimal(seq), "", "")
+	_, answer := ledgertest.Send(t, "GET", url+"/records/"+cli.Decimal(seq), "", "")
 	_, rest, found := strings.Cut(answer, `"time":"`)
 	require.True(t, found, answer)
 	at, _, _ := strings.Cut(rest, `"`)
@@ -107,13 +108,13 @@ func timeAt(t *testing.T, url string, seq uint64) string {
 
 // Two checkpoints that are shown within one audit are held to each other.
 func TestCheckpointsWithinOneAudit(t *testing.T) {
-	w := newAuditWorld(t, 20, 0, 20)
-	live, stop := serveFolder(t, w.copied(t), nil)
+	w := ledgertest.New(t, 20, 0, 20)
+	live, stop := ledgertest.Serve(t, w.Copy(t))
 	defer stop()
-	earlier := w.copied(t)
+	earlier := w.Copy(t)
 	f := newForge(t, w, earlier)
-	f.entries = f.entries[:w.size-5]
-	f.sign(w.size - 5)
+	f.entries = f.entries[:w.Size-5]
+	f.sign(w.Size - 5)
 	f.done()
 	old := noteOf(t, serveRaw(t, earlier, nil))
 	for _, state := range []string{"", filepath.Join(t.TempDir(), "state")} {
@@ -129,11 +130,11 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 		if state != "" {
 			flags = append(flags, "--state", state)
 		}
-		report, o := audited(t, url, w.key, flags...)
+		report, o := audited(t, url, w.Key, flags...)
 		require.Equal(t, 32, o.code, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, w.size-5, *report.Findings[0].Seq)
+		require.Equal(t, w.Size-5, *report.Findings[0].Seq)
 		if state != "" {
-			_, o = audited(t, url, w.key, "--state", state)
+			_, o = audited(t, url, w.Key, "--state", state)
 			require.Equal(t, 32, o.code, "the larger one is remembered: %s%s", o.stdout, o.stderr)
 		}
 	}
@@ -142,8 +143,8 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 // A bundle with more entries than the log has is not the one that was asked for, though the
 // log has all of its own.
 func TestBundlesWithMoreEntries(t *testing.T) {
-	w := newAuditWorld(t, 20, 0, 0)
-	store := openRaw(t, w.data)
+	w := ledgertest.New(t, 20, 0, 0)
+	store := openRaw(t, w.Data)
 	s := &rawServer{store: store}
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
 		_, path, found := strings.Cut(r.URL.Path, "/log/")
@@ -161,19 +162,19 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 		_, _ = answer.Write(bundle)
 		return true
 	}
-	report, o := audited(t, s.serve(t), w.key)
+	report, o := audited(t, s.serve(t), w.Key)
 	require.Equal(t, 35, o.code, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.size, *report.Findings[0].Seq)
+	require.Equal(t, w.Size, *report.Findings[0].Seq)
 }
 
 // A log that is said to be empty is none.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
-	w := newAuditWorld(t, 1, 0, 0)
-	signer, err := datadir.Keys(w.data).Load("default")
+	w := ledgertest.New(t, 1, 0, 0)
+	signer, err := datadir.Keys(w.Data).Load("default")
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Root: sha256.Sum256(nil)})
 	require.NoError(t, err)
-	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
 			return false
 		}
@@ -181,7 +182,7 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 		return true
 	})
 	for _, flags := range [][]string{nil, {"--content"}, {"--state", filepath.Join(t.TempDir(), "state")}} {
-		_, o := audited(t, url, w.key, flags...)
+		_, o := audited(t, url, w.Key, flags...)
 		require.Equal(t, 31, o.code, "%s%s", o.stdout, o.stderr)
 	}
 }

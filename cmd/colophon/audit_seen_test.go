@@ -13,25 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
-	"colophon/proofs"
-	"colophon/proofs/audit"
-	"colophon/proofs/monitor"
+	"colophon/internal/folderlock"
+	"colophon/internal/testing/ledgertest"
 )
 
 // seenWorld is three servers of one ledger: of the log, of what it has grown to, and of a
 // fork of it as long as that. hidden is what they do not serve; empty if they serve all.
 type seenWorld struct {
-	*auditWorld
+	*ledgertest.Ledger
 	log, grown, fork string
 	hidden           atomic.Pointer[string]
 }
 
 func newSeenWorld(t *testing.T) *seenWorld {
-	w := &seenWorld{auditWorld: newAuditWorld(t, 10, 0, 0)}
+	w := &seenWorld{Ledger: ledgertest.New(t, 10, 0, 0)}
 	w.hide("")
 	serve := func(change func(*forge)) string {
-		data := w.copied(t)
-		f := newForge(t, w.auditWorld, data)
+		data := w.Copy(t)
+		f := newForge(t, w.Ledger, data)
 		change(f)
 		f.done()
 		return serveRaw(t, data, func(answer http.ResponseWriter, r *http.Request) bool {
@@ -57,11 +56,22 @@ func (w *seenWorld) hide(path string) { w.hidden.Store(&path) }
 // audit audits a server with a state, and wants it to end with a code.
 func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	t.Helper()
-	_, o := audited(t, url, w.key, "--state", state)
+	_, o := audited(t, url, w.Key, "--state", state)
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-func stateOf(t testing.TB, state string) (s monitor.AuditState) {
+// auditState is what tests read of a state file.
+type auditState struct {
+	Version      int      `json:"version"`
+	Ledger       string   `json:"ledger"`
+	VerifierKeys []string `json:"verifier_keys"`
+	Checkpoint   string   `json:"checkpoint"`
+	Unproved     []string `json:"unproved"`
+	Size         uint64   `json:"size"`
+	CompactRange []string `json:"compact_range"`
+}
+
+func stateOf(t testing.TB, state string) (s auditState) {
 	t.Helper()
 	text, err := os.ReadFile(state)
 	require.NoError(t, err)
@@ -71,7 +81,7 @@ func stateOf(t testing.TB, state string) (s monitor.AuditState) {
 
 func noteOf(t testing.TB, url string) string {
 	t.Helper()
-	_, note := send(t, "GET", url+"/log/checkpoint", "", "")
+	_, note := ledgertest.Send(t, "GET", url+"/log/checkpoint", "", "")
 	return note
 }
 
@@ -128,86 +138,49 @@ func TestCheckpointsThatAreExtended(t *testing.T) {
 	require.Empty(t, stateOf(t, state).Unproved)
 }
 
-// A key that two events claim is found by the audit that goes on, if the one before did
-// not come so far as to look for it.
-func TestKeysThatWereNotChecked(t *testing.T) {
-	log, keys, state := grownLog(t)
-	looked := func() (at int) {
-		t.Helper()
-		m, err := monitor.OpenAuditMemory(state, keys)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, m.Close()) }()
-		for _, err := range m.Past.Uses() {
-			require.NoError(t, err)
-			at++
-		}
-		return at
-	}
-	require.Zero(t, looked(), "all were checked")
-
-	m, err := monitor.OpenAuditMemory(state, keys)
-	require.NoError(t, err)
-	a := &monitor.Auditor{Memory: m, Given: keys, Keys: keys}
-	published := &monitor.PublishedLog{Published: audit.Head{Size: log.head.Size, Checkpoint: log.head.Checkpoint}, Tiles: make(map[proofs.TilePath][]byte)}
-	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.At, Past: m.Past, Seen: a.Seen()})
-	require.NoError(t, err)
-	m.Seen = nil // that no tile is asked for
-	require.NoError(t, a.Reach(t.Context(), published, end))
-	require.NoError(t, m.Close())
-	require.NotZero(t, looked())
-
-	m, err = monitor.OpenAuditMemory(state, keys)
-	require.NoError(t, err)
-	a.Memory = m
-	require.NoError(t, a.Remember(published, end))
-	require.NoError(t, m.Close())
-	require.Zero(t, looked())
-}
-
 // A server that hides the keys which came after the one that is given takes nothing away.
 func TestStateKnowsItsKeys(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 0)
-	url, stop := serveFolder(t, w.data, nil)
+	w := ledgertest.New(t, 5, 0, 0)
+	url, stop := ledgertest.Serve(t, w.Data)
 	for _, step := range []string{"rotate", "retire"} {
-		status, answer := send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	state := filepath.Join(t.TempDir(), "state")
-	_, o := audited(t, url, w.key, "--state", state)
+	_, o := audited(t, url, w.Key, "--state", state)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	against := filepath.Join(t.TempDir(), "checkpoint")
 	require.NoError(t, os.WriteFile(against, []byte(noteOf(t, url)), 0o600))
-	_, o = audited(t, url, w.key, "--against", against)
+	_, o = audited(t, url, w.Key, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	stop()
-	hiding := serveRaw(t, w.data, nil) // has no /log/key
-	report, o := audited(t, hiding, w.key, "--state", state, "--against", against)
+	hiding := serveRaw(t, w.Data, nil) // has no /log/key
+	report, o := audited(t, hiding, w.Key, "--state", state, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, stateOf(t, state).Size, report.Size)
 }
 
-// One audit at a time has a state, and one whose file was removed is not begun anew unasked.
+// One audit at a time has a state. A state whose file was removed is not replaced by a new one.
 func TestStatesAreNotShared(t *testing.T) {
-	w := newAuditWorld(t, 0, 0, 0)
-	url, state := serveRaw(t, w.data, nil), filepath.Join(t.TempDir(), "state")
-	keys, err := new(cli.Console).ReadKeys(w.key)
+	w := ledgertest.New(t, 0, 0, 0)
+	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")
+	require.NoError(t, os.Mkdir(state+".d", 0o700))
+	lock, err := folderlock.Take(state + ".d")
 	require.NoError(t, err)
-	m, err := monitor.OpenAuditMemory(state, keys)
-	require.NoError(t, err)
-	o := commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
+	o := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state)
 	require.Equal(t, cli.ExitInUse, o.code, o.stderr)
 	require.Contains(t, o.stderr, "another audit")
-	require.NoError(t, m.Close())
-	_, o = audited(t, url, w.key, "--state", state)
+	require.NoError(t, lock.Close())
+	_, o = audited(t, url, w.Key, "--state", state)
 	require.Zero(t, o.code, o.stderr)
 
 	require.NoError(t, os.Remove(state))
-	before, err := os.ReadFile(filepath.Join(state+".d", monitor.FactsFile))
+	before, err := os.ReadFile(filepath.Join(state+".d", "facts"))
 	require.NoError(t, err)
-	o = commandLine(t.Context(), "audit", url, "--key", w.key, "--state", state)
+	o = commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state)
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "would be forgotten")
-	after, err := os.ReadFile(filepath.Join(state+".d", monitor.FactsFile))
+	after, err := os.ReadFile(filepath.Join(state+".d", "facts"))
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -10,16 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
 	"colophon/internal/remote"
-	"colophon/ledger/record/pyjson"
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs"
 	"colophon/proofs/audit"
-	"colophon/proofs/monitor"
 )
 
 // bundleAgain answers the first entry bundle otherwise once it was answered so many times.
@@ -76,27 +73,27 @@ func again(seq uint64) map[string]struct {
 // An earlier event that a later one is about is read once more. What a server shows then
 // is held to the tree, and where it shows nothing the later event is not taken for true.
 func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
-	w := newAuditWorld(t, 5, 300, 5)
-	data := w.copied(t)
+	w := ledgertest.New(t, 5, 300, 5)
+	data := w.Copy(t)
 	f := newForge(t, w, data)
 	f.reword(f.seq("validation"), `"project":"p"`, `"project":"q"`)
 	f.done()
 	store := openRaw(t, data)
-	report, _ := audited(t, (&rawServer{store: store}).serve(t), w.key)
+	report, _ := audited(t, (&rawServer{store: store}).serve(t), w.Key)
 	require.Equal(t, 36, report.Code)
-	require.Equal(t, w.at["validation"], *report.Findings[0].Seq)
-	for name, way := range again(w.at["path"]) {
+	require.Equal(t, w.At["validation"], *report.Findings[0].Seq)
+	for name, way := range again(w.At["path"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 1, way.answer)
-			report, o := audited(t, s.serve(t), w.key, "--timeout", "200ms")
+			report, o := audited(t, s.serve(t), w.Key, "--timeout", "200ms")
 			requireNamed(t, way.code, way.seq, report, o)
 		})
 	}
 }
 
 // requireNamed requires an exit code, and the entry that the finding is about.
-func requireNamed(t *testing.T, code int, seq uint64, report monitor.Report, o outcome) {
+func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 	if code >= 30 {
@@ -108,10 +105,10 @@ func requireNamed(t *testing.T, code int, seq uint64, report monitor.Report, o o
 // That a redacted record is not served any more does not depend on what the server says
 // of its event when it is read again; the validation in the log has it read before.
 func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
-	store := openRaw(t, w.data)
+	w := ledgertest.New(t, 5, 0, 5)
+	store := openRaw(t, w.Data)
 	served := func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
 			return false
 		}
 		content := `{"q":"A secret?"}`
@@ -121,15 +118,15 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 		_, _ = answer.Write([]byte(content))
 		return true
 	}
-	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.key, "--content")
+	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.Key, "--content")
 	require.Equal(t, audit.KindContent, report.Findings[0].Kind)
-	for name, way := range again(w.at["secret"]) {
+	for name, way := range again(w.At["secret"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 2, way.answer)
 			bundles := s.instead
 			s.instead = func(answer http.ResponseWriter, r *http.Request) bool { return served(answer, r) || bundles(answer, r) }
-			report, o := audited(t, s.serve(t), w.key, "--content", "--timeout", "200ms")
+			report, o := audited(t, s.serve(t), w.Key, "--content", "--timeout", "200ms")
 			requireNamed(t, way.code, way.seq, report, o)
 		})
 	}
@@ -138,10 +135,10 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 // Whether a record that was served is gone is not known where the token may not ask any
 // more, and then nothing is said of it.
 func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
+	w := ledgertest.New(t, 5, 0, 5)
 	var asked atomic.Int32
-	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["secret"])+"/content/") {
+	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
 			return false
 		}
 		switch asked.Add(1) {
@@ -154,7 +151,7 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 		}
 		return true
 	})
-	report, o := audited(t, url, w.key, "--content")
+	report, o := audited(t, url, w.Key, "--content")
 	require.Equal(t, cli.ExitFailed, o.code, "%s%s", o.stdout, o.stderr)
 	require.Empty(t, report.Findings)
 	require.Contains(t, o.stderr, "the content cannot be audited")
@@ -162,13 +159,14 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 
 // Of a piece of content no more is read than the event says there is.
 func TestContentIsReadToItsSize(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
+	w := ledgertest.New(t, 5, 0, 5)
+	const maxContent = 64 << 20 // of a piece
 	var sent atomic.Int64
-	url := serveRaw(t, w.data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.at["other"])+"/content/") {
+	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["other"])+"/content/") {
 			return false
 		}
-		for piece := make([]byte, 1<<20); sent.Load() < 2*monitor.MaxAuditContent; {
+		for piece := make([]byte, 1<<20); sent.Load() < 2*maxContent; {
 			n, err := answer.Write(piece)
 			if sent.Add(int64(n)); err != nil {
 				break
@@ -176,77 +174,34 @@ func TestContentIsReadToItsSize(t *testing.T) {
 		}
 		return true
 	})
-	report, o := audited(t, url, w.key, "--content")
+	report, o := audited(t, url, w.Key, "--content")
 	require.Equal(t, 43, o.code, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.at["other"], *report.Findings[0].Seq)
-	require.Less(t, sent.Load(), int64(monitor.MaxAuditContent)/2)
-}
-
-// What an event says of its content is not taken for what it takes to read it.
-func TestContentThatIsTooLargeInAll(t *testing.T) {
-	event := func(sizes ...string) pyjson.Value {
-		var pieces []string
-		for i, size := range sizes {
-			pieces = append(pieces, fmt.Sprintf(`"%d":{"sha256":"%s","size":%s}`, i, zeroHash, size))
-		}
-		var document pyjson.Document
-		require.NoError(t, document.Parse([]byte(`{"record":{"content":{`+strings.Join(pieces, ",")+`}}}`)))
-		return document.Root()
-	}
-	named, size, err := monitor.NamedPieces(7, event("6", "0"))
-	require.NoError(t, err)
-	require.Len(t, named, 2)
-	require.Equal(t, int64(6), size)
-	for _, none := range []string{"-1", "1e3", "18446744073709551616", "67108865"} {
-		_, size, err = monitor.NamedPieces(7, event(none))
-		require.NoError(t, err)
-		require.Equal(t, int64(monitor.MaxAuditContent+1), size, "no piece has it")
-	}
-	_, _, err = monitor.NamedPieces(7, event("67108864", "67108864", "67108864", "67108864", "1"))
-	require.ErrorContains(t, err, "the content of event 7 cannot be audited")
+	require.Equal(t, w.At["other"], *report.Findings[0].Seq)
+	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
 // A record that is redacted while a log is audited changes neither what was walked nor
 // the receipts of that.
 func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
-	ledgerURL, stop := serveFolder(t, w.copied(t), nil)
+	w := ledgertest.New(t, 5, 0, 5)
+	ledgerURL, stop := ledgertest.Serve(t, w.Copy(t))
 	defer stop()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
-	path := "/records/" + cli.Decimal(w.at["other"]) + "/content"
+	path := "/records/" + cli.Decimal(w.At["other"]) + "/content"
 	var redacted sync.Once
 	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, path) {
 			redacted.Do(func() {
-				status, _ := send(t, "DELETE", ledgerURL+path, `{"reason":"Asked for."}`, "application/json")
+				status, _ := ledgertest.Send(t, "DELETE", ledgerURL+path, `{"reason":"Asked for."}`, "application/json")
 				require.Equal(t, http.StatusCreated, status)
 			})
 		}
 		proxy.ServeHTTP(answer, r)
 	}))
 	defer front.Close()
-	report, o := audited(t, front.URL+remote.LedgerPath("default"), w.key, "--content", "--receipts", "5")
+	report, o := audited(t, front.URL+remote.LedgerPath("default"), w.Key, "--content", "--receipts", "5")
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, []uint64{w.size + 1, 5}, []uint64{report.Size, report.Receipts})
-}
-
-// That the network fails is no finding.
-func TestProofsThatCannotBeChecked(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(r.URL.Path, "/proofs/") {
-			answer.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = answer.Write([]byte(`{"as_of":300,"hashes":[]}`))
-	}))
-	defer server.Close()
-	fetch, err := monitor.NewFetcher(monitor.RemoteServer{Url: server.URL, Transport: new(http.Transport)}, remote.LedgerPath("default"), 200*time.Millisecond, 1)
-	require.NoError(t, err)
-	a := &monitor.Auditor{Report: &monitor.Report{}, Fetch: fetch}
-	log := &monitor.PublishedLog{Fetch: a.Fetch, Published: audit.Head{Size: 300}, Tiles: make(map[proofs.TilePath][]byte)}
-	_, err = a.CheckConsistency(t.Context(), log, 200)
-	require.ErrorIs(t, err, audit.ErrUnavailable)
-	require.Empty(t, a.Report.Findings)
+	require.Equal(t, []uint64{w.Size + 1, 5}, []uint64{report.Size, report.Receipts})
 }

@@ -22,10 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
-	"colophon/internal/remote"
 	"colophon/internal/testing/authority"
 	"colophon/proofs"
-	"colophon/proofs/monitor"
 )
 
 // consoleWith returns a console with these environment variables, and the buffer that it
@@ -36,24 +34,6 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 		value, set := environment[name]
 		return value, set
 	}}, said
-}
-
-// The client sends its token to its own server only.
-func TestTokenStaysAtHome(t *testing.T) {
-	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" {
-			t.Error("it got the token")
-		}
-	}))
-	defer thief.Close()
-	c, _ := consoleWith(map[string]string{"COLOPHON_TOKEN": "secret"})
-	asked, err := remote.Options{URL: "http://localhost:1"}.Connect(c)
-	require.NoError(t, err)
-	fetch, err := monitor.NewFetcher(monitor.RemoteOf(asked), "", time.Minute, 1)
-	require.NoError(t, err)
-	answer, err := fetch.GetFrom(t.Context(), thief.URL+"/metrics", monitor.MaxNote)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.Status)
 }
 
 // certified starts a server with a certificate of the authority for some names and a time.

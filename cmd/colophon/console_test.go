@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/internal/cli"
+	"colophon/internal/testing/ledgertest"
 )
 
 func TestWhatATerminalObeysIsShown(t *testing.T) {
@@ -53,13 +54,13 @@ func TestJSONKeepsItsValues(t *testing.T) {
 
 // The text of a server's error reaches the terminal without control characters.
 func TestProblemsAreNotObeyed(t *testing.T) {
-	w := newAuditWorld(t, 0, 0, 0)
-	url := serveRaw(t, w.data, func(answer http.ResponseWriter, _ *http.Request) bool {
+	w := ledgertest.New(t, 0, 0, 0)
+	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, _ *http.Request) bool {
 		answer.WriteHeader(http.StatusNotFound)
 		_, _ = answer.Write([]byte(`{"detail":"\u001b[2J\u009b1m\ndefault: clean"}`))
 		return true
 	})
-	o := commandLine(t.Context(), "audit", url, "--key", w.key)
+	o := commandLine(t.Context(), "audit", url, "--key", w.Key)
 	require.Equal(t, cli.ExitFailed, o.code)
 	require.Contains(t, o.stderr, `\x1b[2J\u009b1m\ndefault: clean`)
 }

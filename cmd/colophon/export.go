@@ -9,9 +9,9 @@ import (
 
 	"colophon/client"
 	"colophon/internal/cli"
-	"colophon/internal/datadir"
 	"colophon/internal/export"
 	"colophon/internal/remote"
+	"colophon/internal/safefile"
 	"colophon/ledger"
 	"colophon/proofs/pack"
 )
@@ -92,7 +92,7 @@ func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
 		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or leave out content with --without-content", len(html), cli.MaxPack)
 	}
-	return datadir.ReplaceFile(e.file, html)
+	return safefile.Replace(e.file, html)
 }
 
 // conclude prints what the file contains and how to verify it.

@@ -18,8 +18,9 @@ import (
 
 	"colophon/api"
 	"colophon/internal/cli"
-	"colophon/internal/datadir"
 	"colophon/internal/remote"
+	"colophon/internal/safefile"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
@@ -118,11 +119,11 @@ func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	server, key := exportedServer(t)
 	var dimensions strings.Builder
 	for _, name := range []string{"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash"} {
-		fmt.Fprintf(&dimensions, `"%s":"%s",`, name, zeroHash)
+		fmt.Fprintf(&dimensions, `"%s":"%s",`, name, ledgertest.ZeroHash)
 	}
-	posted := `{"run_id":"c","answer_text":"Ana.","dag":{"root":"` + zeroHash + `","nodes":[{"stage":"answer","hash":"` + zeroHash + `"}]},"cache_dimensions":{` + dimensions.String() +
+	posted := `{"run_id":"c","answer_text":"Ana.","dag":{"root":"` + ledgertest.ZeroHash + `","nodes":[{"stage":"answer","hash":"` + ledgertest.ZeroHash + `"}]},"cache_dimensions":{` + dimensions.String() +
 		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
-	status, answer := send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
+	status, answer := ledgertest.Send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
 	require.Equal(t, http.StatusCreated, status, answer)
 	const says = "cache key and digest of 1 record, "
 	report, o := audited(t, server+remote.LedgerPath(ledger.Default), key, "--content")
@@ -277,14 +278,14 @@ func TestListsThatLeadRound(t *testing.T) {
 func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
-	require.NoError(t, datadir.ReplaceFile(name, []byte("one")))
-	require.NoError(t, datadir.ReplaceFile(name, []byte("two")))
+	require.NoError(t, safefile.Replace(name, []byte("one")))
+	require.NoError(t, safefile.Replace(name, []byte("two")))
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "two", string(text))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	require.ErrorContains(t, datadir.ReplaceFile(filepath.Join(dir, "folder"), []byte("x")), "writing ")
-	require.Error(t, datadir.ReplaceFile(filepath.Join(dir, "missing", "pack.html"), nil))
+	require.ErrorContains(t, safefile.Replace(filepath.Join(dir, "folder"), []byte("x")), "writing ")
+	require.Error(t, safefile.Replace(filepath.Join(dir, "missing", "pack.html"), nil))
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 2, "nothing is left behind")

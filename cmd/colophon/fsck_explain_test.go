@@ -1,6 +1,7 @@
 package main
 
 import (
+	"colophon/internal/testing/ledgertest"
 	"strings"
 	"testing"
 
@@ -9,26 +10,26 @@ import (
 
 // Each finding of fsck says what to do, as those of audit do.
 func TestFsckSaysWhatNow(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
+	w := ledgertest.New(t, 5, 0, 5)
 	for name, c := range map[string]struct {
 		change func(*forge)
 		says   string
 	}{
 		"content": {func(f *forge) { require.NoError(t, f.x.DeleteContent(f.contentOf("other", "output"))) }, "Then repeat the redactions"},
-		"fork":    {func(f *forge) { f.rewrite(w.size-1, `"actor":"anonymous"`, `"actor":"somebody"`) }, "high-water mark"},
+		"fork":    {func(f *forge) { f.rewrite(w.Size-1, `"actor":"anonymous"`, `"actor":"somebody"`) }, "high-water mark"},
 		"event":   {func(f *forge) { f.rewrite(3, `"actor":"anonymous"`, `"actor":""`) }, "who could use the signing key"},
 		"entry":   {func(f *forge) { f.flip(3, 60) }, `"A damaged log"`},
 	} {
-		data := w.copied(t)
+		data := w.Copy(t)
 		f := newForge(t, w, data)
 		c.change(f)
 		f.done()
-		o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.key)
+		o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.Key)
 		require.Equal(t, 1, o.code)
 		_, advice, found := strings.Cut(o.stdout, "\n  what now  ")
 		require.True(t, found, "%s: %s", name, o.stdout)
 		require.Contains(t, advice, c.says, name)
 	}
-	o := commandLine(t.Context(), "fsck", "--data", w.data, "--key", w.key)
+	o := commandLine(t.Context(), "fsck", "--data", w.Data, "--key", w.Key)
 	require.NotContains(t, o.stdout, "what now")
 }

@@ -23,6 +23,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
@@ -35,12 +36,12 @@ import (
 // a pending erasure.
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
-	w := newAuditWorld(t, 3, 5, 260)
-	url, stop := serveFolder(t, w.data, nil)
+	w := ledgertest.New(t, 3, 5, 260)
+	url, stop := ledgertest.Serve(t, w.Data)
 	base := strings.TrimSuffix(url, remote.LedgerPath(ledger.Default))
 	must := func(status int, method, url, body, kind string) {
 		t.Helper()
-		got, answer := send(t, method, url, body, kind)
+		got, answer := ledgertest.Send(t, method, url, body, kind)
 		require.Equal(t, status, got, "%s %s: %s", method, url, answer)
 	}
 	must(http.StatusCreated, "POST", base+"/v1/ledgers", `{"name":"second"}`, "application/json")
@@ -62,7 +63,7 @@ func newFsckWorld(t *testing.T) string {
 	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
 	must(http.StatusCreated, "POST", url+"/ipc-records", record("last", "Shared."), "application/json")
 	stop()
-	return w.data
+	return w.Data
 }
 
 // fsckKeys runs fsck on a database with exactly these keys and values, beside the signing keys
@@ -318,7 +319,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	var size, secret, plain uint64 // of the ledger; a redacted record; another one
 	var event []byte
 	var held, digest storage.Hash // of the plain record
-	readFolder(t, data, func(store storage.Reader) {
+	ledgertest.WithStore(t, data, func(store storage.Reader) {
 		head, err := store.Head(t.Context())
 		require.NoError(t, err)
 		size, plain = head.Size, head.Size-1

@@ -16,7 +16,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/ledger"
 	"colophon/proofs"
-	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -158,11 +158,11 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 		return err
 	}
 	if trusted != nil {
-		fetch, err := monitor.NewFetcher(monitor.RemoteOf(server), remote.LedgerPath(name), time.Minute, 2)
+		from, err := fetch.New(fetchFrom(server), name, time.Minute, 2)
 		if err != nil {
 			return err
 		}
-		if err := checkServedKeys(ctx, fetch, keys, trusted); err != nil {
+		if err := checkServedKeys(ctx, from, keys, trusted); err != nil {
 			return err
 		}
 	}

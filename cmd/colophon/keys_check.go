@@ -7,18 +7,18 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/proofs"
-	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 )
 
 // checkServedKeys checks the keys that a server lists against its log: all keys in force signed
 // the current checkpoint, one of them is trusted or follows a trusted key, and each change of
 // keys is an event in the checkpoint's tree.
-func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
-	log, err := monitor.OpenPublishedLog(ctx, fetch, listed.Following(trusted...), 1)
+func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
+	log, err := fetch.OpenLog(ctx, from, listed.Following(trusted...), 1)
 	if err != nil {
 		return err
 	}
-	checkpoint, err := listed.OpenCheckpoint(log.Published.Checkpoint, trusted...)
+	checkpoint, err := listed.OpenCheckpoint(log.Checkpoint(), trusted...)
 	if err != nil {
 		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not fit its checkpoint; do not trust it: %w", err)
 	}
@@ -42,7 +42,7 @@ func checkServedKeys(ctx context.Context, fetch *monitor.Fetcher, listed *proofs
 
 // keysInTree returns the history of a log's keys, read from the events at which listed has
 // changes. It checks that each of these events is in the tree of the checkpoint.
-func keysInTree(ctx context.Context, log *monitor.PublishedLog, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
+func keysInTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
 	if err != nil {

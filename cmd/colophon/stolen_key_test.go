@@ -17,8 +17,8 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
+	"colophon/internal/testing/ledgertest"
 	"colophon/proofs"
-	"colophon/proofs/monitor"
 )
 
 // stolenKey is a ledger whose first key was retired and stolen, and a log that the thief has
@@ -33,32 +33,32 @@ type stolenKey struct {
 }
 
 func newStolenKey(t *testing.T) *stolenKey {
-	w := newAuditWorld(t, 20, 0, 0)
-	s := &stolenKey{first: w.key, data: t.TempDir()}
-	secret, err := os.ReadFile(filepath.Join(w.data, "keys", "default.key"))
+	w := ledgertest.New(t, 20, 0, 0)
+	s := &stolenKey{first: w.Key, data: t.TempDir()}
+	secret, err := os.ReadFile(filepath.Join(w.Data, "keys", "default.key"))
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(s.data, "keys"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(s.data, "keys", "default.key.new"), secret, 0o600))
 
 	var stop func()
-	s.url, stop = serveFolder(t, w.data, nil)
+	s.url, stop = ledgertest.Serve(t, w.Data)
 	t.Cleanup(stop)
-	s.oldSize = headOf(t, s.url)
-	_, s.old = send(t, "GET", s.url+"/records/3/receipt", "", "")
+	s.oldSize = ledgertest.Head(t, s.url)
+	_, s.old = ledgertest.Send(t, "GET", s.url+"/records/3/receipt", "", "")
 	for _, step := range []string{"rotate", "retire"} {
-		status, answer := send(t, "POST", s.url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		status, answer := ledgertest.Send(t, "POST", s.url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
-	_, answer := send(t, "GET", s.url+"/log/key", "", "")
+	_, answer := ledgertest.Send(t, "GET", s.url+"/log/key", "", "")
 	s.history, err = proofs.ParseLogKey([]byte(answer))
 	require.NoError(t, err)
 	s.now = s.history.Current().String()
 
-	s.forged, stop = serveFolder(t, s.data, nil)
+	s.forged, stop = ledgertest.Serve(t, s.data)
 	t.Cleanup(stop)
 	for i := range 20 {
 		body := fmt.Sprintf(`{"payload":{"q":"%d"},"output":"forged","model":"m","temperature":0,"max_tokens":9}`, i)
-		status, answer := send(t, "POST", s.forged+"/ipc-records", body, "application/json")
+		status, answer := ledgertest.Send(t, "POST", s.forged+"/ipc-records", body, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	return s
@@ -132,7 +132,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 			again, err := os.ReadFile(state)
 			require.NoError(t, err)
 			require.Equal(t, string(kept), string(again))
-			var remembered monitor.AuditState
+			var remembered auditState
 			require.NoError(t, json.Unmarshal(kept, &remembered))
 			require.Equal(t, []string{s.now}, remembered.VerifierKeys)
 
@@ -201,9 +201,9 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 // current key, contains its tree. A forged receipt never verifies.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
-	_, forged := send(t, "GET", s.forged+"/records/3/receipt", "", "")
+	_, forged := ledgertest.Send(t, "GET", s.forged+"/records/3/receipt", "", "")
 	consistency := func(first uint64) string {
-		status, answer := send(t, "GET", fmt.Sprintf("%s/proofs/consistency?first=%d", s.url, first), "", "")
+		status, answer := ledgertest.Send(t, "GET", fmt.Sprintf("%s/proofs/consistency?first=%d", s.url, first), "", "")
 		require.Equal(t, http.StatusOK, status, answer)
 		return write(t, answer)
 	}
@@ -228,7 +228,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Equal(t, 11, o.code, o.stderr)
 
 	// A later tree that the thief has signed does not count.
-	_, answer := send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
+	_, answer := ledgertest.Send(t, "GET", s.forged+"/proofs/consistency?first=21", "", "")
 	o = commandLine(t.Context(), "verify", write(t, forged), "--key", s.keysFile(t, nil), "--later", write(t, answer))
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
 	require.Contains(t, o.stderr, "--later")
@@ -260,20 +260,20 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 
 // A state from before the rotation continues with the current key alone, and with both keys.
 func TestStateFromBeforeARotation(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 0)
-	url, stop := serveFolder(t, w.data, nil)
+	w := ledgertest.New(t, 5, 0, 0)
+	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
 	state := filepath.Join(t.TempDir(), "state")
-	report, o := audited(t, url, w.key, "--state", state)
+	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	for _, step := range []string{"rotate", "retire"} {
-		status, answer := send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
-	_, answer := send(t, "GET", url+"/log/key", "", "")
+	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
 	history, err := proofs.ParseLogKey([]byte(answer))
 	require.NoError(t, err)
-	for _, key := range []string{history.Current().String(), w.key, history.Current().String()} {
+	for _, key := range []string{history.Current().String(), w.Key, history.Current().String()} {
 		report, o = audited(t, url, key, "--state", state)
 		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	}
@@ -282,19 +282,19 @@ func TestStateFromBeforeARotation(t *testing.T) {
 // A checkpoint that only an older key has signed counts for nothing while a newer key signs.
 // It is not remembered and accuses no one, whichever key is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 0)
-	old, err := datadir.Keys(w.data).Load("default")
+	w := ledgertest.New(t, 5, 0, 0)
+	old, err := datadir.Keys(w.Data).Load("default")
 	require.NoError(t, err)
-	url, stop := serveFolder(t, w.data, nil)
+	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
-	size := headOf(t, url)
+	size := ledgertest.Head(t, url)
 	sign := func(size uint64) []byte {
 		note, err := old.Sign(proofs.Checkpoint{Origin: old.Origin(), Size: size})
 		require.NoError(t, err)
 		return note
 	}
 	change := func(step string) {
-		status, answer := send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	lies := func(note []byte) string {
@@ -316,16 +316,16 @@ func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	for _, step := range []string{"rotate", "retire"} {
 		change(step)
-		requireClean(w.key, "--state", state)
-		report, o := audited(t, lies(sign(500)), w.key, "--state", state)
+		requireClean(w.Key, "--state", state)
+		report, o := audited(t, lies(sign(500)), w.Key, "--state", state)
 		require.Equal(t, 30, report.Code, "%s: %s%s", step, o.stdout, o.stderr)
-		requireClean(w.key, "--state", state)
+		requireClean(w.Key, "--state", state)
 	}
 	for _, against := range []struct {
 		size uint64
 		code int
 	}{{1000, cli.ExitUsage}, {size, 33}, {size + 1, cli.ExitUsage}} {
-		_, o := audited(t, url, w.key, "--against", write(t, string(sign(against.size))))
+		_, o := audited(t, url, w.Key, "--against", write(t, string(sign(against.size))))
 		require.Equal(t, against.code, o.code, "%d: %s%s", against.size, o.stdout, o.stderr)
 	}
 }

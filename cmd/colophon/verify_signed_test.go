@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/cli"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -43,7 +44,7 @@ func verifiedFile(t *testing.T, text []byte, key string) outcome {
 // What is signed and is no event is refused, whatever it would have the report say.
 func TestSignedNonsenseIsRefused(t *testing.T) {
 	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
-	good := `"citations":[{"chunk_hash":"sha256:` + zeroHash + `"}]`
+	good := `"citations":[{"chunk_hash":"sha256:` + ledgertest.ZeroHash + `"}]`
 	for name, c := range map[string]struct {
 		kind, ledger, time, members string
 		code                        int
@@ -58,7 +59,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, key := signedEvent(t, c.kind, c.ledger, c.time, c.members)
-			nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: "sha256:" + zeroHash}}).AppendJSON(nil)
+			nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: "sha256:" + ledgertest.ZeroHash}}).AppendJSON(nil)
 			require.NoError(t, err)
 			texts := [][]byte{r.AppendJSON(nil)}
 			if c.kind == kind {

@@ -13,16 +13,16 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"colophon/internal/cli"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
 )
 
 // contentChecker fetches the content of records during the walk, compares it with the events,
 // and recomputes the records from it.
 type contentChecker struct {
-	fetch   *Fetcher
+	client  *fetch.Client
 	past    audit.Past
 	cancel  context.CancelFunc
 	jobs    chan contentJob // nil after the last job
@@ -32,7 +32,7 @@ type contentChecker struct {
 	memory  *semaphore.Weighted // bytes of content that may be in memory
 
 	// The goroutine of the walk owns what follows.
-	asked   int           // jobs without a result yet
+	running int           // jobs without a result yet
 	damage  *audit.Damage // the first, by entry
 	last    uint64        // the latest event that the server names as redacting
 	good    uint64        // valid pieces
@@ -48,17 +48,17 @@ type contentJob struct {
 
 // contentResult is the result of a job.
 type contentResult struct {
-	seq    uint64
-	asked  int // fetched pieces
-	pieces uint64
-	goneBy *uint64 // the redacting event, according to the server
-	err    error   // an *audit.Damage, or the reason why the check failed
+	seq     uint64
+	fetched int // pieces
+	pieces  uint64
+	goneBy  *uint64 // the redacting event, according to the server
+	err     error   // an *audit.Damage, or the reason why the check failed
 }
 
-func newContentChecker(ctx context.Context, f *Fetcher, past audit.Past, parallel int) *contentChecker {
+func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{fetch: f, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(MaxAuditContent)}
+	c := &contentChecker{client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
 	for range parallel {
 		deriver := audit.NewDeriver()
 		c.derived = append(c.derived, deriver)
@@ -83,9 +83,9 @@ func (c *contentChecker) end() {
 func (c *contentChecker) stop() {
 	c.cancel()
 	c.end()
-	for c.asked > 0 {
+	for c.running > 0 {
 		<-c.done
-		c.asked--
+		c.running--
 	}
 	c.workers.Wait()
 }
@@ -105,7 +105,7 @@ func (c *contentChecker) submit(job contentJob) error {
 	for {
 		select {
 		case c.jobs <- job:
-			c.asked++
+			c.running++
 			return nil
 		case result := <-c.done:
 			if err := c.take(result); err != nil {
@@ -117,7 +117,7 @@ func (c *contentChecker) submit(job contentJob) error {
 
 // take records a result.
 func (c *contentChecker) take(r contentResult) error {
-	c.asked--
+	c.running--
 	c.good += r.pieces
 	var damage *audit.Damage
 	switch {
@@ -128,7 +128,7 @@ func (c *contentChecker) take(r contentResult) error {
 		return nil
 	case r.err != nil:
 		return r.err
-	case r.goneBy == nil && r.asked == 0:
+	case r.goneBy == nil && r.fetched == 0:
 		return nil
 	case r.goneBy == nil:
 		return c.past.Mark(r.seq, audit.WasServed)
@@ -141,7 +141,7 @@ func (c *contentChecker) take(r contentResult) error {
 // finish waits for all results. The error is the first damage in the order of entries.
 func (c *contentChecker) finish(report *Report) error {
 	c.end()
-	for c.asked > 0 {
+	for c.running > 0 {
 		if err := c.take(<-c.done); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (c *contentChecker) finish(report *Report) error {
 		unknown += d.Unknown
 	}
 	if unknown > 0 {
-		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", cli.Counted(unknown, "record")))
+		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -170,9 +170,9 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	if result.err = document.Parse(job.body); result.err != nil {
 		return result
 	}
-	named, size, err := NamedPieces(job.seq, document.Root())
+	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, MaxAuditContent) // a larger piece takes all of the memory
+		size = min(size, maxContent) // a larger piece takes all of the memory
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -183,8 +183,8 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 	pieces := make(map[string][]byte)
 	for i, n := range named {
 		piece, kept := c.pieces.get(n.digest)
-		if isLast := i == len(named)-1; !kept || isLast && result.asked == 0 {
-			result.asked++
+		if isLast := i == len(named)-1; !kept || isLast && result.fetched == 0 {
+			result.fetched++
 			piece, result.goneBy, result.err = c.piece(ctx, job.seq, n)
 		}
 		if result.err != nil || result.goneBy != nil {
@@ -208,24 +208,27 @@ type contentPiece struct {
 	size   int64
 }
 
-// maxRecordContent bounds the content of one record that is audited, in bytes.
-const maxRecordContent = 4 * MaxAuditContent
+// maxContent bounds a piece of content, in bytes.
+const maxContent = 64 << 20
 
-// NamedPieces returns the pieces of content that an event names, and their total size. The
-// error is an ExitError if that is too much.
-func NamedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
+// maxRecordContent bounds the content of one record that is audited, in bytes.
+const maxRecordContent = 4 * maxContent
+
+// namedPieces returns the pieces of content that an event names, and their total size. The
+// error is an *UncheckableError if that is too much.
+func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
 		if err != nil {
 			return nil, 0, err // the walk has checked the event
 		}
-		says, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
-		if err != nil || says > MaxAuditContent {
-			says = MaxAuditContent + 1 // larger than any piece
+		given, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
+		if err != nil || given > maxContent {
+			given = maxContent + 1 // larger than any piece
 		}
-		named = append(named, contentPiece{string(name.Text()), digest, int64(says)})
-		if size += int64(says); size > maxRecordContent {
-			return nil, 0, cli.Exitf(cli.ExitFailed, "the content of event %d cannot be audited: the event says that it is larger than %d bytes", seq, maxRecordContent)
+		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
+		if size += int64(given); size > maxRecordContent {
+			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("the event says that it is larger than %d bytes", maxRecordContent)}
 		}
 	}
 	return named, size, nil
@@ -234,8 +237,8 @@ func NamedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 // piece fetches a piece of content; goneBy is set if the server says that it was redacted. It
 // reads no more bytes than the event states.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
-	answer, err := c.fetch.Get(ctx, contentPath(seq, n.name), min(n.size, MaxAuditContent))
-	if errors.Is(err, ErrTooMuch) {
+	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))
+	if errors.Is(err, fetch.ErrTooLong) {
 		return nil, nil, contentDamage(seq, n.name, "altered: %v", err)
 	}
 	if err != nil {
@@ -244,14 +247,14 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusGone:
-		if goneBy = answer.redactedBy; goneBy == nil {
-			return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
+		if goneBy = answer.RedactedBy; goneBy == nil {
+			return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.Problem)
 		}
 		return nil, goneBy, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, nil, cli.Exitf(cli.ExitFailed, "the content cannot be audited: %s", answer.why)
+		return nil, nil, &UncheckableError{What: "the content", Reason: answer.Problem}
 	default:
-		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.why)
+		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.Problem)
 	}
 	if sha256.Sum256(answer.Body) != n.digest {
 		return nil, nil, contentDamage(seq, n.name, "altered: its bytes do not have the digest that the event names")

@@ -1,301 +1,219 @@
-// Package monitor audits a ledger from afar. It downloads the log, checks signatures, chain,
-// tree, events, content, and answers, remembers what it has seen, and reports what is wrong.
 package monitor
 
 import (
 	"context"
 	"errors"
-	"math"
+	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
-	"runtime/debug"
-	"slices"
 	"time"
 
-	"colophon/internal/cli"
-	"colophon/internal/remote"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
 )
 
-// Options say what an audit checks.
+// Options describe an audit. The zero values of all fields but Server, Ledger, and Keys are
+// valid.
 type Options struct {
+	Server fetch.Server
 	Ledger string // its name
-	Key    string // a trusted verifier key, or a file with keys
-	// State is the file that remembers the audit; empty for none. Against are files with
-	// checkpoints that others have seen.
-	State   string
-	Against []string
-	// Content: fetch all content too, and recompute every record from it.
+	// Keys are the trusted verifier keys of the log. Each counts by itself. Keys that one of
+	// them has handed over to are found in the log.
+	Keys []*proofs.Verifier
+	// State is the file that remembers the audit, beside a folder with ".d" appended to its
+	// name; both are created if absent. Empty remembers nothing.
+	State string
+	// Against are checkpoints that others have seen. The log must extend them.
+	Against []Note
+	// Content also fetches all content, and recomputes every record from it.
 	Content bool
-	// ReplayIndex: derive answers from the log, and compare the server's with them. Sample
-	// is the number of values of each kind to ask about; 0 is the default, -1 all.
-	ReplayIndex bool
-	Sample      int
-	Seed        uint64 // chooses samples and the order of questions; 0 chooses one
-	Receipts    int    // receipts, and proofs, to fetch and verify
-	MetricsURL  string // of /metrics, if it has its own address
-	// Follow: watch the log until something is wrong, with a look every Interval.
-	Follow   bool
-	Interval time.Duration
-	Timeout  time.Duration // for one answer
-	Parallel int           // requests at once
-	JSON     bool          // print the report as JSON
+	// Receipts is the number of entries whose receipts to fetch and verify, and the number of
+	// consistency proofs.
+	Receipts int
+	// Answers compares the server's answers with the log; nil does not.
+	Answers AnswerCheck
+	// Seed chooses the entries for Receipts, and what Answers asks. If it is 0 the audit chooses
+	// one at random, which the server cannot know. The report has it.
+	Seed uint64
+
+	Timeout  time.Duration // for one try of a request; 0 is a minute
+	Parallel int           // number of requests at once; 0 is 8
+
+	// Log receives warnings that do not end the audit; nil discards them.
+	Log *slog.Logger
+	// Progress, if not nil, is called at the beginning of a step with done 0, and as it
+	// advances. Calls do not overlap.
+	Progress func(step string, done, total uint64)
 }
 
-// Auditor is one audit.
+// Note is a signed checkpoint.
+type Note struct {
+	Name string // for messages, for example a file name
+	Text []byte
+}
+
+// withDefaults returns options without zero values where they stand for a default.
+func (o Options) withDefaults() Options {
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; 53 bits are exact in every JSON reader
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 8
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, uint64, uint64) {}
+	}
+	return o
+}
+
+// Auditor is one audit. AnswerCheck receives it.
 type Auditor struct {
-	*cli.Console
-	Options
-	Given []*proofs.Verifier // keys that are trusted
-	Keys  []*proofs.Verifier // those, and all that follow from them
-	// Known are keys, and those that they replaced. What only the latter have signed counts
-	// as far as the log that is walked confirms it.
-	Known []*proofs.Verifier
-	// histories are those of the log's keys that keys and known are from.
-	histories []*proofs.KeyHistory
-	Fetch     *Fetcher
-	Memory    *State
+	options Options
+	keys    []*proofs.Verifier // trusted, and all that follow from them
+	// known are keys, and those that they replaced. A signature by only one of the latter counts
+	// as far as the walked log confirms it.
+	known     []*proofs.Verifier
+	histories []*proofs.KeyHistory // those of the log's keys that keys and known are from
+	client    *fetch.Client
+	state     *state
 	others    []audit.Seen // checkpoints that others have seen
 	older     []olderNote  // those of them that the newest key has not signed
-	metrics   *scrape      // nil where they are not compared
-	// published is the size of the log before the metrics were fetched; what they are
-	// as of is not less.
-	published uint64
-	Report    *Report
+	report    *Report
 }
 
-// Run audits a ledger of a server, and prints the report.
-func Run(ctx context.Context, c *cli.Console, server *remote.Server, o Options) error {
-	a := &Auditor{Console: c, Options: o}
-	for a.Seed == 0 {
-		a.Seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; every reader of JSON has it exactly
-	}
+// Run audits a ledger as it is now. What is wrong is in the report, also if it makes the state
+// stay as it was. An error says why the audit could not be finished:
+//
+//   - a *StateError or *NoteError, if the options do not fit the ledger;
+//   - an audit.ErrUnavailable, if the server does not answer; the same audit may succeed later;
+//   - an *UncheckableError or fetch.ErrForbidden, if the token lacks a right;
+//   - an error of the context, of the state file, or of temporary files.
+//
+// When Run returns, the state file has durably what was verified, also after an error. Run is
+// safe for concurrent use; a second audit with the same state fails with ErrStateInUse.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	var report *Report
+	err := with(ctx, o, func(a *Auditor) error {
+		err := a.round(ctx)
+		if err == nil {
+			report = a.report
+		}
+		return err
+	})
+	return report, err
+}
+
+// Follow repeats the audit until the context is canceled, or something is wrong. It passes each
+// report to the function: the first, one whenever the log has grown, and the last, with what is
+// wrong. If the server stops answering, Follow warns and tries again after the interval. It
+// returns nil at the end of the context and after a report that is not clean, and otherwise an
+// error as Run does, or that of the function.
+func Follow(ctx context.Context, o Options, interval time.Duration, each func(*Report) error) error {
+	return with(ctx, o, func(a *Auditor) error { return a.follow(ctx, interval, each) })
+}
+
+// with prepares an audit, and releases what it holds afterwards.
+func with(ctx context.Context, o Options, do func(*Auditor) error) error {
+	a := &Auditor{options: o.withDefaults()}
 	var err error
-	if a.Given, err = c.ReadKeys(o.Key); err != nil {
+	if a.client, err = fetch.New(o.Server, o.Ledger, a.options.Timeout, 2*a.options.Parallel); err != nil {
 		return err
 	}
-	notes, err := readAgainst(o.Against)
-	if err != nil {
-		return err
-	}
-	if a.Fetch, err = NewFetcher(RemoteOf(server), remote.LedgerPath(o.Ledger), o.Timeout, 2*o.Parallel); err != nil {
-		return err
-	}
-	defer boundMemory()()
 	if err := a.followKeys(ctx); err != nil {
-		return a.Explain(ctx, err)
-	}
-	if a.Memory, err = OpenAuditMemory(o.State, a.Known); err != nil {
 		return err
 	}
-	if a.Memory.converted {
-		a.Say("%s is of an earlier version, without checksums: the checkpoints in it count, and the log is walked from its beginning", o.State)
+	if a.state, err = openState(o.State, a.known); err != nil {
+		return err
+	}
+	if a.state.converted {
+		a.options.Log.Warn("the state is of an earlier version, without checksums: its checkpoints count, and the log is verified from its beginning", "state", o.State)
 	}
 	if err = a.followKeys(ctx); err == nil {
-		err = a.openAgainst(notes)
+		err = a.openAgainst()
 	}
 	if err == nil {
-		err = a.audit(ctx)
+		err = do(a)
 	}
-	return errors.Join(a.Explain(ctx, err), a.Memory.Close())
+	return errors.Join(err, a.state.Close())
 }
 
-// RemoteOf is what the auditor has of a server.
-func RemoteOf(s *remote.Server) RemoteServer {
-	u, err := url.Parse(s.URL)
-	return RemoteServer{Url: s.URL, token: s.Token, Transport: s.Transport, compress: err == nil && !cli.Loopback(u.Hostname()), explain: s.Explain}
+// follow audits the ledger repeatedly.
+func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(*Report) error) error {
+	for first := true; ; first = false {
+		err := a.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil // the usual end
+		case errors.Is(err, audit.ErrUnavailable) && !first:
+			a.options.Log.Warn("the server does not answer; trying again", "error", err)
+		case err != nil:
+			return err
+		case first || a.report.Walked > 0 || !a.report.Clean:
+			if err := each(a.report); err != nil {
+				return err
+			}
+		}
+		if err == nil && !a.report.Clean {
+			return nil
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
-// memoryLimit is what the auditor's memory grows to before the collector does all it can,
-// in bytes, unless GOMEMLIMIT says: what is in use is bounded by less.
-const memoryLimit = 352 << 20
-
-// boundMemory sets that limit until end.
-func boundMemory() (end func()) {
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		return func() {}
-	}
-	debug.SetMemoryLimit(memoryLimit)
-	return func() { debug.SetMemoryLimit(math.MaxInt64) }
-}
-
-// audit audits the ledger once, or goes on watching it.
-func (a *Auditor) audit(ctx context.Context) error {
-	if a.Follow {
-		return a.watch(ctx)
-	}
-	return a.once(ctx)
-}
-
-// once audits the ledger and reports.
-func (a *Auditor) once(ctx context.Context) error {
-	if err := a.round(ctx); err != nil {
-		return err
-	}
-	if err := a.Report.print(a.Console, a.JSON, false); err != nil {
-		return err
-	}
-	if !a.Report.Clean {
-		return &cli.ExitError{Code: a.Report.Code}
-	}
-	return nil
-}
-
-// round audits the ledger as it is now. What it finds is in the report; an error says
-// why it could not be finished.
+// round audits the ledger as it is now. An error says why that could not be finished.
 func (a *Auditor) round(ctx context.Context) error {
-	a.Report = newAuditReport(a)
-	if a.ReplayIndex || a.Receipts > 0 {
-		a.Report.Seed = a.Seed
+	a.report = newReport(a)
+	if a.options.Answers != nil || a.options.Receipts > 0 {
+		a.report.Seed = a.options.Seed
 	}
 	err := a.checks(ctx)
-	if d := auditDamage(err); d != nil {
-		a.Report.Found(findingOf(d))
+	var damage *audit.Damage
+	if errors.As(err, &damage) {
+		a.report.Found(findingOf(damage))
 		err = nil
 	}
-	a.Report.Conclude()
-	if err == nil && a.Report.Clean {
+	a.report.conclude()
+	if err == nil && a.report.Clean {
 		err = a.rememberDone()
 	}
 	return err
 }
 
-// checks does what was asked for, up to the first damage of the log.
-func (a *Auditor) checks(ctx context.Context) error {
-	if a.ReplayIndex {
-		if err := a.scrapeFirst(ctx); err != nil {
+// checks makes the requested checks, until the first damage of the log.
+func (a *Auditor) checks(ctx context.Context) (err error) {
+	if answers := a.options.Answers; answers != nil {
+		defer func() { err = errors.Join(err, answers.Close()) }()
+		if err := answers.Begin(ctx, a); err != nil {
 			return err
 		}
 	}
 	if err := a.followKeys(ctx); err != nil {
 		return err
 	}
-	log, err := OpenPublishedLog(ctx, a.Fetch, a.Keys, a.Parallel)
+	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
 	if err != nil {
 		return err
 	}
-	whole := a.Content || a.ReplayIndex
-	if a.Memory.At.Size > 0 || !whole {
+	all := a.options.Content || a.options.Answers != nil
+	if a.state.at.Size > 0 || !all {
 		if err := a.walkOn(ctx, log); err != nil {
 			return err
 		}
 	}
-	if whole {
+	if all {
 		if err := a.walkAll(ctx, log); err != nil {
 			return err
 		}
 	}
 	return a.checkReceipts(ctx, log)
-}
-
-// walkOn walks the log on from where the last audit ended, and remembers.
-func (a *Auditor) walkOn(ctx context.Context, log *PublishedLog) error {
-	x := audit.Extension{From: a.Memory.At, Past: a.Memory.Past, Seen: a.Seen(), Reached: func(at audit.Position) error { return a.Reach(ctx, log, at) }}
-	at, err := a.walk(ctx, log, x)
-	if err != nil {
-		return errors.Join(err, a.Memory.Rewind())
-	}
-	return a.Remember(log, at)
-}
-
-// walk walks the log and notes in the report what it came to. The error is a
-// *audit.Damage where there is some; that the checkpoint was seen is remembered all the same.
-func (a *Auditor) walk(ctx context.Context, log *PublishedLog, x audit.Extension) (audit.Position, error) {
-	bar := cli.NewProgress(a.Console, int64(min(log.Published.Size, math.MaxInt64)), "auditing "+a.Ledger)
-	defer bar.Finish()
-	options := audit.Options{Verifiers: a.bounded(), Successors: a.Keys, Ledger: a.Ledger, Now: time.Now(), Progress: func(done, _ uint64) { bar.Set(done) }}
-	report, at, err := audit.Extend(ctx, log, options, x)
-	if err != nil {
-		return at, err
-	}
-	a.Report.Walked += report.Size - x.From.Size
-	a.Report.KeyUses += report.Keys
-	a.Report.signed(report.Checkpoint)
-	if report.Damage != nil {
-		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
-			a.Say("the checkpoint of the damaged log is not remembered: %v", err) // the damage comes first
-		}
-		return at, report.Damage
-	}
-	a.takeKeys(at.Keys, nil)
-	a.Report.walked(at)
-	return at, a.checkOlder(at, x.Past)
-}
-
-// followKeys finds the keys that follow from those given: each was handed over by the one
-// before. What the log's events say of them is remembered from earlier walks; what the
-// server says counts only as far as the handovers show it: not for bounds, which the walk
-// takes from the events, nor for the keys before those given, which may have been stolen
-// since they were retired.
-func (a *Auditor) followKeys(ctx context.Context) error {
-	answer, err := a.Fetch.Get(ctx, "/log/key", MaxNote)
-	if err != nil && !errors.Is(err, ErrTooMuch) {
-		return err
-	}
-	var served *proofs.KeyHistory // nil: the keys that are given may do
-	if err == nil && answer.Status == http.StatusOK {
-		if served, err = proofs.ParseLogKey(answer.Body); err != nil {
-			served = nil
-		}
-	}
-	var walked *proofs.KeyHistory
-	if a.Memory != nil {
-		walked = a.Memory.history()
-	}
-	a.takeKeys(walked, served)
-	return nil
-}
-
-// takeKeys takes over the keys that follow from those given, in the log as it was walked
-// and as its server shows it. Either may be nil.
-func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
-	a.Keys, a.Known, a.histories = nil, nil, nil
-	if walked != nil {
-		a.Keys = addKeys(a.Keys, walked.Following(a.Given...)...)
-	}
-	a.Keys = addKeys(a.Keys, a.Given...)
-	if served != nil {
-		for _, key := range served.Following(a.Keys...) {
-			a.Keys = addKeys(a.Keys, key.Unbounded())
-		}
-	}
-	a.Known = addKeys(a.Known, a.Keys...)
-	if walked != nil && slices.ContainsFunc(a.Keys, walked.Trusts) {
-		a.histories = append(a.histories, walked)
-		a.Known = addKeys(a.Known, walked.Verifiers()...)
-	}
-	if served != nil && slices.ContainsFunc(a.Keys, served.Trusts) {
-		a.histories = append(a.histories, served)
-		for _, key := range served.Verifiers() {
-			a.Known = addKeys(a.Known, key.Unbounded())
-		}
-	}
-	if a.Memory != nil {
-		a.Memory.keys = a.Keys
-	}
-}
-
-// bounded are the given keys, with the bounds of those that are known to be retired.
-func (a *Auditor) bounded() []*proofs.Verifier {
-	var list []*proofs.Verifier
-	if walked := a.Memory.history(); walked != nil {
-		for _, key := range walked.Verifiers() {
-			if slices.ContainsFunc(a.Given, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
-				list = append(list, key)
-			}
-		}
-	}
-	return addKeys(list, a.Given...)
-}
-
-// addKeys appends those keys that are not in the list.
-func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
-	for _, key := range keys {
-		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
-			list = append(list, key)
-		}
-	}
-	return list
 }

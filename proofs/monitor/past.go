@@ -76,16 +76,16 @@ const (
 
 // Names of files.
 const (
-	FactsFile = "facts"
-	MarksFile = "marks"
+	factsFile = "facts"
+	marksFile = "marks"
 )
 
 // keyFileOf is the number of the file that a key is in.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
-// NewPast opens a folder that remembers nothing; what may be in it is forgotten.
-func NewPast(dir string) (*pastFiles, error) {
-	p, err := lookPast(dir)
+// newPast opens a folder that remembers nothing; what may be in it is forgotten.
+func newPast(dir string) (*pastFiles, error) {
+	p, err := openPast(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +95,18 @@ func NewPast(dir string) (*pastFiles, error) {
 	return p, nil
 }
 
-// lookPast opens a folder whose files are read by check, and used after cut. The folder is
+// openPast opens a folder whose files are read by check, and used after cut. The folder is
 // made if it is not there, but no other.
-func lookPast(dir string) (*pastFiles, error) {
+func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	p := &pastFiles{dir: dir, tiles: make(map[uint8]*os.File), sums: make(map[string]*runningSum)}
 	var err error
-	if p.facts, err = p.file(FactsFile); err != nil {
+	if p.facts, err = p.file(factsFile); err != nil {
 		return nil, err
 	}
-	if p.marks, err = p.file(MarksFile); err != nil {
+	if p.marks, err = p.file(marksFile); err != nil {
 		return nil, errors.Join(err, p.facts.Close())
 	}
 	return p, nil
@@ -144,7 +144,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(files)) { // the first that is wrong is named
 		want := files[name]
-		if strings.HasPrefix(name, KeysPrefix) {
+		if strings.HasPrefix(name, keysPrefix) {
 			keys += want.Bytes
 		}
 		f, err := os.Open(filepath.Join(p.dir, filepath.Base(name)))
@@ -163,8 +163,8 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 			return fmt.Errorf("%s has the checksum %s, not %s", f.Name(), got, want.SHA256)
 		}
 	}
-	if files[FactsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[FactsFile].Bytes, keys, size, uses)
+	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
+		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
@@ -207,8 +207,8 @@ func (p *pastFiles) cut() error {
 	return errors.Join(errs...)
 }
 
-// Files are the files as the state file has them, at the last mark.
-func (p *pastFiles) Files() map[string]fileSum {
+// checksums returns what the state file has of the files, at the last mark.
+func (p *pastFiles) checksums() map[string]fileSum {
 	files := make(map[string]fileSum, len(p.kept.sums))
 	for name, s := range p.kept.sums {
 		files[name] = fileSum{s.bytes, hex.EncodeToString(s.hash.Sum(nil))}
@@ -216,10 +216,10 @@ func (p *pastFiles) Files() map[string]fileSum {
 	return files
 }
 
-const KeysPrefix = "keys-"
+const keysPrefix = "keys-"
 
 // keyName is the name of a file of uses of keys.
-func keyName(number int) string { return fmt.Sprintf(KeysPrefix+"%02d", number) }
+func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
@@ -250,7 +250,7 @@ func (p *pastFiles) flushFacts() error {
 			return err
 		}
 	}
-	p.sum(FactsFile).add(facts)
+	p.sum(factsFile).add(facts)
 	p.size += uint64(len(p.news))
 	p.news = p.news[:0]
 	return nil

@@ -3,70 +3,44 @@ package monitor
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
-	"colophon/internal/cli"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
 )
 
-// SeenNote is a checkpoint that an audit has seen, with its signed note.
-type SeenNote struct {
+// seenNote is a checkpoint that an audit has seen, with its signed note.
+type seenNote struct {
 	proofs.Checkpoint
-	Note []byte
+	note []byte
 }
 
-// MaxSeen bounds the checkpoints that are remembered without proof that they belong to one
+// maxSeen bounds the checkpoints that are remembered without proof that they belong to one
 // log. Further ones are not remembered.
-const MaxSeen = 64
-
-// readAgainst reads the files of --against.
-func readAgainst(names []string) (notes [][]byte, err error) {
-	for _, name := range names {
-		note, err := os.ReadFile(name)
-		if err != nil {
-			return nil, cli.Refused("--against: %w", err)
-		}
-		notes = append(notes, note)
-	}
-	return notes, nil
-}
+const maxSeen = 64
 
 // olderNote is a checkpoint without a signature of the newest key. Someone who stole an older
 // key after its retirement can sign anything with it. The walk decides what the note is worth.
 type olderNote struct {
-	file       string
-	note       []byte
+	Note
 	checkpoint proofs.Checkpoint
 }
 
-// openAgainst opens the notes of --against, which any key of the log may have signed.
-func (a *Auditor) openAgainst(notes [][]byte) error {
-	for i, note := range notes {
-		file := a.Against[i]
-		if checkpoint, err := proofs.OpenCheckpoint(note, a.newest()...); err == nil {
-			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: file})
+// openAgainst opens Options.Against, which any key of the log may have signed.
+func (a *Auditor) openAgainst() error {
+	for _, note := range a.options.Against {
+		if checkpoint, err := proofs.OpenCheckpoint(note.Text, a.newest()...); err == nil {
+			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: note.Name})
 			continue
 		}
-		checkpoint, err := proofs.OpenCheckpoint(note, a.Known...)
+		checkpoint, err := proofs.OpenCheckpoint(note.Text, a.known...)
 		if err != nil {
-			return cli.Refused("--against: %s: %w", file, err)
+			return &NoteError{Name: note.Name, Err: err}
 		}
-		a.older = append(a.older, olderNote{file, note, checkpoint})
+		a.older = append(a.older, olderNote{note, checkpoint})
 	}
 	return nil
-}
-
-// newest returns the known keys that have no successor.
-func (a *Auditor) newest() []*proofs.Verifier {
-	list := slices.Clone(a.Given)
-	for _, history := range a.histories {
-		if slices.ContainsFunc(list, history.Trusts) {
-			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
-		}
-	}
-	return list
 }
 
 // checkOlder compares the walked log with checkpoints that older keys have signed. It refuses
@@ -81,12 +55,12 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
-		if _, err := at.Keys.OpenGrown(o.note, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return cli.Refused("--against: %s: %w: it counts for nothing", o.file, err)
+		if _, err := at.Keys.OpenGrown(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
+			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: it counts for nothing", err)}
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
-			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, %s saw %d", at.Size, o.file, seen.Size)}
+			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, %s saw %d", at.Size, o.Name, seen.Size)}
 		}
 		root, err := prover.Root(seen.Size)
 		if err != nil {
@@ -94,43 +68,43 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 		}
 		if root != seen.Root {
 			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, the log has %x: "+
-				"the log has shown two trees while the key was in force that signed %[2]s, or somebody who has that key has signed it since it was replaced", seen.Size, o.file, seen.Root, root)}
+				"the log has shown two trees while the key was in force that signed %[2]s, or somebody who has that key has signed it since it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil
 }
 
-// Seen returns the checkpoints that the log must extend.
-func (a *Auditor) Seen() []audit.Seen { return slices.Concat(a.Memory.Checkpoints(), a.others) }
+// seen returns the checkpoints that the log must extend.
+func (a *Auditor) seen() []audit.Seen { return slices.Concat(a.state.checkpoints(), a.others) }
 
-// Remember stores that the log is valid up to the end of the walk, and extends everything seen
+// remember stores that the log is valid up to the end of the walk, and extends everything seen
 // before.
-func (a *Auditor) Remember(log *PublishedLog, at audit.Position) error {
+func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err
 	}
-	if err := a.Memory.Come(at); err != nil {
+	if err := a.state.advance(at); err != nil {
 		return err
 	}
-	a.Memory.checked, a.Memory.Seen = at.Size, []SeenNote{now}
-	a.Memory.done[checkedLog] = CheckedAt{at.Size, timeOfReport()}
-	return a.Memory.Save()
+	a.state.checked, a.state.seen = at.Size, []seenNote{now}
+	a.state.done[checkLog] = CheckedAt{at.Size, timeOfReport()}
+	return a.state.save()
 }
 
 // show stores a checkpoint that the server has shown in this audit. Later ones must extend it.
 // The next save writes it to the state.
-func (a *Auditor) show(log *PublishedLog) {
+func (a *Auditor) show(log *fetch.Log) {
 	now, err := a.openSeen(log)
-	known := func(s SeenNote) bool { return s.Checkpoint == now.Checkpoint }
-	if err == nil && len(a.Memory.Seen) < MaxSeen && !slices.ContainsFunc(a.Memory.Seen, known) {
-		a.Memory.Seen = append(a.Memory.Seen, now)
+	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
+	if err == nil && len(a.state.seen) < maxSeen && !slices.ContainsFunc(a.state.seen, known) {
+		a.state.seen = append(a.state.seen, now)
 	}
 }
 
-// Reach stores the progress of a walk that has not ended.
-func (a *Auditor) Reach(ctx context.Context, log *PublishedLog, at audit.Position) error {
-	if err := a.Memory.Come(at); err != nil {
+// reach stores the progress of a walk that has not ended.
+func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) error {
+	if err := a.state.advance(at); err != nil {
 		return err
 	}
 	return a.see(ctx, log)
@@ -138,7 +112,7 @@ func (a *Auditor) Reach(ctx context.Context, log *PublishedLog, at audit.Positio
 
 // rememberDamaged stores the checkpoint of a damaged log, since it stays signed. It does not
 // store one that is itself the damage, and a fork of what is remembered.
-func (a *Auditor) rememberDamaged(ctx context.Context, log *PublishedLog, d *audit.Damage) error {
+func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
 		return nil
@@ -148,35 +122,35 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *PublishedLog, d *aud
 
 // see stores a checkpoint that may belong to another log than the earlier ones. It replaces
 // only those that it provably extends.
-func (a *Auditor) see(ctx context.Context, log *PublishedLog) error {
+func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(a.Memory.Seen, func(s SeenNote) bool { return s.Checkpoint == now.Checkpoint }) {
-		return a.Memory.Save()
+	if slices.ContainsFunc(a.state.seen, func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }) {
+		return a.state.save()
 	}
-	a.Memory.Seen = unproved(ctx, log, now.Checkpoint, a.Memory.Seen)
-	if len(a.Memory.Seen) < MaxSeen {
-		a.Memory.Seen = append(a.Memory.Seen, now)
+	a.state.seen = unproved(ctx, log, now.Checkpoint, a.state.seen)
+	if len(a.state.seen) < maxSeen {
+		a.state.seen = append(a.state.seen, now)
 	}
-	return a.Memory.Save()
+	return a.state.save()
 }
 
-func (a *Auditor) openSeen(log *PublishedLog) (SeenNote, error) {
-	checkpoint, err := proofs.OpenCheckpoint(log.Published.Checkpoint, a.Keys...)
-	if walked := a.Memory.history(); err == nil && walked != nil {
-		checkpoint, err = walked.OpenGrown(log.Published.Checkpoint, a.Memory.At.Size, a.Given, a.Keys)
+func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
+	checkpoint, err := proofs.OpenCheckpoint(log.Checkpoint(), a.keys...)
+	if walked := a.state.history(); err == nil && walked != nil {
+		checkpoint, err = walked.OpenGrown(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
 	}
 	if err != nil {
-		return SeenNote{}, fmt.Errorf("the checkpoint: %w", err)
+		return seenNote{}, fmt.Errorf("the checkpoint: %w", err)
 	}
-	return SeenNote{checkpoint, log.Published.Checkpoint}, nil
+	return seenNote{checkpoint, log.Checkpoint()}, nil
 }
 
 // unproved returns the seen checkpoints that the log's tiles do not prove to be earlier states
 // of the log.
-func unproved(ctx context.Context, log *PublishedLog, now proofs.Checkpoint, seen []SeenNote) []SeenNote {
+func unproved(ctx context.Context, log *fetch.Log, now proofs.Checkpoint, seen []seenNote) []seenNote {
 	if len(seen) == 0 {
 		return nil
 	}
@@ -186,7 +160,7 @@ func unproved(ctx context.Context, log *PublishedLog, now proofs.Checkpoint, see
 		return seen
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
-	return slices.DeleteFunc(slices.Clone(seen), func(s SeenNote) bool {
+	return slices.DeleteFunc(slices.Clone(seen), func(s seenNote) bool {
 		root, err := prover.Root(s.Size)
 		return err == nil && root == s.Root && s.Origin == now.Origin
 	})

@@ -13,23 +13,23 @@ import (
 	"path/filepath"
 	"slices"
 
-	"colophon/internal/cli"
-	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
 	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/storage"
 )
 
 // Formats of the state file. Version 1 had no checksums; its checkpoints are kept, and the log
 // is walked again.
 const (
-	AuditStateVersion = 2
-	FirstStateVersion = 1
+	stateVersion      = 2
+	firstStateVersion = 1
 )
 
-// AuditState is what an auditor remembers between audits, as JSON in a file. Facts about
+// stateFile is what an audit remembers between audits, as JSON in a file. Facts about
 // single events are in a folder beside it.
-type AuditState struct {
+type stateFile struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
@@ -67,8 +67,8 @@ type CheckedAt struct {
 	Time string `json:"time"` // RFC 3339, UTC
 }
 
-// Encode returns the state file, with its checksum.
-func (s AuditState) Encode() ([]byte, error) {
+// encode returns the state file, with its checksum.
+func (s stateFile) encode() ([]byte, error) {
 	s.Checksum = ""
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -108,18 +108,15 @@ func checksumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ErrStateDamaged: the state was changed after an audit wrote it.
-var ErrStateDamaged = errors.New("the state is damaged")
-
-// State is the state of a running audit.
-type State struct {
-	File    string    // empty: nothing is remembered
+// state is the state of a running audit.
+type state struct {
+	file    string    // empty: nothing is remembered
 	lock    io.Closer // excludes other audits; nil if nothing is remembered
-	Past    *pastFiles
-	At      audit.Position
-	Uses    uint64               // uses of idempotency keys so far
+	past    *pastFiles
+	at      audit.Position
+	uses    uint64               // uses of idempotency keys so far
 	checked uint64               // entries whose idempotency keys were compared
-	Seen    []SeenNote           // each signed, the oldest first
+	seen    []seenNote           // each signed, the oldest first
 	keys    []*proofs.Verifier   // trusted keys
 	done    map[string]CheckedAt // when each check last succeeded
 	// converted: the state is of an earlier version, and the log is walked again.
@@ -127,21 +124,22 @@ type State struct {
 	convertedKeys *proofs.KeyHistory // from a state of version 1
 }
 
-// OpenAuditMemory reads the state file, which may be absent. It refuses a state of another log
-// than that of the known keys, and one that another audit uses.
-func OpenAuditMemory(file string, known []*proofs.Verifier) (*State, error) {
-	m := &State{File: file, done: make(map[string]CheckedAt)}
+// openState reads the state file, which may be absent, and locks the state. It refuses a state of
+// another log than that of the known keys. The error is a *StateError, unless temporary files
+// fail.
+func openState(file string, known []*proofs.Verifier) (*state, error) {
+	m := &state{file: file, done: make(map[string]CheckedAt)}
 	if file == "" {
-		dir, err := os.MkdirTemp("", "colophon-audit-")
+		dir, err := temporaryFolder()
 		if err != nil {
-			return nil, fmt.Errorf("making a temporary folder (TMPDIR says where): %w", err)
+			return nil, err
 		}
-		if m.Past, err = NewPast(dir); err != nil {
+		if m.past, err = newPast(dir); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		return m, nil
 	}
-	if err := m.LockState(); err != nil {
+	if err := m.lockFolder(); err != nil {
 		return nil, err
 	}
 	if err := m.open(known); err != nil {
@@ -150,57 +148,79 @@ func OpenAuditMemory(file string, known []*proofs.Verifier) (*State, error) {
 	return m, nil
 }
 
+// refuse returns a StateError.
+func (m *state) refuse(reason, err error) error {
+	return &StateError{File: m.file, Folder: m.dir(), Reason: reason, Err: err}
+}
+
+// lockFolder locks the folder beside the state file against other audits, until the lock is
+// closed or the process ends. It creates the folder if absent.
+func (m *state) lockFolder() error {
+	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return m.refuse(nil, err)
+	}
+	if err := errors.Join(safefile.CheckNoLink(m.dir()), safefile.CheckFolder(m.dir())); err != nil {
+		return m.refuse(nil, err)
+	}
+	var err error
+	switch m.lock, err = folderlock.Take(m.dir()); {
+	case errors.Is(err, storage.ErrInUse):
+		return m.refuse(ErrStateInUse, err)
+	case err != nil:
+		return m.refuse(nil, err)
+	}
+	return nil
+}
+
 // open reads the state file and the folder beside it.
-func (m *State) open(known []*proofs.Verifier) error {
-	text, err := safefile.Read(m.File)
+func (m *state) open(known []*proofs.Verifier) error {
+	text, err := safefile.Read(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.begin()
 	}
 	if err != nil {
-		return cli.Refused("--state: %w", err)
+		return m.refuse(nil, err)
 	}
 	err = m.read(text, known)
 	switch {
 	case errors.Is(err, ErrStateDamaged):
-		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
-			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
-			"give what checkpoints you have with --against", m.File, err, m.Dir())
+		return m.refuse(ErrStateDamaged, err)
 	case err != nil:
-		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", m.File, err, m.Dir())
+		return m.refuse(ErrStateMismatch, err)
 	}
 	return nil
 }
 
-// begin begins a new state. It refuses to do so if only the file of an earlier state was lost.
-func (m *State) begin() error {
-	if info, err := os.Stat(filepath.Join(m.Dir(), FactsFile)); err == nil && info.Size() > 0 {
-		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
-			"Put the file back, or remove the folder too to audit the log from its beginning", m.File, m.Dir())
+// begin begins a new state. It refuses to do so if only the file of an earlier state was lost,
+// because the checkpoints in it would be forgotten.
+func (m *state) begin() error {
+	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
+		return m.refuse(ErrStateIncomplete, fmt.Errorf("the file is missing, but %s of an earlier audit is not", m.dir()))
 	}
 	var err error
-	if m.Past, err = NewPast(m.Dir()); err != nil {
-		return cli.Refused("--state: %w", err)
+	if m.past, err = newPast(m.dir()); err != nil {
+		return m.refuse(nil, err)
 	}
 	return nil
 }
 
-// Dir returns the folder beside the state file.
-func (m *State) Dir() string { return m.File + ".d" }
+// dir returns the folder beside the state file.
+func (m *state) dir() string { return m.file + ".d" }
 
 // read restores the state of a log that has one of the known keys.
-func (m *State) read(text []byte, known []*proofs.Verifier) error {
+func (m *state) read(text []byte, known []*proofs.Verifier) error {
 	var version struct{ Version int }
 	err := json.Unmarshal(text, &version)
-	if err == nil && version.Version != FirstStateVersion {
+	if err == nil && version.Version != firstStateVersion {
 		err = checkSum(text)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
-	if version.Version != AuditStateVersion && version.Version != FirstStateVersion {
-		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, AuditStateVersion)
+	if version.Version != stateVersion && version.Version != firstStateVersion {
+		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, stateVersion)
 	}
-	var s AuditState
+	var s stateFile
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
@@ -215,17 +235,17 @@ func (m *State) read(text []byte, known []*proofs.Verifier) error {
 	if s.Keys != nil {
 		known = addKeys(s.Keys.Verifiers(), known...)
 	}
-	if s.Version == FirstStateVersion {
+	if s.Version == firstStateVersion {
 		return m.convert(&s, known)
 	}
-	m.At, m.Uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
 	if s.Checked != nil {
 		m.done = s.Checked
 	}
 	if err := m.readSeen(&s, known); err != nil {
 		return err
 	}
-	if m.At.Tip, err = proofs.ParseHash(s.Tip); err != nil {
+	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
 		return fmt.Errorf("its tip: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
@@ -236,7 +256,7 @@ func (m *State) read(text []byte, known []*proofs.Verifier) error {
 
 // convert restores the checkpoints of a state without checksums. They are signed, so damage
 // cannot forge them. A walk restores the rest.
-func (m *State) convert(s *AuditState, known []*proofs.Verifier) (err error) {
+func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
 		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
 	}
@@ -244,20 +264,20 @@ func (m *State) convert(s *AuditState, known []*proofs.Verifier) (err error) {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	m.converted, m.convertedKeys = true, s.Keys
-	m.Past, err = NewPast(m.Dir())
+	m.past, err = newPast(m.dir())
 	return err
 }
 
 // history returns the log's keys according to earlier walks; nil if there were none.
-func (m *State) history() *proofs.KeyHistory {
-	if m.At.Keys == nil {
+func (m *state) history() *proofs.KeyHistory {
+	if m.at.Keys == nil {
 		return m.convertedKeys
 	}
-	return m.At.Keys
+	return m.at.Keys
 }
 
 // readSeen opens the notes in the state.
-func (m *State) readSeen(s *AuditState, known []*proofs.Verifier) error {
+func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
@@ -266,15 +286,15 @@ func (m *State) readSeen(s *AuditState, known []*proofs.Verifier) error {
 		if checkpoint.Origin != s.Origin {
 			return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
 		}
-		m.Seen = append(m.Seen, SeenNote{checkpoint, []byte(note)})
+		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
 	}
 	return nil
 }
 
-// Checkpoints returns the checkpoints in the state, and their sources.
-func (m *State) Checkpoints() []audit.Seen {
+// checkpoints returns the checkpoints in the state, and their sources.
+func (m *state) checkpoints() []audit.Seen {
 	var seen []audit.Seen
-	for i, s := range m.Seen {
+	for i, s := range m.seen {
 		by := "the last audit"
 		if i > 0 {
 			by = "an audit that has not found it to be of the same log"
@@ -285,7 +305,7 @@ func (m *State) Checkpoints() []audit.Seen {
 }
 
 // checkKeys checks that the keys fit the state's size.
-func (s *AuditState) checkKeys() error {
+func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("it does not say who signs")
@@ -297,8 +317,8 @@ func (s *AuditState) checkKeys() error {
 
 // readFolder opens the files in the folder: they must have their checksums, and the tiles must
 // agree with the compact range. If it refuses the folder, it changes nothing.
-func (m *State) readFolder(s *AuditState) (err error) {
-	past, err := lookPast(m.Dir())
+func (m *state) readFolder(s *stateFile) (err error) {
+	past, err := openPast(m.dir())
 	if err != nil {
 		return err
 	}
@@ -307,82 +327,82 @@ func (m *State) readFolder(s *AuditState) (err error) {
 			err = errors.Join(err, past.Close())
 		}
 	}()
-	if err := past.check(m.At.Size, m.Uses, s.Files); err != nil {
+	if err := past.check(m.at.Size, m.uses, s.Files); err != nil {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
-	tree, err := proofs.OpenTree(m.At.Size, past.Tile, nil)
+	tree, err := proofs.OpenTree(m.at.Size, past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.Dir(), err)
+		return fmt.Errorf("%s: %w", m.dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
-		return fmt.Errorf("its compact range is not that of %s", m.Dir())
+		return fmt.Errorf("its compact range is not that of %s", m.dir())
 	}
-	m.At.Root, m.Past = tree.Root(), past
+	m.at.Root, m.past = tree.Root(), past
 	return m.cut()
 }
 
 // cut removes from the folder what lies beyond the walk. Unchecked keys are checked again.
-func (m *State) cut() error {
-	if m.checked != m.At.Size {
-		m.Past.recheck()
+func (m *state) cut() error {
+	if m.checked != m.at.Size {
+		m.past.recheck()
 	}
-	return m.Past.cut()
+	return m.past.cut()
 }
 
-// Come records the progress of the walk.
-func (m *State) Come(at audit.Position) error {
-	if err := m.Past.mark(); err != nil {
+// advance records the progress of the walk.
+func (m *state) advance(at audit.Position) error {
+	if err := m.past.mark(); err != nil {
 		return err
 	}
-	m.At, m.Uses = at, m.Past.uses
+	m.at, m.uses = at, m.past.uses
 	return nil
 }
 
-// Rewind removes what was remembered beyond the progress of the walk.
-func (m *State) Rewind() error {
+// rewind removes what was remembered beyond the progress of the walk.
+func (m *state) rewind() error {
 	if err := m.cut(); err != nil {
-		return fmt.Errorf("--state: %w", err)
+		return fmt.Errorf("the state: %w", err)
 	}
 	return nil
 }
 
-// Save replaces the state file atomically.
-func (m *State) Save() error {
-	if m.File == "" || len(m.Seen) == 0 {
+// save replaces the state file atomically.
+func (m *state) save() error {
+	if m.file == "" || len(m.seen) == 0 {
 		return nil
 	}
-	if err := m.Past.Sync(); err != nil {
-		return fmt.Errorf("--state: %w", err)
+	if err := m.past.Sync(); err != nil {
+		return fmt.Errorf("the state: %w", err)
 	}
-	tree, err := proofs.OpenTree(m.At.Size, m.Past.Tile, nil)
+	tree, err := proofs.OpenTree(m.at.Size, m.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("--state: %w", err)
+		return fmt.Errorf("the state: %w", err)
 	}
-	s := AuditState{
-		Version: AuditStateVersion, Ledger: m.At.Ledger, Origin: m.Seen[0].Origin, Checkpoint: string(m.Seen[0].Note),
-		Size: m.At.Size, Tip: hex.EncodeToString(m.At.Tip[:]), Time: m.At.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.Uses, KeysChecked: m.checked, Keys: m.At.Keys, Tally: m.At.Tally, Checked: m.done, Files: m.Past.Files(),
+	s := stateFile{
+		Version: stateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Tally: m.at.Tally, Checked: m.done, Files: m.past.checksums(),
 	}
-	for _, n := range m.Seen[1:] {
-		s.Unproved = append(s.Unproved, string(n.Note))
+	for _, n := range m.seen[1:] {
+		s.Unproved = append(s.Unproved, string(n.note))
 	}
 	for _, key := range m.keys {
 		s.VerifierKeys = append(s.VerifierKeys, key.String())
 	}
-	text, err := s.Encode()
+	text, err := s.encode()
 	if err != nil {
 		return err
 	}
-	if err := datadir.ReplaceFile(m.File, text); err != nil {
-		return fmt.Errorf("--state: %w", err)
+	if err := safefile.Replace(m.file, text); err != nil {
+		return fmt.Errorf("the state: %w", err)
 	}
 	return nil
 }
 
 // Close closes the files, and removes them if nothing is to be remembered.
-func (m *State) Close() error {
-	err := m.Past.Close()
-	if m.File == "" {
-		return errors.Join(err, os.RemoveAll(m.Past.dir))
+func (m *state) Close() error {
+	err := m.past.Close()
+	if m.file == "" {
+		return errors.Join(err, os.RemoveAll(m.past.dir))
 	}
 	return errors.Join(err, m.lock.Close())
 }

@@ -1,16 +1,14 @@
-package datadir
+package safefile
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"colophon/internal/safefile"
 )
 
-// ReplaceFile replaces a file durably and atomically.
-func ReplaceFile(name string, text []byte) (err error) {
+// Replace replaces a file durably and atomically.
+func Replace(name string, text []byte) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", name, err)
@@ -30,5 +28,5 @@ func ReplaceFile(name string, text []byte) (err error) {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return safefile.SyncDir(filepath.Dir(name))
+	return SyncDir(filepath.Dir(name))
 }

@@ -1,4 +1,4 @@
-package monitor
+package replay
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"colophon/internal/cli"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
@@ -19,30 +18,30 @@ const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (spec: Citations document) with the event of its
 // set. The copy has no content: a text is right if it has the digest that the event names.
-func (c *Comparer) compareDocument(q Question, got *AnswerPage) (answer ComparedAnswer) {
-	wrong := func(row, message, expected, got string) ComparedAnswer {
-		return ComparedAnswer{Finding: c.finding(q, row, message, expected, got)}
+func (c *comparer) compareDocument(q question, got *answerPage) (result comparison) {
+	wrong := func(row, message, expected, got string) comparison {
+		return comparison{finding: c.finding(q, row, message, expected, got)}
 	}
-	seq, err := strconv.ParseUint(strings.Split(q.Path, "/")[2], 10, 64)
+	seq, err := strconv.ParseUint(strings.Split(q.path, "/")[2], 10, 64)
 	if err != nil {
-		return ComparedAnswer{Err: err}
+		return comparison{err: err}
 	}
-	entry, err := c.entry(seq)
+	entry, err := c.copy.read(seq)
 	if err != nil {
-		return ComparedAnswer{Err: err}
+		return comparison{err: err}
 	}
 	var document pyjson.Document
 	if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-		return ComparedAnswer{Err: fmt.Errorf("event %d: %w", seq, err)}
+		return comparison{err: fmt.Errorf("event %d: %w", seq, err)}
 	}
-	if q.AsOf > 0 && q.AsOf <= seq {
-		if got.Status != http.StatusNotFound {
-			return wrong("", "the answer has another status", "404", got.says())
+	if q.asOf > 0 && q.asOf <= seq {
+		if got.status != http.StatusNotFound {
+			return wrong("", "the answer has another status", "404", got.statusText())
 		}
-		return answer
+		return result
 	}
-	if got.Status != http.StatusOK {
-		return wrong("", "the answer has another status", "200", got.says())
+	if got.status != http.StatusOK {
+		return wrong("", "the answer has another status", "200", got.statusText())
 	}
 	for i, expected := range [...]string{"application/json", ""} {
 		if value := headerValue(got.header, answerHeaders[i]); value != expected {
@@ -50,25 +49,25 @@ func (c *Comparer) compareDocument(q Question, got *AnswerPage) (answer Compared
 		}
 	}
 	redacted := strings.Join(got.header.Values(redactedByHeader), ",")
-	by, known := c.redactions[seq]
-	switch known = known && by < got.known; {
-	case known && redacted != cli.Decimal(by):
-		return wrong(redactedByHeader, "the header differs", cli.Decimal(by), redacted)
+	by, known := c.copy.redactedBy[seq]
+	switch known = known && by < got.atLeast; {
+	case known && redacted != decimal(by):
+		return wrong(redactedByHeader, "the header differs", decimal(by), redacted)
 	case !known && redacted != "":
 		by, err := strconv.ParseUint(redacted, 10, 64)
 		if err != nil {
 			return wrong(redactedByHeader, "no such event redacts the record", "", redacted)
 		}
-		c.saysRedacted(q, seq, by)
+		c.noteRedaction(q, seq, by)
 	}
-	expected, err := documentOf(document.Root().Member("record"), got.Document.Root(), redacted != "")
+	expected, err := documentOf(document.Root().Member("record"), got.document.Root(), redacted != "")
 	if err != nil {
-		return wrong("", err.Error(), "", string(got.Body))
+		return wrong("", err.Error(), "", string(got.body))
 	}
-	if !bytes.Equal(expected, got.Body) {
-		return wrong("", "it differs", string(expected), string(got.Body))
+	if !bytes.Equal(expected, got.body) {
+		return wrong("", "it differs", string(expected), string(got.body))
 	}
-	return answer
+	return result
 }
 
 // documentOf makes a citations document from the event of a set, with texts out of another,

@@ -1,4 +1,4 @@
-package monitor
+package fetch
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"colophon/proofs/audit"
 )
 
-// PublishedLog is a log as its server publishes it, at the size of one checkpoint. It serves
-// one walk.
-type PublishedLog struct {
-	Fetch     *Fetcher
-	Published audit.Head
+// Log is a log as its server publishes it, at the size of one checkpoint. It implements
+// audit.Published, for one walk. Tile is safe for concurrent use.
+type Log struct {
+	client    *Client
+	published audit.Head
 	parallel  int // number of bundles to fetch ahead
 
 	mu    sync.Mutex // guards what follows
-	Tiles map[proofs.TilePath][]byte
+	tiles map[proofs.TilePath][]byte
 	order []proofs.TilePath // of tiles, oldest first
 }
 
@@ -27,64 +27,71 @@ type PublishedLog struct {
 // those on the path to the root.
 const keptTiles = 128
 
-// OpenPublishedLog fetches the checkpoint. If the keys do not open it, its size is 0, and the
-// walk reports why.
-func OpenPublishedLog(ctx context.Context, f *Fetcher, keys []*proofs.Verifier, parallel int) (*PublishedLog, error) {
-	note, err := f.want(ctx, "/log/checkpoint", MaxNote)
+// OpenLog fetches the checkpoint. If none of the keys has signed it, the log has size 0, and the
+// walk reports why. The error is an *audit.Damage if the server's answer cannot be a checkpoint.
+// Entries fetches up to parallel bundles at once.
+func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
+	note, err := c.must(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
-		err = fmt.Errorf("%w: it is empty", errAnswer)
+		err = fmt.Errorf("%w: it is empty", ErrMalformed)
 	}
-	if errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer) {
+	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
 	}
-	l := &PublishedLog{Fetch: f, parallel: parallel, Tiles: make(map[proofs.TilePath][]byte)}
-	l.Published.Checkpoint = note
+	l := &Log{client: c, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
+	l.published.Checkpoint = note
 	if checkpoint, err := proofs.OpenCheckpoint(note, keys...); err == nil {
-		l.Published.Size = checkpoint.Size
+		l.published.Size = checkpoint.Size
 	}
 	return l, nil
 }
 
+// Size returns the number of entries under the checkpoint; 0 if none of the keys has signed it.
+func (l *Log) Size() uint64 { return l.published.Size }
+
+// Checkpoint returns the signed note.
+func (l *Log) Checkpoint() []byte { return l.published.Checkpoint }
+
 // Head implements audit.Published.
-func (l *PublishedLog) Head(context.Context) (audit.Head, error) { return l.Published, nil }
+func (l *Log) Head(context.Context) (audit.Head, error) { return l.published, nil }
 
 // Tile implements audit.Published.
-func (l *PublishedLog) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
-	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.Published.Size)}
+func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.published.Size)}
 	if path.Width == 0 {
-		return nil, fmt.Errorf("a log of %d entries has no tile %d/%d", l.Published.Size, level, index)
+		return nil, fmt.Errorf("a log of %d entries has no tile %d/%d", l.published.Size, level, index)
 	}
 	l.mu.Lock()
-	tile, kept := l.Tiles[path]
+	tile, kept := l.tiles[path]
 	l.mu.Unlock()
 	if kept {
 		return tile, nil
 	}
 	// If a partial tile is too long, the walk reports where.
-	tile, err := l.Fetch.want(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	tile, err := l.client.must(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, kept := l.Tiles[path]; !kept {
+	if _, kept := l.tiles[path]; !kept {
 		if l.order = append(l.order, path); len(l.order) > keptTiles {
-			delete(l.Tiles, l.order[0])
+			delete(l.tiles, l.order[0])
 			l.order = l.order[1:]
 		}
-		l.Tiles[path] = tile
+		l.tiles[path] = tile
 	}
 	return tile, nil
 }
 
 // Entries implements audit.Published. From the second bundle on, it fetches bundles and the
 // tiles of their leaves ahead.
-func (l *PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if from >= l.Published.Size {
+		if from >= l.published.Size {
 			return
 		}
 		first := from / proofs.FullTile
@@ -122,11 +129,11 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 }
 
 // ahead yields the bundles from an index on, in order, and fetches several at once.
-func (l *PublishedLog) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
+func (l *Log) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
 		defer close(queue)
-		for index := from; index*proofs.FullTile < l.Published.Size; index++ {
+		for index := from; index*proofs.FullTile < l.published.Size; index++ {
 			next := make(chan entryBundle, 1)
 			select {
 			case queue <- next:
@@ -140,16 +147,16 @@ func (l *PublishedLog) ahead(ctx context.Context, from uint64) <-chan chan entry
 }
 
 // bundle fetches an entry bundle and the tile of its leaves.
-func (l *PublishedLog) bundle(ctx context.Context, index uint64) entryBundle {
+func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
 		defer close(tile)
 		_, _ = l.Tile(ctx, 0, index) // the walk reports errors when it needs the tile
 	}()
 	defer func() { <-tile }()
-	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.Published.Size)}
-	body, err := l.Fetch.want(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
-	if errors.Is(err, ErrTooMuch) || errors.Is(err, errAnswer) {
+	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
+	body, err := l.client.must(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	}
 	if err != nil {
@@ -163,7 +170,7 @@ func (l *PublishedLog) bundle(ctx context.Context, index uint64) entryBundle {
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has %d entries of %d", len(entries), path.Width))
 	case len(entries) > path.Width:
 		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, there are %d", len(entries), path.Width))
-		entries = entries[:path.Width-1] // the walk of the last bundle asks for nothing behind its last entry
+		entries = entries[:path.Width-1] // the walk of the last bundle reads nothing after its last entry
 	}
 	return entryBundle{entries, err}
 }

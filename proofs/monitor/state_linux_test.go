@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"os"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"colophon/proofs/monitor"
 )
 
 // An audit without a state that cannot begin leaves no temporary folder: here it can make
@@ -25,9 +23,9 @@ func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(temporary, 0o700))
 	t.Setenv("TMPDIR", temporary)
-	_, err := monitor.OpenAuditMemory("", nil)
+	_, err := openState("", nil)
 	require.ErrorIs(t, err, syscall.ENAMETOOLONG)
-	require.ErrorContains(t, err, monitor.FactsFile)
+	require.ErrorContains(t, err, factsFile)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -1,4 +1,4 @@
-package monitor
+package replay
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"colophon/internal/cli"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 )
@@ -113,8 +112,8 @@ const (
 func (v *logValues) read(seq uint64, event pyjson.Value) {
 	kind := record.Kind(event.Member("kind").Text())
 	r := event.Member("record")
-	v.add(seqsOf+string(kind), cli.Decimal(seq))
-	v.add(anySeq, cli.Decimal(seq))
+	v.add(seqsOf+string(kind), decimal(seq))
+	v.add(anySeq, decimal(seq))
 	v.text(timesOf, event.Member("time"))
 	v.text(occurrences, r.Member("timestamp"))
 	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
@@ -143,14 +142,14 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
-		v.add(stagesOf, cli.Decimal(seq)+"\x00"+string(node.Member("stage").Text()))
+		v.add(stagesOf, decimal(seq)+"\x00"+string(node.Member("stage").Text()))
 	}
 	number := 0
 	for c := range r.Member("citations").Elements() {
 		v.text(findable("chunk_hash"), c.Member("chunk_hash"))
 		v.text(findable("source_id"), c.Member("source_id"))
 		v.text(sourcesSeen, c.Member("source_id"))
-		v.add(citationsOf, cli.Decimal(seq)+"\x00"+strconv.Itoa(number))
+		v.add(citationsOf, decimal(seq)+"\x00"+strconv.Itoa(number))
 		number++
 	}
 	if build := r.Member("build"); build.Kind() == pyjson.String {

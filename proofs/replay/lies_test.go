@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"reflect"
@@ -18,47 +17,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
-	"colophon/internal/cli"
 	"colophon/internal/datadir"
-	"colophon/internal/remote"
 	"colophon/internal/server"
-	"colophon/ledger"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
 	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
 )
-
-// answerRequests add to a world what only some answers are about.
-var answerRequests = []struct{ method, path, body string }{
-	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
-		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1}]}}`},
-	{"POST", "/citation-sets", `{"run_id":"set 2","subject":"s","producer":{"id":"maker","seq":1},"citations":[{"source_id":"x","text":"Another.","weight":1,"section":"a"},{"source_id":"z","chunk_hash":"sha256:` + zeroHash + `","weight":0.25}]}`},
-	{"POST", "/citation-sets", `{"run_id":"set 3","subject":"s","producer":{"id":"maker","seq":4},"citations":[{"source_id":"x","text":"Ana  Varga keeps it.","weight":1}]}`},
-	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Made?"},"output":"Made.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7,"timestamp":"2026-01-01T00:00:00Z","producer":{"id":"maker","seq":4}}`},
-	{"PUT", "/sources/x", `{"title":"X","chunk_hashes":["sha256:` + zeroHash + `"]}`},
-	{"PUT", "/sources/y", `{"title":"Y"}`},
-	{"POST", "/path-fingerprints", `{"run_id":"path 2","project":"p","build":"1","route":["Start","On"],"content":"On."}`},
-	{"POST", "/path-fingerprints", `{"run_id":"path 3","project":"p","build":"2","route":["Start"],"content":"The new [[quay]]."}`},
-	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
-}
-
-// newAnswerWorld is a world that every question has an answer about.
-func newAnswerWorld(t testing.TB, bulk int) *auditWorld {
-	t.Helper()
-	w := newAuditWorld(t, bulk, 5, bulk)
-	ledger, stop := serveFolder(t, w.data, nil)
-	defer stop()
-	for _, r := range answerRequests {
-		status, answer := send(t, r.method, ledger+r.path, r.body, "application/json")
-		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, answer)
-	}
-	w.size = headOf(t, ledger)
-	return w
-}
 
 // lyingTransport changes some answers on their way.
 type lyingTransport struct {
@@ -91,97 +61,106 @@ func answersWith(response *http.Response, status int, body []byte, headers map[s
 	}
 }
 
-// comparedWorld is a server over a world, with a comparer that has walked its log.
-type comparedWorld struct {
-	*monitor.Comparer
+// comparedLedger is a server over a ledger, whose answers a transport may change, and a comparer that
+// has walked the log.
+type comparedLedger struct {
+	*comparer
 	t         testing.TB
-	walk      *monitor.WholeWalk
+	check     *check
 	transport *lyingTransport
-	asked     *monitor.Asker
+	questions *questionBuilder
 }
 
-// compareWorld walks the log of a world as an audit does.
-func compareWorld(t testing.TB, w *auditWorld, options monitor.Options) *comparedWorld {
+// probe is an AnswerCheck that passes on the walk, and waits, instead of comparing answers.
+type probe struct {
+	*check
+	walk chan *monitor.Walk
+	done chan struct{}
+}
+
+// Finish implements monitor.AnswerCheck.
+func (p probe) Finish(_ context.Context, w *monitor.Walk) error {
+	p.walk <- w
+	<-p.done
+	return nil
+}
+
+// compareLedger walks the log of a ledger as an audit does. The comparison stays open until the
+// end of the test.
+func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	data := w.copied(t)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
-	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
-	require.NoError(t, err)
-	server := httptest.NewServer(service)
+	url, stop := ledgertest.Serve(t, l.Copy(t))
 	through := http.DefaultTransport.(*http.Transport).Clone()
 	through.DisableCompression = true
 	transport := &lyingTransport{through: through}
-	options.Ledger, options.Parallel, options.Timeout, options.Content = ledger.Default, 4, time.Minute, true
-	c, _ := consoleWith(nil)
-	a := &monitor.Auditor{Console: c, Options: options, Report: &monitor.Report{}}
-	keys, err := cli.ParseKeys(w.key, "the key")
+	k := &check{}
+	p := probe{k, make(chan *monitor.Walk), make(chan struct{})}
+	key, err := proofs.ParseVerifier(l.Key)
 	require.NoError(t, err)
-	a.Given, a.Keys, a.Known = keys.Keys, keys.Keys, keys.Keys
-	a.Fetch, err = monitor.NewFetcher(monitor.RemoteServer{Url: server.URL, Transport: transport}, remote.LedgerPath(ledger.Default), a.Timeout, a.Parallel)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := monitor.Run(context.Background(), monitor.Options{
+			Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default"), Transport: transport}, Ledger: "default", Keys: []*proofs.Verifier{key},
+			Answers: p, Content: true, Seed: 5, Parallel: 4,
+		})
+		ended <- err
+	}()
+	var w *monitor.Walk
+	select {
+	case w = <-p.walk:
+	case err := <-ended:
+		require.NoError(t, err)
+		require.Fail(t, "the log is damaged")
+	}
+	c, err := k.open(t.Context(), w, w.Size())
 	require.NoError(t, err)
-	a.Memory, err = monitor.OpenAuditMemory("", a.Keys)
-	require.NoError(t, err)
-	published, err := monitor.OpenPublishedLog(t.Context(), a.Fetch, a.Keys, 1)
-	require.NoError(t, err)
-	walk := &monitor.WholeWalk{Auditor: a, Log: published, Past: a.Memory.Past, Redacts: make(map[uint64]uint64)}
-	dir := t.TempDir()
-	walk.Replica, err = monitor.NewReplica(dir, ledger.Default, walk.Redacts)
-	require.NoError(t, err)
-	require.NoError(t, walk.Run(t.Context()))
-	r, err := monitor.OpenReference(t.Context(), walk, dir, walk.At.Size)
-	require.NoError(t, err)
-	compared, err := r.Comparer()
-	require.NoError(t, err)
-	asked, err := a.AskerOf(walk.Replica)
+	questions, err := k.questions(w.Options())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, r.Close())
-		require.NoError(t, walk.Replica.Close())
-		require.NoError(t, a.Memory.Close())
-		server.Close()
-		require.NoError(t, n.Close())
+		require.NoError(t, c.reference.Close())
+		close(p.done)
+		require.NoError(t, <-ended)
+		stop()
 	})
-	return &comparedWorld{compared, t, walk, transport, asked}
+	return &comparedLedger{c, t, k, transport, questions}
 }
 
 // named asks a question while the server lies, and says what the auditor makes of it.
-func (w *comparedWorld) named(q monitor.Question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
+func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
-	w.Redacted, w.Largest = make(map[uint64]monitor.RedactionSaid), 0
-	w.ShortPage.Store(false)
-	answer := w.Ask(w.t.Context(), q)
-	if answer.Later {
-		answer = w.Settle(w.t.Context(), q)
+	w.redactions, w.largest = make(map[uint64]claimedRedaction), 0
+	w.smallPages.Store(false)
+	answer := w.ask(w.t.Context(), q)
+	if answer.later {
+		answer = w.askAgain(w.t.Context(), q)
 	}
-	if answer.Finding == nil && answer.Err == nil {
-		answer.Finding = w.HeldToLog(w.walk.Replica.Written, w.walk.Redacts)
+	if answer.finding == nil && answer.err == nil {
+		answer.finding = w.checkClaims(w.check.copy.written, w.check.copy.redactedBy)
 	}
-	return answer.Finding, answer.Err
+	return answer.finding, answer.err
 }
 
 // lastRowsIn reports whether a page has the last rows of a list, though it names a next page:
 // without that name the answer is the same list.
-func (w *comparedWorld) lastRowsIn(q monitor.Question, page *monitor.AnswerPage) bool {
-	root := page.Document.Root()
-	q.Extra = maps.Clone(q.Extra)
-	if q.Extra == nil {
-		q.Extra = make(url.Values)
+func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
+	root := page.document.Root()
+	q.extra = maps.Clone(q.extra)
+	if q.extra == nil {
+		q.extra = make(url.Values)
 	}
-	q.Extra.Set("cursor", string(root.Member("next").Text()))
-	q.AsOf = 0 // the cursor has it
-	next, err := w.First(w.t.Context(), q)
+	q.extra.Set("cursor", string(root.Member("next").Text()))
+	q.asOf = 0 // the cursor has it
+	next, err := w.first(w.t.Context(), q)
 	require.NoError(w.t, err)
-	rows := next.Document.Root().Member("rows")
-	return next.Status == http.StatusOK && rows.Kind() == pyjson.Array && rows.Len() == 0
+	rows := next.document.Root().Member("rows")
+	return next.status == http.StatusOK && rows.Kind() == pyjson.Array && rows.Len() == 0
 }
 
 // patternOf is the route that answers a question, as the contract names it.
-func patternOf(t testing.TB, routes []string, q monitor.Question) string {
-	path := q.Path
-	if !q.Form.Server {
+func patternOf(t testing.TB, routes []string, q question) string {
+	path := q.path
+	if !q.form.ofServer {
 		path = "/v1/ledgers/{ledger}" + path
 	}
 	best := ""
@@ -213,27 +192,27 @@ type changedAnswer struct {
 
 // changesOf are all ways to change an answer: every member, element, line, header and
 // status is dropped, changed, swapped, repeated or added, one at a time.
-func changesOf(t testing.TB, page *monitor.AnswerPage, lines, text bool) (list []changedAnswer) {
+func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
-		if !bytes.Equal(body, page.Body) {
-			list = append(list, changedAnswer{name: name, status: page.Status, body: body})
+		if !bytes.Equal(body, page.body) {
+			list = append(list, changedAnswer{name: name, status: page.status, body: body})
 		}
 	}
 	for _, status := range []int{201, 202, 206, 300, 302, 304, 400, 404, 405, 409, 410, 422, 500, 501} {
-		if status != page.Status {
-			list = append(list, changedAnswer{name: fmt.Sprintf("status %d", status), status: status, body: page.Body})
+		if status != page.status {
+			list = append(list, changedAnswer{name: fmt.Sprintf("status %d", status), status: status, body: page.body})
 		}
 	}
 	for name, value := range map[string]string{"Content-Type": "text/html", "Link": `</elsewhere>; rel="next"`, "Content-Encoding": "br"} {
-		list = append(list, changedAnswer{"header " + name, page.Status, page.Body, map[string]string{name: value}})
+		list = append(list, changedAnswer{"header " + name, page.status, page.body, map[string]string{name: value}})
 	}
 	add("empty", nil)
-	add("cut", bytes.TrimSpace(page.Body)[:len(bytes.TrimSpace(page.Body))-1])
-	add("cut in half", page.Body[:len(page.Body)/2])
-	add("more behind", append(bytes.Clone(page.Body), "{}\n"...))
+	add("cut", bytes.TrimSpace(page.body)[:len(bytes.TrimSpace(page.body))-1])
+	add("cut in half", page.body[:len(page.body)/2])
+	add("more behind", append(bytes.Clone(page.body), "{}\n"...))
 	switch {
 	case lines:
-		all := bytes.SplitAfter(page.Body, []byte("\n"))
+		all := bytes.SplitAfter(page.body, []byte("\n"))
 		for i := range len(all) - 1 {
 			add(fmt.Sprintf("line %d dropped", i), bytes.Join(slices.Delete(slices.Clone(all), i, i+1), nil))
 			add(fmt.Sprintf("line %d twice", i), bytes.Join(slices.Insert(slices.Clone(all), i, all[i]), nil))
@@ -243,24 +222,24 @@ func changesOf(t testing.TB, page *monitor.AnswerPage, lines, text bool) (list [
 				add(fmt.Sprintf("line %d swapped", i), bytes.Join(swapped, nil))
 			}
 		}
-		for at := 0; at < len(page.Body); at += 1 + len(page.Body)/50 {
-			changed := bytes.Clone(page.Body)
+		for at := 0; at < len(page.body); at += 1 + len(page.body)/50 {
+			changed := bytes.Clone(page.body)
 			changed[at] ^= 1
 			add(fmt.Sprintf("byte %d changed", at), changed)
 		}
 		return list
 	case text:
-		for at := 0; at < len(page.Body); at += 1 + len(page.Body)/50 {
-			changed := bytes.Clone(page.Body)
+		for at := 0; at < len(page.body); at += 1 + len(page.body)/50 {
+			changed := bytes.Clone(page.body)
 			changed[at] ^= 1
 			add(fmt.Sprintf("byte %d changed", at), changed)
 		}
 		return list
 	}
-	add("a member twice", append([]byte(`{"as_of":1,"as_of":1,`), page.Body[1:]...))
-	add("an array", append(append([]byte{'['}, page.Body...), ']'))
+	add("a member twice", append([]byte(`{"as_of":1,"as_of":1,`), page.body[1:]...))
+	add("an array", append(append([]byte{'['}, page.body...), ']'))
 	add("null", []byte("null"))
-	for name, value := range jsonChanges(decoded(t, page.Body)) {
+	for name, value := range jsonChanges(decoded(t, page.body)) {
 		body, err := json.Marshal(value)
 		require.NoError(t, err)
 		add(name, body)
@@ -351,45 +330,45 @@ func jsonChanges(value any) map[string]any {
 
 func plusOne(number string) string {
 	var n uint64
-	if _, err := fmt.Sscan(number, &n); err == nil && cli.Decimal(n) == number {
-		return cli.Decimal(n + 1)
+	if _, err := fmt.Sscan(number, &n); err == nil && decimal(n) == number {
+		return decimal(n + 1)
 	}
 	return number + "1"
 }
 
 // allowedChange reports whether a change is none that a copy of the log can see: docs/audit.md
 // says which.
-func allowedChange(q monitor.Question, name string) bool {
+func allowedChange(q question, name string) bool {
 	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
 		return true
 	}
-	if q.Form == monitor.OfTwoSizes { // the log may have grown
+	if q.form == consistencyForm { // the log may have grown
 		return name == "/checkpoint dropped"
 	}
-	if q.Form == monitor.OfLedger || q.Form == monitor.OfLedgers {
+	if q.form == ledgerForm || q.form == ledgersForm {
 		at := name[strings.LastIndex(name, "/")+1:]
-		return strings.HasPrefix(at, "frozen negated") || q.Form == monitor.OfLedgers && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
+		return strings.HasPrefix(at, "frozen negated") || q.form == ledgersForm && strings.HasPrefix(name, "/ledgers/") && at == "created changed"
 	}
 	return false
 }
 
 // Whatever is changed in an answer, of whatever route, is found.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
+	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	random := rand.New(rand.NewPCG(5, 5))
-	chosen := make(map[string]monitor.Question)
-	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, random) {
-		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.Values)), "&") + q.Values.Get("sort") + fmt.Sprint(q.AsOf > 0, q.Extra.Has("proofs"), q.Form.Text)
-		if q.AsOf > 0 && q.AsOf < w.Size {
+	chosen := make(map[string]question)
+	for _, q := range asClientsAsk(w.questions.all(), w.size, random) {
+		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.form.text)
+		if q.asOf > 0 && q.asOf < w.size {
 			key += " before"
 		}
-		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.Values) > 1 {
+		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
 			continue // as all others
 		}
-		page, err := w.First(t.Context(), q)
+		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
-		if page.Status == http.StatusOK && (q.Lists == nil || page.Document.Root().Member(q.Lists[0].Members[0]).Len() > 1) {
+		if page.status == http.StatusOK && (q.lists == nil || page.document.Root().Member(q.lists[0].members[0]).Len() > 1) {
 			chosen[key] = q
 		} else if _, known := chosen[key]; !known {
 			chosen[key] = q
@@ -398,15 +377,15 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	most, tried := 40, 0
 	for _, key := range slices.Sorted(maps.Keys(chosen)) {
 		q := chosen[key]
-		page, err := w.First(t.Context(), q)
+		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
 		finding, err := w.named(q, nil)
 		require.NoError(t, err, key)
 		require.Nil(t, finding, "%s: %v", key, finding)
-		if page.Status != http.StatusOK {
+		if page.status != http.StatusOK {
 			continue
 		}
-		changes := changesOf(t, page, q.Form.Lines, q.Form.Text)
+		changes := changesOf(t, page, q.form.lines, q.form.text)
 		slices.SortFunc(changes, func(a, b changedAnswer) int { return strings.Compare(a.name, b.name) })
 		random.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 		for _, change := range changes[:min(len(changes), most)] {
@@ -431,7 +410,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 
 // What is wrong with a later page, or with the way there, is found.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
+	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
 		return func(_ *testing.T, answer map[string]any, member string) {
 			answer[member] = change(answer[member].([]any))
@@ -453,12 +432,12 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 		},
 	}
 	tried := 0
-	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
-		if !q.Paged() || tried > 3000 {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+		if !q.paged() || tried > 3000 {
 			continue
 		}
-		q.Limit = 2
-		member := q.Lists[len(q.Lists)-1].Members[0]
+		q.limit = 2
+		member := q.lists[len(q.lists)-1].members[0]
 		for name, lie := range lies {
 			lied := false
 			finding, err := w.named(q, func(r *http.Request, response *http.Response) {
@@ -468,7 +447,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 				body, err := io.ReadAll(response.Body)
 				require.NoError(t, err)
 				answer := decoded(t, body).(map[string]any)
-				_, more := answer[q.Lists[len(q.Lists)-1].Next]
+				_, more := answer[q.lists[len(q.lists)-1].next]
 				if list, _ := answer[member].([]any); len(list) == 0 || name == "the end" && !more {
 					answersWith(response, http.StatusOK, body, nil)
 					return
@@ -504,10 +483,10 @@ func with(object any, name string, value any) map[string]any {
 
 // Every route that answers a GET is asked and compared, or docs/audit.md says why not.
 func TestEveryRouteIsAskedOrNamed(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 25), monitor.Options{Seed: 5})
+	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	asked := make(map[string]bool)
-	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
 		asked[patternOf(t, routes, q)] = true
 	}
 	document, err := os.ReadFile("../../docs/audit.md")
@@ -525,13 +504,13 @@ func TestEveryRouteIsAskedOrNamed(t *testing.T) {
 	}
 }
 
-// A server cannot know what an audit will ask. The report says how to ask it again.
+// A server cannot know what an audit will ask. The seed asks it again.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
-	world := newAnswerWorld(t, 5)
-	w := compareWorld(t, world, monitor.Options{Seed: 5})
+	world := ledgertest.NewForAnswers(t, 5)
+	w := compareLedger(t, world)
 	asked := func(seed uint64) (list []string) {
-		for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(seed, 1))) {
-			list = append(list, q.At(monitor.PagePlace{Size: q.AsOf, Limit: q.Limit}))
+		for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(seed, 1))) {
+			list = append(list, q.at(pageRequest{size: q.asOf, limit: q.limit}))
 		}
 		return list
 	}
@@ -547,26 +526,14 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 		}
 	}
 	require.Len(t, forms, 18, "each is asked with and without")
-
-	url, stop := serveFolder(t, world.data, nil)
-	defer stop()
-	first, o := audited(t, url, world.key, "--replay-index", "--sample", "1")
-	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-	second, _ := audited(t, url, world.key, "--replay-index", "--sample", "1")
-	require.NotEqual(t, first.Seed, second.Seed)
-	require.NotZero(t, first.Seed)
-	again, _ := audited(t, url, world.key, "--replay-index", "--sample", "1", "--seed", cli.Decimal(first.Seed))
-	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
-	text := commandLine(t.Context(), "audit", url, "--key", world.key, "--replay-index", "--sample", "1", "--seed", "9")
-	require.Contains(t, text.stdout, "--seed 9 asks the same again")
 }
 
 // What is the same answer in another form is no lie, nor are the words of an error.
 func TestWhatIsNoLie(t *testing.T) {
-	w := compareWorld(t, newAnswerWorld(t, 5), monitor.Options{Seed: 5})
+	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
-	for _, q := range monitor.AsClientsDo(w.asked.All(), w.Size, rand.New(rand.NewPCG(5, 5))) {
-		if q.Form.Lines || q.Form.Text || q.Form == monitor.OfDocument {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+		if q.form.lines || q.form.text || q.form == documentForm {
 			continue
 		}
 		finding, err := w.named(q, func(r *http.Request, response *http.Response) {
@@ -577,7 +544,7 @@ func TestWhatIsNoLie(t *testing.T) {
 			require.NoError(t, err)
 			if response.StatusCode != http.StatusOK {
 				errors++
-				answersWith(response, response.StatusCode, []byte(`{"status":`+cli.Decimal(uint64(response.StatusCode))+`,"detail":"in other words"}`), nil)
+				answersWith(response, response.StatusCode, []byte(`{"status":`+decimal(uint64(response.StatusCode))+`,"detail":"in other words"}`), nil)
 				return
 			}
 			tried++
@@ -590,17 +557,6 @@ func TestWhatIsNoLie(t *testing.T) {
 	}
 	require.Greater(t, tried, 300)
 	require.NotZero(t, errors)
-}
-
-// An audit that may not ask ends with an error, never clean.
-func TestAuditsThatMayNotAsk(t *testing.T) {
-	w := newAuditWorld(t, 5, 0, 5)
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
-		report, o := audited(t, liar(t, w, lie{about: onPath("/producers"), status: status}), w.key, "--replay-index", "--sample", "1")
-		require.Equal(t, cli.ExitFailed, o.code, "%s%s", o.stdout, o.stderr)
-		require.Empty(t, report.Findings)
-		require.Contains(t, o.stderr, "the answers cannot be audited")
-	}
 }
 
 // routesOf are the routes of a server with metrics.

@@ -1,4 +1,4 @@
-package monitor
+package fetch
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport bounds the answers of a server that is not trusted, by the limit of the request's context.
+// boundedTransport bounds the answers of a server by the limit in the request's context.
 type boundedTransport struct {
 	through  http.RoundTripper
 	compress bool
@@ -40,8 +40,8 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = &truncatedBody{io.LimitReader(response.Body, maxProblem), response.Body}
 		return response, nil
 	}
-	wire := &io.LimitedReader{R: response.Body, N: limit + maxPacking}
-	response.Body = &boundedBody{ctx: r.Context(), raw: response.Body, wire: wire, packing: response.Header.Get("Content-Encoding"), limit: limit}
+	wire := &io.LimitedReader{R: response.Body, N: limit + maxCompressed}
+	response.Body = &boundedBody{ctx: r.Context(), raw: response.Body, wire: wire, encoding: response.Header.Get("Content-Encoding"), limit: limit}
 	return response, nil
 }
 
@@ -51,19 +51,20 @@ type truncatedBody struct {
 	io.Closer
 }
 
-// boundedBody reads the body of an answer and unpacks it. Neither side of that is longer
-// than limit, but for a little on the side of the wire. A gzip stream of several members
-// is what all of them unpack to (RFC 1952, section 2.2). A large answer waits for its share of the memory.
+// boundedBody reads and decompresses the body of an answer. The decompressed body has at most
+// limit bytes, the compressed one at most maxCompressed more. A gzip stream of several members
+// decompresses to all of them (RFC 1952, section 2.2). A large answer waits for its share of the
+// memory.
 type boundedBody struct {
-	ctx     context.Context
-	raw     io.ReadCloser
-	wire    *io.LimitedReader // of raw
-	packing string            // Content-Encoding
-	plain   io.Reader         // nil until the first read
-	limit   int64
-	n       int64 // bytes that were read
-	shared  bool  // it has its share
-	err     error // of the last read
+	ctx      context.Context
+	raw      io.ReadCloser
+	wire     *io.LimitedReader // of raw
+	encoding string            // Content-Encoding
+	plain    io.Reader         // nil until the first read
+	limit    int64
+	n        int64 // bytes read so far
+	shared   bool  // it has its share of the memory
+	err      error // of the last read
 }
 
 // Close implements io.Closer.
@@ -84,7 +85,7 @@ func (b *boundedBody) Read(p []byte) (n int, err error) {
 func (b *boundedBody) read(p []byte) (int, error) {
 	if b.plain == nil {
 		if err := b.open(); err != nil {
-			return 0, b.judge(err)
+			return 0, b.classify(err)
 		}
 	}
 	if b.n >= smallAnswer && !b.shared {
@@ -97,63 +98,63 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	if b.n < smallAnswer {
 		most = min(most, smallAnswer-b.n)
 	}
-	if most == 0 { // is there more?
+	if most == 0 { // a further byte is too much
 		n, err := b.plain.Read(make([]byte, 1))
 		if n > 0 {
-			return 0, b.tooMuch()
+			return 0, b.tooLong()
 		}
-		return 0, b.judge(err)
+		return 0, b.classify(err)
 	}
 	n, err := b.plain.Read(p[:min(int64(len(p)), most)])
 	b.n += int64(n)
-	return n, b.judge(err)
+	return n, b.classify(err)
 }
 
-// open begins to unpack.
+// open starts decompression.
 func (b *boundedBody) open() error {
-	switch b.packing {
+	switch b.encoding {
 	case "", "identity":
 		b.plain = b.wire
 		return nil
 	case "gzip":
-		unpacked, err := gzip.NewReader(b.wire)
+		plain, err := gzip.NewReader(b.wire)
 		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF // there is not even a header
+			return io.ErrUnexpectedEOF // the header is missing
 		}
-		b.plain = unpacked
+		b.plain = plain
 		return err
 	}
-	return fmt.Errorf("%w: it is packed as %.100q, which the auditor did not ask for", errAnswer, b.packing)
+	return fmt.Errorf("%w: it is encoded as %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
-// judge says what an error of reading means. One of the answer itself is not worth another try.
-func (b *boundedBody) judge(err error) error {
+// classify turns errors that another try cannot mend into an answerError.
+func (b *boundedBody) classify(err error) error {
 	switch {
 	case b.wire.N == 0:
-		return b.tooMuch()
+		return b.tooLong()
 	case err == nil:
 		return nil
-	case errors.Is(err, errAnswer):
+	case errors.Is(err, ErrMalformed):
 		return &answerError{err}
-	case b.packing != "gzip" || err == io.EOF:
+	case b.encoding != "gzip" || err == io.EOF:
 		return err
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), atEnd(b.raw):
-		return &answerError{fmt.Errorf("%w: it is no gzip: %w", errAnswer, err)}
+		return &answerError{fmt.Errorf("%w: it is not gzip: %w", ErrMalformed, err)}
 	}
 	return err
 }
 
-func (b *boundedBody) tooMuch() error {
-	return &answerError{fmt.Errorf("%w: more than %d bytes", ErrTooMuch, b.limit)}
+func (b *boundedBody) tooLong() error {
+	return &answerError{fmt.Errorf("%w: more than %d bytes", ErrTooLong, b.limit)}
 }
 
-// atEnd reports whether a body has come to its end, in place of breaking off.
+// atEnd reports whether a body is complete.
 func atEnd(body io.Reader) bool {
 	_, err := body.Read(make([]byte, 1))
 	return errors.Is(err, io.EOF)
 }
 
-// answerError is a client.ErrAnswer: the client returns it as it is, and does not repeat the request.
+// answerError is a client.ErrAnswer. The client returns it unchanged, without another try.
 type answerError struct{ error }
 
 func (e *answerError) Unwrap() error        { return e.error }

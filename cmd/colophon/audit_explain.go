@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"colophon/client"
+	"colophon/internal/cli"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
+)
+
+// explainAudit returns the error that the command ends with: what happened, and what to do.
+func explainAudit(ctx context.Context, o monitor.Options, err error) error {
+	var state *monitor.StateError
+	var note *monitor.NoteError
+	var uncheckable *monitor.UncheckableError
+	var exit *cli.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", o.Ledger, nextAudit(o.State))
+	case errors.As(err, &exit):
+		return err
+	case errors.As(err, &state):
+		return explainState(state)
+	case errors.As(err, &note):
+		return cli.Refused("--against: %w", note)
+	case errors.As(err, &uncheckable):
+		return cli.Exitf(cli.ExitFailed, "%w", uncheckable)
+	case errors.Is(err, fetch.ErrForbidden):
+		return cli.Exitf(cli.ExitFailed, "%w", err)
+	case errors.Is(err, client.ErrMisdirected):
+		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w", err)
+	case errors.Is(err, audit.ErrUnavailable):
+		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, nextAudit(o.State))
+	case errors.Is(err, syscall.ENOSPC):
+		return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w\nMake room there, or name another place: --state, and TMPDIR for the rest. The state is unchanged", err)
+	}
+	return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w", err)
+}
+
+// explainState returns the error for a state that cannot be used.
+func explainState(e *monitor.StateError) error {
+	switch e.Reason {
+	case monitor.ErrStateInUse:
+		return cli.Exitf(cli.ExitInUse, "--state: another audit has %s: %w\nWait for it, or name another file", e.File, e.Err)
+	case monitor.ErrStateDamaged:
+		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
+			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
+			"give what checkpoints you have with --against", e.File, e.Err, e.Folder)
+	case monitor.ErrStateMismatch:
+		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", e.File, e.Err, e.Folder)
+	case monitor.ErrStateIncomplete:
+		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
+			"Put the file back, or remove the folder too to audit the log from its beginning", e.File, e.Folder)
+	}
+	return cli.Refused("--state: %w", e.Err)
+}
+
+// nextAudit says where the next audit begins.
+func nextAudit(state string) string {
+	if state == "" {
+		return "the next audit begins at the start of the log; with --state it would continue"
+	}
+	return "the next audit goes on from what " + state + " remembers"
+}

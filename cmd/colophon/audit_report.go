@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"colophon/internal/cli"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
+)
+
+// auditExit is the exit code of audit for one kind of finding. The codes of verify come before
+// them.
+type auditExit struct {
+	code    int
+	kind    audit.Kind
+	meaning string
+}
+
+// auditExits has all kinds of findings in the order of their codes.
+var auditExits = [...]auditExit{
+	{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
+	{31, audit.KindCheckpoint, "the checkpoint is malformed, or of another log"},
+	{32, audit.KindRollback, "the log is shorter than it was: entries were taken back"},
+	{33, audit.KindFork, "the log is another one than it was, or than others saw"},
+	{34, audit.KindTruncated, "entries that were signed are not served"},
+	{35, audit.KindEntry, "an entry is not the one that was signed"},
+	{36, audit.KindEvent, "what was signed is no event as it has to be"},
+	{37, audit.KindCheck, "an event says of its record what does not follow from it"},
+	{38, audit.KindChain, "an event does not link to the one before it"},
+	{39, audit.KindTile, "a hash tile is not that of the entries"},
+	{40, audit.KindRoot, "entries and tiles do not lead to the signed root"},
+	{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
+	{42, audit.KindRedaction, "an event redacts what it cannot, or what is erased no event redacts"},
+	{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
+	{44, monitor.KindAnswer, "an answer leaves something out, adds or changes something"},
+	{45, monitor.KindMetrics, "the metrics are not those of the log"},
+	{46, monitor.KindReceipt, "a receipt or a proof does not hold"},
+}
+
+// auditExitsHelp returns the table of exit codes for the help.
+func auditExitsHelp() string {
+	var b strings.Builder
+	for _, e := range auditExits {
+		fmt.Fprintf(&b, "  %2d  %-10s  %s\n", e.code, e.kind, e.meaning)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// auditReport is a report with the exit code, in the form of --json.
+type auditReport struct {
+	Clean bool `json:"clean"`
+	Code  int  `json:"code"`
+	*monitor.Report
+}
+
+// newAuditReport adds the exit code to a report. The first finding determines it.
+func newAuditReport(r *monitor.Report) auditReport {
+	a := auditReport{Clean: r.Clean, Report: r}
+	switch {
+	case len(r.Findings) > 0:
+		for _, e := range auditExits {
+			if e.kind == r.Findings[0].Kind {
+				a.Code = e.code
+			}
+		}
+	case r.Withheld:
+		a.Code = cli.ExitWithheld
+	}
+	for i, what := range r.Unchecked {
+		if strings.HasPrefix(what, "metrics: ") {
+			r.Unchecked[i] += " (--metrics-url names them where they have an address of their own)"
+		}
+	}
+	return a
+}
+
+// print writes the report: as text, as JSON, or as JSON on one line.
+func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
+	switch {
+	case asJSON && lines:
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSONLine(c.Out, text)
+	case asJSON:
+		return cli.WriteJSON(c, r)
+	}
+	_, err := fmt.Fprint(c.Out, r)
+	return err
+}
+
+// exit returns the error that the command ends with after the report; nil if all is well.
+func (r auditReport) exit() error {
+	if r.Clean {
+		return nil
+	}
+	return &cli.ExitError{Code: r.Code}
+}
+
+// auditFlagOf has the flag that requests a check that was skipped.
+var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
+
+// String returns the report as text.
+func (r auditReport) String() string {
+	var b strings.Builder
+	clean := "clean"
+	switch {
+	case r.Withheld:
+		clean = "NOT CHECKED in part"
+	case len(r.Unchecked) > 0:
+		clean = "clean but for what is NOT CHECKED"
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
+	}
+	switch {
+	case len(r.Findings) > 0:
+		fmt.Fprintf(&b, "  what now  %s\n", auditAdvice(r.Findings[0].Kind))
+	case r.Earlier == nil:
+		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.Counted(r.Size, "event"), r.KeyUses)
+	default:
+		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
+			cli.Counted(r.Walked, "new event"), r.Size-r.Walked, cli.Counted(r.Size, "event"), r.Earlier.Time)
+	}
+	if r.Clean && r.States != nil {
+		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
+		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key that is not that of their run_id; %d refused\n", r.Records, r.Mismatched, r.ChosenKeys, r.Refused)
+		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
+	}
+	if r.Contents+r.Redacted > 0 {
+		fmt.Fprintf(&b, "  content   %d pieces, %d records recomputed, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
+	}
+	if r.Queries > 0 {
+		fmt.Fprintf(&b, "  answers   %d queries with %d rows at size %d\n", r.Queries, r.Rows, r.AsOf)
+	}
+	if r.Receipts > 0 {
+		fmt.Fprintf(&b, "  receipts  %d\n", r.Receipts)
+	}
+	if r.Seed > 0 {
+		fmt.Fprintf(&b, "  seed      %d; --seed %d asks the same again\n", r.Seed, r.Seed)
+	}
+	for _, skipped := range r.Skipped {
+		last := ""
+		if skipped.Last != nil {
+			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.Counted(skipped.Last.Size, "event"))
+		}
+		fmt.Fprintf(&b, "  skipped   %s (ask for it with %s)%s\n", skipped.What, auditFlagOf[skipped.What], last)
+	}
+	for _, what := range r.Unchecked {
+		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)
+	}
+	if r.Root != "" {
+		fmt.Fprintf(&b, "  log       %s\n  root      %s at size %d\n", r.Origin, r.Root, r.Size)
+	}
+	return b.String()
+}
+
+// auditAdvice says what the reader of a finding can do.
+func auditAdvice(kind audit.Kind) string {
+	switch kind {
+	case audit.KindSignature, audit.KindCheckpoint:
+		return `check that URL and key belong to one ledger, and that the key comes from a source that you
+            trust; if so, this server does not have the ledger's key: do not rely on anything it shows`
+	case audit.KindRollback, audit.KindFork:
+		return `keep the state and the files of --against: together with the checkpoint that is served now
+            they prove it to everyone who has the key; ask the operator which of the two is theirs`
+	case audit.KindTruncated, audit.KindEntry, audit.KindTile:
+		return `the server shows something else than it has signed, by damage or on purpose: audit again
+            without a proxy; if it stays, the operator has to run colophon fsck and restore a backup`
+	case audit.KindContent, audit.KindRedaction:
+		return `content that the log commits to is missing or different: the operator has to run
+            colophon fsck, which distinguishes lost content from withheld content`
+	case monitor.KindAnswer, monitor.KindMetrics, monitor.KindReceipt:
+		return `the log is valid, but the server's answers do not follow from it: use a server of the same
+            version as this program; if it stays, the operator has to run colophon reindex and fsck`
+	}
+	return `the ledger has signed something that cannot be valid: keep the checkpoint and the entries
+            around it (GET /events?from=) as proof, and do not rely on what was recorded since`
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
+	"colophon/proofs/monitor"
+)
+
+// outcome is what a command line came to.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// commandLine runs a command line of audit or fsck, without environment.
+func commandLine(ctx context.Context, args ...string) outcome {
+	var out, stderr bytes.Buffer
+	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
+	var o outcome
+	if args[0] == "audit" {
+		o.code = auditCommand(ctx, c, args[1:]...)
+	} else {
+		o.code = run(ctx, args, c.In, &out, &stderr, c.Env)
+	}
+	o.stdout, o.stderr = out.String(), stderr.String()
+	return o
+}
+
+// auditCommand runs the command audit by itself, and gives its exit code.
+func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
+	command := newAudit(c)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(args)
+	command.SetOut(c.Out)
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return cli.ExitOK
+	}
+	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // what fails before it has begun is the command line
+	errors.As(err, &exit)
+	if exit.Err != nil {
+		c.Say("%v", exit.Err)
+	}
+	return exit.Code
+}
+
+// audited audits a ledger and reads the report.
+func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
+	t.Helper()
+	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)
+	report := auditReport{Report: new(monitor.Report)}
+	if o.stdout != "" {
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &report), "%s%s", o.stdout, o.stderr)
+		require.Equal(t, o.code, report.Code)
+	}
+	return report, o
+}

@@ -1,0 +1,280 @@
+// Package ledgertest has a sound ledger with every kind of event, for tests that audit, damage, or
+// compare it.
+package ledgertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/client/wire"
+	"colophon/internal/datadir"
+	"colophon/internal/server"
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// Ledger is a data folder with the ledger "default".
+type Ledger struct {
+	Data string
+	Key  string            // verifier key
+	At   map[string]uint64 // seqs of events, by the names in requests
+	Size uint64
+
+	stored *Stored // see Read
+}
+
+// ZeroHash is a digest of nothing.
+const ZeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// requests make the events that have a name.
+var requests = []struct{ name, method, path, body string }{
+	{"ipc", "POST", "/ipc-records", `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`},
+	{"mismatch", "POST", "/ipc-records", `{"run_id":"mismatch","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + ZeroHash + `","model":"m1","temperature":0.5,"max_tokens":9}`},
+	{"claims", "POST", "/ipc-records", `{"run_id":"claims","input_hash":"` + ZeroHash + `","system_prompt_hash":"` + ZeroHash + `","output_hash":"` + ZeroHash + `","model":"m2","temperature":0.5,"max_tokens":9,"seed":7,"labels":{"step":"one"}}`},
+	{"labelled", "POST", "/ipc-records", `{"run_id":"labelled","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Somebody.","model":"m2","temperature":0.5,"max_tokens":9,"labels":{"step":"one"}}`},
+	{"dag", "POST", "/run-dags", `{"run_id":"dag","question":"Who keeps the light?","messages":[{"role":"user","content":"x"}],"inputs":{"context_root":"` + ZeroHash + `","answer_text":"Ana.","audit_mode":"HYBRID",` +
+		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1}]},"cache_dimensions":{"source_root":"` + ZeroHash + `","question_hash":"` + ZeroHash + `","model_profile_hash":"` + ZeroHash + `","conversation_hash":"` + ZeroHash +
+		`","governance_policy_hash":"` + ZeroHash + `","schema_version":"1","canonicalization_version":"1","chunking_version":"1"}}`},
+	{"set", "POST", "/citation-sets", `{"run_id":"set","subject":"s","citations":[{"source_id":"x","text":"Ana  Varga keeps it.","weight":1},{"source_id":"y","chunk_hash":"sha256:` + ZeroHash + `","weight":0.5}]}`},
+	{"path", "POST", "/path-fingerprints", `{"run_id":"path","project":"p","build":"1","route":["Start"],"content":"The [[quay]]."}`},
+	{"secret", "POST", "/ipc-records", `{"run_id":"secret","payload":{"q":"A secret?"},"output":"A secret.","model":"m1","temperature":0,"max_tokens":9}`},
+	{"other", "POST", "/ipc-records", `{"payload":{"q":"Other?"},"output":"Other.","model":"m1","temperature":0,"max_tokens":9}`},
+	{"redaction", "DELETE", "/records/{secret}/content", `{"reason":"Asked for."}`},
+	{"stale", "POST", "/records/{claims}/state", `{"state":"stale","reason":"r"}`},
+	{"validation", "PUT", "/paths/p/path_id/validation", `{"validated":true}`},
+	{"source", "PUT", "/sources/x", `{"title":"X"}`},
+	{"refusal", "POST", "/ipc-records", `{"run_id":"ipc","payload":{"q":"Another?","seed":7},"system_prompt":"Be brief.","output":"Another.","model":"m1","temperature":0.5,"max_tokens":9}`},
+	{"revocation", "DELETE", "/sources/x", `{}`},
+}
+
+// New makes a ledger, with a number of further records before, between, and after the named events.
+// One in four of them has content.
+func New(t testing.TB, before, between, after int) *Ledger {
+	t.Helper()
+	l := &Ledger{Data: t.TempDir(), At: make(map[string]uint64)}
+	url, stop := serve(t, l.Data, &l.Key)
+	defer stop()
+	posted := 0
+	fill := func(bulk int) {
+		var lines strings.Builder
+		for range bulk {
+			posted++
+			claims := fmt.Sprintf(`"input_hash":"%064x","system_prompt_hash":"%064x","output_hash":"%064x","seed":%d`, posted%5, 1, posted%4, posted%3)
+			if posted%4 == 1 {
+				claims = fmt.Sprintf(`"payload":{"q":"%d","seed":%d},"system_prompt":"Be brief.","output":"Text %d."`, posted%5, posted%3, posted%7)
+			}
+			fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"run_id":"bulk %d",%s,"model":"m%d","temperature":0.5,"max_tokens":9,"labels":{"n":"%d"}}}`+"\n",
+				posted, claims, posted%2, posted%10)
+		}
+		_, answer := Send(t, "POST", url+"/batch", lines.String(), "application/x-ndjson")
+		require.NotContains(t, answer, `"status"`)
+	}
+	fill(before)
+	for i, r := range requests {
+		path := r.path
+		for name, seq := range l.At {
+			path = strings.ReplaceAll(path, "{"+name+"}", fmt.Sprint(seq))
+		}
+		if start, rest, found := strings.Cut(path, "path_id"); found {
+			path = start + pathIDOf(t, url, l.At["path"]) + rest
+		}
+		status, answer := Send(t, r.method, url+path, r.body, "application/json")
+		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "%s: %s", r.name, answer)
+		l.At[r.name] = Head(t, url) - 1
+		if i == len(requests)/2 {
+			fill(between)
+		}
+	}
+	fill(after)
+	l.Size = Head(t, url)
+	return l
+}
+
+// Send makes a request, and returns the status and the body of the answer.
+func Send(t testing.TB, method, url, body, kind string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", kind)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(answer)
+}
+
+// Head returns the size of the ledger at a URL.
+func Head(t testing.TB, url string) uint64 {
+	t.Helper()
+	_, answer := Send(t, "GET", url, "", "")
+	var info wire.LedgerDescription
+	require.NoError(t, json.Unmarshal([]byte(answer), &info))
+	return info.TreeSize
+}
+
+// pathIDOf returns the id of the one path of project p, which the event at seq has added.
+func pathIDOf(t testing.TB, url string, seq uint64) string {
+	t.Helper()
+	_, answer := Send(t, "GET", url+"/paths/p?after="+fmt.Sprint(seq), "", "")
+	var list struct {
+		Rows []struct {
+			PathID string `json:"path_id"`
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &list))
+	return list.Rows[0].PathID
+}
+
+// Serve runs a real server over a data folder until stop is called. The URL is the ledger's. The
+// index has the whole log.
+func Serve(t testing.TB, data string) (url string, stop func()) {
+	t.Helper()
+	return serve(t, data, nil)
+}
+
+// serve is Serve. key, if not nil, receives the verifier key.
+func serve(t testing.TB, data string, key *string) (url string, stop func()) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	require.NoError(t, err)
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
+	require.NoError(t, err)
+	server := httptest.NewServer(service)
+	l, err := n.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about what is indexed
+	if key != nil {
+		*key = l.VerifierKey()
+	}
+	return server.URL + "/v1/ledgers/" + ledger.Default, func() {
+		server.Close()
+		require.NoError(t, n.Close())
+	}
+}
+
+// Copy returns a copy of the data folder. No server may be running over it.
+func (l *Ledger) Copy(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(l.Data)))
+	require.NoError(t, os.Chmod(datadir.Keys(dir).Path(ledger.Default), 0o600))
+	return dir
+}
+
+// answerRequests add what only some answers are about.
+var answerRequests = []struct{ method, path, body string }{
+	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
+		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1}]}}`},
+	{"POST", "/citation-sets", `{"run_id":"set 2","subject":"s","producer":{"id":"maker","seq":1},"citations":[{"source_id":"x","text":"Another.","weight":1,"section":"a"},{"source_id":"z","chunk_hash":"sha256:` + ZeroHash + `","weight":0.25}]}`},
+	{"POST", "/citation-sets", `{"run_id":"set 3","subject":"s","producer":{"id":"maker","seq":4},"citations":[{"source_id":"x","text":"Ana  Varga keeps it.","weight":1}]}`},
+	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Made?"},"output":"Made.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7,"timestamp":"2026-01-01T00:00:00Z","producer":{"id":"maker","seq":4}}`},
+	{"PUT", "/sources/x", `{"title":"X","chunk_hashes":["sha256:` + ZeroHash + `"]}`},
+	{"PUT", "/sources/y", `{"title":"Y"}`},
+	{"POST", "/path-fingerprints", `{"run_id":"path 2","project":"p","build":"1","route":["Start","On"],"content":"On."}`},
+	{"POST", "/path-fingerprints", `{"run_id":"path 3","project":"p","build":"2","route":["Start"],"content":"The new [[quay]]."}`},
+	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
+}
+
+// NewForAnswers makes a ledger that every question of the API has an answer about.
+func NewForAnswers(t testing.TB, bulk int) *Ledger {
+	t.Helper()
+	l := New(t, bulk, 5, bulk)
+	url, stop := Serve(t, l.Data)
+	defer stop()
+	for _, r := range answerRequests {
+		status, answer := Send(t, r.method, url+r.path, r.body, "application/json")
+		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, answer)
+	}
+	l.Size = Head(t, url)
+	return l
+}
+
+// Stored is a log as it is stored. It implements audit.Published.
+type Stored struct {
+	All    [][]byte             // entries
+	Hashes map[[2]uint64][]byte // tiles, by level and index
+	Last   storage.Head
+}
+
+// Read returns what is stored in the data folder, or in an unchanged copy of it, when it is first
+// called.
+func (l *Ledger) Read(t testing.TB, data string) *Stored {
+	t.Helper()
+	if l.stored != nil {
+		return l.stored
+	}
+	s := &Stored{Hashes: make(map[[2]uint64][]byte)}
+	WithStore(t, data, func(store storage.Reader) {
+		var err error
+		s.Last, err = store.Head(t.Context())
+		require.NoError(t, err)
+		for e, err := range store.Entries(t.Context(), 0) {
+			require.NoError(t, err)
+			s.All = append(s.All, bytes.Clone(e.Bytes))
+		}
+		for level := uint8(0); level < 2; level++ {
+			for index := uint64(0); proofs.TileWidth(level, index, s.Last.Size) > 0; index++ {
+				s.Hashes[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
+				require.NoError(t, err)
+			}
+		}
+	})
+	l.stored = s
+	return s
+}
+
+// WithStore opens the database of a data folder, and passes on the ledger.
+func WithStore(t testing.TB, data string, read func(storage.Reader)) {
+	t.Helper()
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
+	require.NoError(t, err)
+	store, err := database.Ledger(context.Background(), ledger.Default)
+	require.NoError(t, err)
+	read(store)
+	require.NoError(t, database.Close())
+}
+
+// Head implements audit.Published.
+func (s *Stored) Head(context.Context) (audit.Head, error) {
+	return audit.Head{Size: s.Last.Size, Checkpoint: s.Last.Checkpoint}, nil
+}
+
+// Tile implements audit.Published.
+func (s *Stored) Tile(_ context.Context, level uint8, index uint64) ([]byte, error) {
+	tile, found := s.Hashes[[2]uint64{uint64(level), index}]
+	if !found {
+		return nil, errors.New("there is no such tile")
+	}
+	return tile, nil
+}
+
+// Entries implements audit.Published.
+func (s *Stored) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, entry := range s.All[from:] {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package monitor
+
+import (
+	"context"
+	"sync"
+
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
+)
+
+// AnswerCheck compares a server's answers with its log. Package replay implements it. An audit
+// calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if the
+// log is valid, and Close in any case. An AnswerCheck serves one audit.
+type AnswerCheck interface {
+	// Begin runs before the audit fetches the checkpoint to audit.
+	Begin(ctx context.Context, a *Auditor) error
+	// Entry receives each entry of the log, in order, after it was verified. CatchUp passes on
+	// later ones. The entry is valid during the call.
+	Entry(e audit.Walked) error
+	// Finish compares answers, and adds what is wrong to the report. The Walk is valid during
+	// the call.
+	Finish(ctx context.Context, w *Walk) error
+	// Close releases what Begin acquired.
+	Close() error
+}
+
+// Walk is a walk over all entries of a log, for an AnswerCheck. Tile is safe for concurrent use.
+type Walk struct {
+	*Auditor
+	log        *fetch.Log
+	at         audit.Position // the end of the walk
+	past       *pastFiles
+	tiles      sync.Mutex        // held while a tile of past is read
+	content    *contentChecker   // nil unless content is checked
+	redactedBy map[uint64]uint64 // the redacting event of each redacted record
+}
+
+// Options returns the options of the audit, with their defaults.
+func (a *Auditor) Options() Options { return a.options }
+
+// Client returns the client for the audited ledger.
+func (a *Auditor) Client() *fetch.Client { return a.client }
+
+// Keys returns the trusted keys, and the keys that follow from them.
+func (a *Auditor) Keys() []*proofs.Verifier { return a.keys }
+
+// Report returns the report of the audit so far.
+func (a *Auditor) Report() *Report { return a.report }
+
+// OpenLog fetches the current checkpoint. The audit remembers it: later checkpoints must extend
+// it.
+func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
+	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
+	if err != nil {
+		return nil, err
+	}
+	a.show(log)
+	return log, nil
+}
+
+// Size returns the number of entries that the walk has verified.
+func (w *Walk) Size() uint64 { return w.at.Size }
+
+// Checkpoint returns the signed note that the walk has verified the log against.
+func (w *Walk) Checkpoint() []byte { return w.log.Checkpoint() }
+
+// Tile returns the hashes of a tile of the verified tree. A partial tile has all hashes that the
+// tree has there.
+func (w *Walk) Tile(level uint8, index uint64) ([]byte, error) {
+	w.tiles.Lock()
+	defer w.tiles.Unlock()
+	return w.past.Tile(level, index)
+}

@@ -1,0 +1,210 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"colophon/client"
+	"colophon/proofs/audit"
+)
+
+// Bounds on the answers of a server that is not trusted. It may answer slowly, without end, with
+// extreme compression, or not at all.
+const (
+	MaxHeaders = 64 << 10 // bytes of an answer's headers
+	MaxNote    = 1 << 20  // bytes of a signed note
+
+	maxCompressed = 64 << 10 // bytes by which compression may make an answer longer
+	maxProblem    = 64 << 10 // bytes of an answer with another status than 200
+
+	tries        = 5                // of one request
+	longestPause = 30 * time.Second // between two tries
+)
+
+// Errors of requests. Errors of this package wrap them.
+var (
+	// ErrTooLong: an answer is longer than a valid one can be.
+	ErrTooLong = errors.New("the answer is longer than a valid one can be")
+	// ErrMalformed: an answer does not have the required form.
+	ErrMalformed = errors.New("the answer is malformed")
+	// ErrForbidden: the token lacks a right that the request needs. The message is the server's.
+	ErrForbidden = errors.New("the token lacks the right")
+)
+
+// UnavailableError is an audit.ErrUnavailable with a reason.
+type UnavailableError struct{ Reason error }
+
+// Error returns the reason.
+func (e UnavailableError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e UnavailableError) Unwrap() error { return e.Reason }
+
+// Is reports whether target is audit.ErrUnavailable.
+func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavailable }
+
+// Server describes how to reach a server.
+type Server struct {
+	URL   string // scheme, host, and path before /v1, without a slash at its end
+	Token string // empty: none
+	// Transport is how requests are sent; nil is http.DefaultTransport. The Client uses a copy of
+	// an *http.Transport.
+	Transport http.RoundTripper
+	// Compress requests compressed answers. It has an effect with an *http.Transport only. On one
+	// machine, compression costs more than all checks of an audit.
+	Compress bool
+	// Explain, if not nil, rewrites errors of package client for users. It must keep the error
+	// in the chain.
+	Explain func(error) error
+}
+
+// Client makes requests to one ledger of one server. Each request is bounded in time and in
+// bytes, before and after decompression, and repeated if the server is temporarily unable to
+// answer. A Client is safe for concurrent use.
+type Client struct {
+	server  Server
+	client  *client.Client
+	path    string        // of the ledger
+	timeout time.Duration // for each try
+}
+
+// New returns a client for a ledger. It sends nothing. It keeps at most parallel idle
+// connections. A try of a request takes at most timeout.
+func New(server Server, ledger string, timeout time.Duration, parallel int) (*Client, error) {
+	if server.Transport == nil {
+		server.Transport = http.DefaultTransport
+	}
+	if transport, ok := server.Transport.(*http.Transport); ok {
+		transport = transport.Clone()
+		transport.MaxIdleConnsPerHost = parallel
+		transport.MaxResponseHeaderBytes = MaxHeaders
+		transport.DisableCompression = true // boundedBody decompresses, and bounds both sides
+		server.Transport = transport
+	} else {
+		server.Compress = false
+	}
+	c := &Client{server: server, path: "/v1/ledgers/" + url.PathEscape(ledger), timeout: timeout}
+	var err error
+	c.client, err = c.connect(server.URL, server.Token)
+	return c, err
+}
+
+// connect makes a client for a server that is not trusted.
+func (c *Client) connect(url, token string) (*client.Client, error) {
+	options := []client.Option{
+		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
+		client.WithTimeout(c.timeout),
+		client.WithRetries(client.Retries{Attempts: tries, First: max(1, min(250*time.Millisecond, c.timeout/4)), Longest: longestPause}),
+	}
+	if token != "" {
+		options = append(options, client.WithToken(token))
+	}
+	return client.New(url, options...)
+}
+
+// URL returns the URL of the server.
+func (c *Client) URL() string { return c.server.URL }
+
+// Answer is a complete answer.
+type Answer struct {
+	Status     int
+	Header     http.Header
+	Body       []byte  // of a success
+	RedactedBy *uint64 // the redacting event, if a problem names it
+	Problem    string  // what is wrong if the status is not 200
+}
+
+// Request is what Do sends. The path has its parameters.
+type Request struct {
+	Path     string // below the ledger
+	OfServer bool   // the path is below the server instead
+	Accept   string // media type; empty accepts any
+	MaxBytes int64  // of the answer's body, after decompression
+}
+
+// Do makes a request, whatever the status of the answer. The error wraps audit.ErrUnavailable if
+// the server does not answer or is temporarily unable to; ErrTooLong if the answer is longer than
+// MaxBytes; ErrMalformed if its encoding is unknown.
+func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	if !r.OfServer {
+		r.Path = c.path + r.Path
+	}
+	return c.do(ctx, c.client, r)
+}
+
+// Get is Do for a path below the ledger.
+func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Answer, error) {
+	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
+}
+
+// GetURL is Do for a URL. Another server than the ledger's does not receive the token.
+func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Answer, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return Answer{}, err
+	}
+	token := ""
+	if own, err := url.Parse(c.server.URL); err == nil && own.Scheme == u.Scheme && own.Host == u.Host {
+		token = c.server.Token
+	}
+	to, err := c.connect((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.do(ctx, to, Request{Path: u.RequestURI(), MaxBytes: maxBytes})
+}
+
+func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, error) {
+	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer earlier
+	if r.Accept != "" {
+		request.Header = map[string]string{"Accept": r.Accept}
+	}
+	answer, err := to.Do(withLimit(ctx, r.MaxBytes), request)
+	problem := (*client.Error)(nil)
+	switch {
+	case err == nil:
+		got := Answer{Status: answer.Status, Header: answer.Header, Body: answer.Body}
+		if got.Status != http.StatusOK {
+			got.Problem = fmt.Sprintf("the server answers %d %s", got.Status, http.StatusText(got.Status))
+		}
+		return got, nil
+	case ctx.Err() != nil || errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed):
+		return Answer{}, err
+	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrMisdirected):
+		return Answer{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, Problem: c.explained(err).Error()}, nil
+	}
+	return Answer{}, UnavailableError{Reason: c.explained(err)}
+}
+
+func (c *Client) explained(err error) error {
+	if c.server.Explain == nil {
+		return err
+	}
+	return c.server.Explain(err)
+}
+
+// must is Get for something that has to exist. For another status the error has the server's
+// message; if the token lacks a right, it is ErrForbidden.
+func (c *Client) must(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
+	answer, err := c.Get(ctx, path, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.Status {
+	case http.StatusOK:
+		return answer.Body, nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, UnavailableError{Reason: &forbiddenError{answer.Problem}}
+	}
+	return nil, errors.New(answer.Problem)
+}
+
+// forbiddenError is an ErrForbidden with the server's message.
+type forbiddenError struct{ problem string }
+
+func (e *forbiddenError) Error() string        { return e.problem }
+func (e *forbiddenError) Is(target error) bool { return target == ErrForbidden }

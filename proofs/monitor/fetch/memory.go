@@ -1,0 +1,56 @@
+package fetch
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// smallAnswer is the number of bytes up to which an answer needs no share of a Memory.
+const smallAnswer = 1 << 20
+
+// Memory bounds the number of large answers, those of more than 1 MiB, that are in memory at
+// once. It is safe for concurrent use.
+type Memory struct{ answers *semaphore.Weighted }
+
+// NewMemory returns a Memory for that many large answers.
+func NewMemory(answers int64) *Memory { return &Memory{semaphore.NewWeighted(answers)} }
+
+// Share is the share of one task in a Memory. It belongs to one goroutine.
+type Share struct {
+	of    *semaphore.Weighted
+	taken bool
+}
+
+type shareKey struct{}
+
+// Share returns a context for one task. Its first large answer waits until there is room, and
+// further ones use the same room. The caller must release the share when the task no longer
+// holds its answers.
+func (m *Memory) Share(ctx context.Context) (context.Context, *Share) {
+	s := &Share{of: m.answers}
+	return context.WithValue(ctx, shareKey{}, s), s
+}
+
+// Taken reports whether the task has had a large answer.
+func (s *Share) Taken() bool { return s.taken }
+
+// Release gives the room back.
+func (s *Share) Release() {
+	if s.taken {
+		s.of.Release(1)
+		s.taken = false
+	}
+}
+
+// takeShare waits for room for a large answer, unless the context has no share or the share has
+// its room.
+func takeShare(ctx context.Context) error {
+	s, _ := ctx.Value(shareKey{}).(*Share)
+	if s == nil || s.taken {
+		return nil
+	}
+	err := s.of.Acquire(ctx, 1)
+	s.taken = err == nil
+	return err
+}

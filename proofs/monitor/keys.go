@@ -1,0 +1,97 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"colophon/proofs"
+	"colophon/proofs/monitor/fetch"
+)
+
+// followKeys finds the keys that follow from the given ones by handovers. State has what the
+// log's events say about keys, from earlier walks. What the server says counts only as far as
+// handovers prove it. It counts neither for bounds, which the walk takes from the events, nor for
+// the predecessors of the given keys, which may have been stolen since they were retired.
+func (a *Auditor) followKeys(ctx context.Context) error {
+	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
+	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
+		return err
+	}
+	var served *proofs.KeyHistory // nil: the given keys may be enough
+	if err == nil && answer.Status == http.StatusOK {
+		if served, err = proofs.ParseLogKey(answer.Body); err != nil {
+			served = nil
+		}
+	}
+	var walked *proofs.KeyHistory
+	if a.state != nil {
+		walked = a.state.history()
+	}
+	a.takeKeys(walked, served)
+	return nil
+}
+
+// takeKeys sets the keys that follow from the given ones, according to the walked log and to the
+// server. Either history may be nil.
+func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
+	a.keys, a.known, a.histories = nil, nil, nil
+	if walked != nil {
+		a.keys = addKeys(a.keys, walked.Following(a.options.Keys...)...)
+	}
+	a.keys = addKeys(a.keys, a.options.Keys...)
+	if served != nil {
+		for _, key := range served.Following(a.keys...) {
+			a.keys = addKeys(a.keys, key.Unbounded())
+		}
+	}
+	a.known = addKeys(a.known, a.keys...)
+	if walked != nil && slices.ContainsFunc(a.keys, walked.Trusts) {
+		a.histories = append(a.histories, walked)
+		a.known = addKeys(a.known, walked.Verifiers()...)
+	}
+	if served != nil && slices.ContainsFunc(a.keys, served.Trusts) {
+		a.histories = append(a.histories, served)
+		for _, key := range served.Verifiers() {
+			a.known = addKeys(a.known, key.Unbounded())
+		}
+	}
+	if a.state != nil {
+		a.state.keys = a.keys
+	}
+}
+
+// bounded returns the given keys, with the bounds of those that the walked log has retired.
+func (a *Auditor) bounded() []*proofs.Verifier {
+	var list []*proofs.Verifier
+	if walked := a.state.history(); walked != nil {
+		for _, key := range walked.Verifiers() {
+			if slices.ContainsFunc(a.options.Keys, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
+				list = append(list, key)
+			}
+		}
+	}
+	return addKeys(list, a.options.Keys...)
+}
+
+// newest returns the known keys that have no successor.
+func (a *Auditor) newest() []*proofs.Verifier {
+	list := slices.Clone(a.options.Keys)
+	for _, history := range a.histories {
+		if slices.ContainsFunc(list, history.Trusts) {
+			list = addKeys(slices.DeleteFunc(list, history.Trusts), history.Current())
+		}
+	}
+	return list
+}
+
+// addKeys appends those keys that are not in the list.
+func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
+	for _, key := range keys {
+		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {
+			list = append(list, key)
+		}
+	}
+	return list
+}

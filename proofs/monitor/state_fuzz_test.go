@@ -1,0 +1,156 @@
+package monitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/ledgertest"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
+)
+
+// grownLog returns a log, and the state of an audit when it had four events less and one key.
+func grownLog(t testing.TB) (l *ledgertest.Stored, keys []*proofs.Verifier, state string) {
+	w := ledgertest.New(t, 5, 0, 0)
+	state = filepath.Join(t.TempDir(), "state")
+	url, stop := ledgertest.Serve(t, w.Data)
+	require.True(t, audited(t, optionsFor(t, url, w.Key, state)).Clean)
+	for _, step := range []string{"", "rotate", "", "retire"} {
+		body, path := `{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "/ipc-records"
+		if step != "" {
+			body, path = fmt.Sprintf(`{"step":%q}`, step), "/keys"
+		}
+		status, answer := ledgertest.Send(t, "POST", url+path, body, "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
+	history, err := proofs.ParseLogKey([]byte(answer))
+	require.NoError(t, err)
+	stop()
+	return w.Read(t, w.Data), history.Verifiers(), state
+}
+
+// FuzzAuditState changes the state file, and a byte of the folder beside it. The state is refused,
+// or the audit continues from it and finds damage, or it reaches the right position, which the
+// next audit reads.
+func FuzzAuditState(f *testing.F) {
+	log, keys, sound := grownLog(f)
+	text, err := os.ReadFile(sound)
+	require.NoError(f, err)
+	kept, err := os.ReadDir(sound + ".d")
+	require.NoError(f, err)
+	kept = slices.DeleteFunc(kept, func(file os.DirEntry) bool { return file.Name() == "LOCK" || file.Name() == marksFile })
+	f.Add(text, uint8(0), uint16(0), byte(0))
+	for number := range kept {
+		f.Add(text, uint8(number), uint16(3), byte(1))
+	}
+	for _, change := range []func(*stateFile){
+		func(s *stateFile) { s.Size-- }, func(s *stateFile) { s.Size, s.KeyUses, s.CompactRange = 0, 0, nil }, func(s *stateFile) { s.KeyUses++ },
+		func(s *stateFile) { s.Tip = ledgertest.ZeroHash }, func(s *stateFile) { s.Time = "2099" }, func(s *stateFile) { s.Ledger = "another" },
+		func(s *stateFile) { s.Keys = nil }, func(s *stateFile) { s.KeysChecked = 0 }, func(s *stateFile) { s.Unproved = []string{s.Checkpoint} }, func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }, func(s *stateFile) { s.VerifierKeys = nil },
+	} {
+		var s stateFile
+		require.NoError(f, json.Unmarshal(text, &s))
+		change(&s)
+		changed, err := s.encode()
+		require.NoError(f, err)
+		f.Add(changed, uint8(0), uint16(0), byte(0))
+	}
+	want, err := proofs.OpenCheckpoint(log.Last.Checkpoint, keys...)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
+		state := filepath.Join(t.TempDir(), "state")
+		var s stateFile
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // a checksum that is right keeps nothing out
+			var err error
+			text, err = s.encode()
+			require.NoError(t, err)
+		}
+		require.NoError(t, os.WriteFile(state, text, 0o600))
+		require.NoError(t, os.CopyFS(state+".d", os.DirFS(sound+".d")))
+		changed := filepath.Join(state+".d", kept[int(number)%len(kept)].Name())
+		b, err := os.ReadFile(changed)
+		require.NoError(t, err)
+		b[int(at)%len(b)] ^= flip
+		require.NoError(t, os.WriteFile(changed, b, 0o600))
+
+		m, err := openState(state, keys)
+		if err != nil {
+			refused := new(StateError)
+			require.ErrorAs(t, err, &refused)
+			return
+		}
+		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: m.checkpoints()})
+		if err != nil || report.Damage != nil {
+			require.NoError(t, m.rewind())
+			require.NoError(t, m.Close())
+			return
+		}
+		require.Equal(t, []any{want.Size, want.Root}, []any{end.Size, end.Root})
+		require.NoError(t, m.advance(end))
+		m.seen = []seenNote{{Checkpoint: want, note: log.Last.Checkpoint}}
+		require.NoError(t, m.save())
+		require.NoError(t, m.Close())
+		again, err := openState(state, keys)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, again.Close()) }()
+		require.Equal(t, []any{m.uses, m.at.Root, m.at.Tip, m.at.Time, m.at.Ledger}, []any{again.uses, again.at.Root, again.at.Tip, again.at.Time, again.at.Ledger})
+	})
+}
+
+// An audit that was cut short has not looked for keys that two events claim. The next one does.
+func TestKeysThatWereNotChecked(t *testing.T) {
+	log, keys, state := grownLog(t)
+	looked := func() (at int) {
+		t.Helper()
+		m, err := openState(state, keys)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, m.Close()) }()
+		for _, err := range m.past.Uses() {
+			require.NoError(t, err)
+			at++
+		}
+		return at
+	}
+	require.Zero(t, looked(), "all were checked")
+
+	m, err := openState(state, keys)
+	require.NoError(t, err)
+	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
+	published := openLog(t, log, keys)
+	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
+	require.NoError(t, err)
+	m.seen = nil // that no tile is asked for
+	require.NoError(t, a.reach(t.Context(), published, end))
+	require.NoError(t, m.Close())
+	require.NotZero(t, looked())
+
+	m, err = openState(state, keys)
+	require.NoError(t, err)
+	a.state = m
+	require.NoError(t, a.remember(published, end))
+	require.NoError(t, m.Close())
+	require.Zero(t, looked())
+}
+
+// openLog serves what is stored of a log, and opens it.
+func openLog(t testing.TB, log *ledgertest.Stored, keys []*proofs.Verifier) *fetch.Log {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(log.Last.Checkpoint) }))
+	t.Cleanup(server.Close)
+	client, err := fetch.New(fetch.Server{URL: server.URL}, "default", time.Minute, 1)
+	require.NoError(t, err)
+	opened, err := fetch.OpenLog(t.Context(), client, keys, 1)
+	require.NoError(t, err)
+	return opened
+}

@@ -1,0 +1,283 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/testing/ledgertest"
+	"colophon/proofs"
+	"colophon/proofs/monitor/fetch"
+)
+
+// optionsFor returns the options to audit the ledger at a URL with a state.
+func optionsFor(t testing.TB, url, key, state string) Options {
+	t.Helper()
+	verifier, err := proofs.ParseVerifier(key)
+	require.NoError(t, err)
+	return Options{Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{verifier}, State: state}
+}
+
+// audited audits a ledger.
+func audited(t testing.TB, o Options) *Report {
+	t.Helper()
+	report, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	return report
+}
+
+func stateOf(t testing.TB, state string) (s stateFile) {
+	t.Helper()
+	text, err := os.ReadFile(state)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &s))
+	return s
+}
+
+// stateOfSize is a state of a small log, the keys that open it, and the files whose damage
+// matters: the state file first.
+func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifier, files []string) {
+	t.Helper()
+	w := ledgertest.New(t, before, 0, 0)
+	state = filepath.Join(t.TempDir(), "state")
+	url, stop := ledgertest.Serve(t, w.Data)
+	defer stop()
+	o := optionsFor(t, url, w.Key, state)
+	require.True(t, audited(t, o).Clean)
+	keys = o.Keys
+	files = []string{state}
+	for name := range stateOf(t, state).Files {
+		files = append(files, filepath.Join(state+".d", name))
+	}
+	return state, keys, files
+}
+
+// requireDamaged requires that a state is refused as damaged.
+func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ...any) {
+	t.Helper()
+	m, err := openState(state, keys)
+	if err == nil {
+		require.NoError(t, m.Close())
+	}
+	require.ErrorIs(t, err, ErrStateDamaged, what...)
+}
+
+// A state in which any bit was flipped, or that lacks any part, is refused as damaged.
+func TestDamagedStatesAreRefused(t *testing.T) {
+	state, keys, files := stateOfSize(t, 1)
+	require.Greater(t, len(files), 5, "facts, tiles, keys")
+	for _, file := range files {
+		sound, err := os.ReadFile(file)
+		require.NoError(t, err)
+		write := func(b []byte) { require.NoError(t, os.WriteFile(file, b, 0o600)) }
+		for at := range sound {
+			for bit := range 8 {
+				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte does
+					continue
+				}
+				flipped := bytes.Clone(sound)
+				flipped[at] ^= 1 << bit
+				write(flipped)
+				requireDamaged(t, state, keys, "bit %d of byte %d of %s", bit, at, file)
+			}
+		}
+		for length := 0; length < len(sound); length += 1 + len(sound)/64 {
+			write(sound[:length])
+			requireDamaged(t, state, keys, "%d bytes of %s", length, file)
+		}
+		if file != state {
+			require.NoError(t, os.Remove(file))
+			requireDamaged(t, state, keys, "without %s", file)
+		}
+		write(sound)
+	}
+	m, err := openState(state, keys)
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+}
+
+// The folder holds of each event a byte and a hash, and 82 bytes of each use of a key, a
+// source, or a state.
+func TestWhatTheFolderOfAStateHolds(t *testing.T) {
+	w := ledgertest.New(t, 5, 0, 0)
+	state := filepath.Join(t.TempDir(), "state")
+	url, stop := ledgertest.Serve(t, w.Data)
+	defer stop()
+	report := audited(t, optionsFor(t, url, w.Key, state))
+	require.True(t, report.Clean)
+	s := stateOf(t, state)
+	require.Equal(t, []int64{int64(w.Size), 32 * int64(w.Size)}, []int64{s.Files[factsFile].Bytes, s.Files["tile-0"].Bytes})
+	keys := int64(0)
+	for name, file := range s.Files {
+		if strings.HasPrefix(name, keysPrefix) {
+			keys += file.Bytes
+		}
+	}
+	const others = 3 // a registration, a revocation, a change of state
+	require.Equal(t, 82*int64(report.KeyUses+others), keys)
+}
+
+// What an audit that was cut short has left behind the end of a file is no damage.
+func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
+	state, keys, files := stateOfSize(t, 1)
+	want := stateOf(t, state)
+	for _, file := range files[1:] {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.Write(bytes.Repeat([]byte{1}, 100))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	m, err := openState(state, keys)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{want.Size, want.KeyUses}, []uint64{m.at.Size, m.uses})
+	require.Equal(t, want.Files, m.past.checksums())
+	require.NoError(t, m.Close())
+}
+
+// Files of two states are not mixed: neither those of two ledgers, nor those of one ledger at
+// two times, unless the file at hand begins with all that belongs to the state.
+func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
+	state, keys, files := stateOfSize(t, 1)
+	other, otherKeys, _ := stateOfSize(t, 2)
+	for _, file := range files {
+		name, err := filepath.Rel(filepath.Dir(state), file)
+		require.NoError(t, err)
+		theirs, err := os.ReadFile(filepath.Join(filepath.Dir(other), name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		require.NoError(t, err)
+		sound, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if bytes.HasPrefix(theirs, sound) {
+			continue // kinds of events are alike
+		}
+		require.NoError(t, os.WriteFile(file, theirs, 0o600))
+		if file != state {
+			requireDamaged(t, state, keys, name)
+		} else {
+			requireDamaged(t, state, otherKeys, name)
+		}
+		require.NoError(t, os.WriteFile(file, sound, 0o600))
+	}
+
+	grown := ledgertest.New(t, 1, 0, 0)
+	before, after := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "state")
+	url, stop := ledgertest.Serve(t, grown.Data)
+	defer stop()
+	for _, state := range []string{before, after} {
+		require.True(t, audited(t, optionsFor(t, url, grown.Key, state)).Clean)
+		status, answer := ledgertest.Send(t, "POST", url+"/ipc-records", `{"run_id":"more","payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "application/json")
+		require.Contains(t, []int{http.StatusCreated, http.StatusOK}, status, answer)
+	}
+	keys = optionsFor(t, url, grown.Key, "").Keys
+	old, err := os.ReadFile(before)
+	require.NoError(t, err)
+	mixed := filepath.Join(t.TempDir(), "state")
+	copyState(t, before, mixed)
+	text, err := os.ReadFile(after)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(mixed, text, 0o600))
+	requireDamaged(t, mixed, keys, "a later state with an earlier folder")
+	mixed = filepath.Join(t.TempDir(), "state")
+	copyState(t, after, mixed)
+	require.NoError(t, os.WriteFile(mixed, old, 0o600))
+	m, err := openState(mixed, keys)
+	require.NoError(t, err, "an earlier state with a later folder goes on from the earlier")
+	require.Equal(t, stateOf(t, before).Size, m.at.Size)
+	require.NoError(t, m.Close())
+}
+
+// A state that is not that of the log is refused, and never changed.
+func TestStatesThatAreRefused(t *testing.T) {
+	w, another := ledgertest.New(t, 10, 0, 0), ledgertest.New(t, 5, 0, 0)
+	url, stop := ledgertest.Serve(t, w.Data)
+	defer stop()
+	sound := filepath.Join(t.TempDir(), "state")
+	require.True(t, audited(t, optionsFor(t, url, w.Key, sound)).Clean)
+	for name, c := range map[string]struct {
+		key    string
+		change func(t *testing.T, state string)
+		says   string
+	}{
+		"of another log":        {another.Key, func(*testing.T, string) {}, "the state of another log"},
+		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
+		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), "the state of another log"},
+		"of a later version":    {w.Key, changeState(func(s *stateFile) { s.Version = 3 }), "version 3"},
+		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "its files are of 26 events"},
+		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
+		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
+		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "who signs"},
+		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "its tip"},
+		"no JSON":               {w.Key, writeState("x"), "the state is damaged: invalid character"},
+		"more members":          {w.Key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
+		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, not 26"},
+		"without some of its own": {w.Key, func(t *testing.T, state string) {
+			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
+		}, "facts has 3 bytes, not 26"},
+		"with other tiles": {w.Key, func(t *testing.T, state string) {
+			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
+		}, "tile-0 has 64 bytes, not 832"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			copyState(t, sound, state)
+			c.change(t, state)
+			before := stateFiles(t, state)
+			_, err := Run(t.Context(), optionsFor(t, url, c.key, state))
+			refused := new(StateError)
+			require.ErrorAs(t, err, &refused)
+			require.NotNil(t, refused.Reason)
+			require.ErrorContains(t, err, c.says)
+			for name, text := range stateFiles(t, state) {
+				require.Equal(t, before[name], text, name)
+			}
+		})
+	}
+}
+
+// stateFiles are the files of a state.
+func stateFiles(t *testing.T, state string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(state + ".d/*")
+	require.NoError(t, err)
+	files := make(map[string]string)
+	for _, name := range append(names, state) {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		files[name] = string(text)
+	}
+	return files
+}
+
+func writeState(text string) func(*testing.T, string) {
+	return func(t *testing.T, state string) { require.NoError(t, os.WriteFile(state, []byte(text), 0o600)) }
+}
+
+func changeState(change func(*stateFile)) func(*testing.T, string) {
+	return func(t *testing.T, state string) {
+		text, err := os.ReadFile(state)
+		require.NoError(t, err)
+		var s stateFile
+		require.NoError(t, json.Unmarshal(text, &s))
+		change(&s)
+		text, err = s.encode()
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(state, text, 0o600))
+	}
+}
+
+func copyState(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, text, 0o600))
+	require.NoError(t, os.CopyFS(to+".d", os.DirFS(from+".d")))
+}

@@ -1,0 +1,229 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor/fetch"
+)
+
+// stepWalk is the name of the step for Options.Progress.
+const stepWalk = "auditing"
+
+// walk verifies the log and records its totals in the report. The error is an *audit.Damage if
+// there is damage. That the checkpoint was seen is remembered in any case.
+func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (audit.Position, error) {
+	a.options.Progress(stepWalk, 0, log.Size())
+	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
+		Progress: func(done, _ uint64) { a.options.Progress(stepWalk, done, log.Size()) }}
+	report, at, err := audit.Extend(ctx, log, options, x)
+	if err != nil {
+		return at, err
+	}
+	a.report.Walked += report.Size - x.From.Size
+	a.report.KeyUses += report.Keys
+	a.report.signed(report.Checkpoint)
+	if report.Damage != nil {
+		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
+			a.options.Log.Warn("the checkpoint of the damaged log is not remembered", "error", err) // the damage matters more
+		}
+		return at, report.Damage
+	}
+	a.takeKeys(at.Keys, nil)
+	a.report.walked(at)
+	return at, a.checkOlder(at, x.Past)
+}
+
+// walkOn verifies the log from the end of the last audit, and remembers it.
+func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
+	x := audit.Extension{From: a.state.at, Past: a.state.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
+	at, err := a.walk(ctx, log, x)
+	if err != nil {
+		return errors.Join(err, a.state.rewind())
+	}
+	return a.remember(log, at)
+}
+
+// temporaryFolder creates a folder for files of one audit.
+func temporaryFolder() (string, error) {
+	dir, err := os.MkdirTemp("", "colophon-audit-")
+	if err != nil {
+		return "", fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+	}
+	return dir, nil
+}
+
+// walkAll verifies the log from its beginning, for the checks that need every entry: content and
+// answers.
+func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
+	w := &Walk{Auditor: a, log: log, past: a.state.past, redactedBy: make(map[uint64]uint64)}
+	a.report.Walked, a.report.KeyUses = 0, 0
+	if a.state.at.Size > 0 {
+		dir, err := temporaryFolder()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if w.past, err = newPast(dir); err != nil {
+			return err
+		}
+		defer w.past.Close()
+	}
+	if a.options.Content {
+		w.content = newContentChecker(ctx, a.client, w.past, a.options.Parallel)
+		defer w.content.stop()
+	}
+	if err := w.run(ctx); err != nil || a.options.Answers == nil {
+		return err
+	}
+	return a.options.Answers.Finish(ctx, w)
+}
+
+func (w *Walk) run(ctx context.Context) error {
+	at, err := w.walk(ctx, w.log, audit.Extension{Past: w.past, Seen: w.seen(), Each: w.each})
+	if err != nil && w.past == w.state.past {
+		err = errors.Join(err, w.state.rewind())
+	}
+	if err != nil {
+		return err
+	}
+	w.at = at
+	if w.past == w.state.past {
+		if err := w.remember(w.log, at); err != nil {
+			return err
+		}
+	}
+	if w.content == nil {
+		return nil
+	}
+	if err := w.content.finish(w.report); err != nil {
+		return err
+	}
+	if w.content.last >= w.at.Size {
+		if err := w.CatchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return w.compareRedactions(ctx, w.at.Size)
+}
+
+// CatchUp verifies the entries that the log has gained since. The AnswerCheck receives them.
+func (w *Walk) CatchUp(ctx context.Context) error {
+	if err := w.followKeys(ctx); err != nil {
+		return err
+	}
+	log, err := fetch.OpenLog(ctx, w.client, w.keys, w.options.Parallel)
+	if err != nil {
+		return err
+	}
+	now, err := w.walk(ctx, log, audit.Extension{From: w.at, Past: w.past, Seen: w.seen(), Each: w.pass})
+	if err == nil {
+		w.at, w.log = now, log
+	}
+	if err == nil && w.past == w.state.past {
+		err = w.remember(log, now)
+	}
+	return err
+}
+
+// each receives every verified entry of the first walk.
+func (w *Walk) each(e audit.Walked) error {
+	if err := w.pass(e); err != nil || w.content == nil {
+		return err
+	}
+	return w.content.add(e)
+}
+
+// pass records an entry for later comparisons.
+func (w *Walk) pass(e audit.Walked) error {
+	if e.Body.Kind == record.ContentRedacted && w.content != nil {
+		for seq := range e.Body.Redaction.Seqs.All() {
+			if _, before := w.redactedBy[seq]; !before {
+				w.redactedBy[seq] = e.Seq
+			}
+		}
+	}
+	if w.options.Answers == nil {
+		return nil
+	}
+	return w.options.Answers.Entry(e)
+}
+
+// compareRedactions compares the content that the server served or reported as erased, for the
+// first size records, with the redactions in the log.
+func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
+	for seq := range size {
+		facts, err := w.past.Facts(seq)
+		if err != nil {
+			return err
+		}
+		redacted := facts&audit.IsRedacted != 0
+		switch {
+		case facts&audit.WasGone != 0 && !redacted:
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server says that its content is erased, but no event redacts it"}
+		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
+			return w.anotherRedaction(seq, w.content.goneBy[seq])
+		case facts&audit.WasServed != 0 && redacted:
+			if err := w.mustBeGone(ctx, seq); err != nil {
+				return err
+			}
+		}
+		if redacted {
+			w.report.Redacted++
+		}
+	}
+	return nil
+}
+
+// anotherRedaction is the damage of a record that another event redacts than the server says.
+func (w *Walk) anotherRedaction(seq, by uint64) error {
+	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
+}
+
+// mustBeGone fetches again the content of a record that was served before and that an event
+// redacts: the redaction may be newer.
+func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
+	event, err := w.eventAgain(ctx, seq)
+	if err != nil {
+		return err
+	}
+	named, _, err := namedPieces(seq, event)
+	if err != nil {
+		return err
+	}
+	for _, piece := range named {
+		_, goneBy, err := w.content.piece(ctx, seq, piece)
+		if err != nil {
+			return err
+		}
+		if goneBy != nil && *goneBy != w.redactedBy[seq] {
+			return w.anotherRedaction(seq, *goneBy)
+		}
+		if goneBy == nil {
+			return contentDamage(seq, piece.name, "it is served, though an event redacts it")
+		}
+	}
+	return nil
+}
+
+// eventAgain reads a verified event again.
+func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
+	tile, err := w.past.Tile(0, seq/proofs.FullTile)
+	at := seq % proofs.FullTile * proofs.HashSize
+	if err == nil && uint64(len(tile)) < at+proofs.HashSize {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("reading what is remembered of entry %d: %w", seq, err)
+	}
+	var document pyjson.Document
+	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
+}

@@ -1,0 +1,99 @@
+package replay
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs/monitor"
+)
+
+// redactedMember names the event that has redacted a record. It is the only member of answers that
+// is not as of a size, but current (docs/spec: Index and as_of). Links to the content go with it.
+const redactedMember = "redacted_by"
+
+// claimedRedaction is the event that has redacted a record, according to an answer. The copy of
+// the log may not have it yet.
+type claimedRedaction struct {
+	by uint64
+	q  question
+}
+
+// sameRowExceptRedaction is sameExceptRedaction for rows.
+func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
+	var x, y pyjson.Document
+	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
+}
+
+// sameExceptRedaction reports whether two objects are the same except for a redaction in one of
+// them by an event with at least the number from. It notes what the server claims.
+func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
+	byExpected, later := laterRedaction(expected, from)
+	byGot, laterGot := laterRedaction(got, from)
+	if !later && !laterGot || later && laterGot && byExpected != byGot {
+		return false
+	}
+	if laterGot && (got.Member("links").Member("content").Kind() != pyjson.Absent || !later && expected.Member(redactedMember).Kind() != pyjson.Absent) {
+		return false
+	}
+	if later && !laterGot && got.Member(redactedMember).Kind() != pyjson.Absent {
+		return false
+	}
+	if !bytes.Equal(without(expected, redactedMember, "links", "checkpoint"), without(got, redactedMember, "links", "checkpoint")) ||
+		!c.sameCheckpoint(expected.Member("checkpoint"), got.Member("checkpoint")) ||
+		!bytes.Equal(without(expected.Member("links"), "content"), without(got.Member("links"), "content")) {
+		return false
+	}
+	if seq := seqOf(canonical(got)); laterGot && seq != nil {
+		c.noteRedaction(q, *seq, byGot)
+	}
+	return true
+}
+
+// laterRedaction returns the event that has redacted a record, and whether its number is at least
+// from.
+func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
+	by, err := strconv.ParseUint(string(v.Member(redactedMember).Raw()), 10, 64)
+	return by, err == nil && by >= from
+}
+
+// noteRedaction notes a redaction that the server claims.
+func (c *comparer) noteRedaction(q question, seq, by uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redactions[seq] = claimedRedaction{by, q}
+	if by >= c.largest {
+		c.largest, c.largestIn = by+1, q
+	}
+}
+
+// checkClaims compares what answers claimed about the log beyond the copy with the log itself:
+// its size, and the redacting event of each redacted record.
+func (c *comparer) checkClaims(size uint64, redactions map[uint64]uint64) *monitor.Finding {
+	if c.largest > size {
+		return c.finding(c.largestIn, "", "the answer is of a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
+	}
+	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
+		claim := c.redactions[seq]
+		if by, redacted := redactions[seq]; !redacted || by != claim.by {
+			f := c.finding(claim.q, redactedMember, "no such event redacts the record", "", decimal(claim.by))
+			if redacted {
+				f.Expected = decimal(by)
+			}
+			f.Seq = &seq
+			return f
+		}
+	}
+	return nil
+}
+
+// noteSize notes a size of the log that the server claims.
+func (c *comparer) noteSize(q question, size uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if size > c.largest {
+		c.largest, c.largestIn = size, q
+	}
+}

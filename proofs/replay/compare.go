@@ -1,0 +1,332 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"colophon/proofs"
+	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
+)
+
+// Bounds of an answer. Beyond them it is not compared.
+const (
+	maxAnswer    = 16 << 20 // bytes; a server ends a page at 4 MiB of events
+	maxValues    = 400_000  // values and member names of JSON
+	largeAnswers = 2        // in memory at once
+)
+
+// comparer asks the server and the reference the same questions, and compares the answers. ask
+// and askAll may run concurrently with themselves; one goroutine owns everything else.
+type comparer struct {
+	server    source
+	reference reference
+	size      uint64 // that the reference shows; the server has shown that it has as much
+	walk      *monitor.Walk
+	copy      *logCopy
+	keys      []*proofs.Verifier // of the log
+	origin    string             // of the log
+
+	memory     *fetch.Memory
+	smallPages atomic.Bool // the server refuses pages of maxRows
+	tooLong    int         // number of answers that were too long
+
+	mu sync.Mutex // guards what follows
+	// redactions are the redactions that answers claimed and the copy does not have yet, by
+	// record.
+	redactions map[uint64]claimedRedaction
+	largest    uint64   // size of the log that an answer claimed
+	largestIn  question // the question that it answers
+}
+
+func newComparer(server source, r reference, size uint64) *comparer {
+	return &comparer{server: server, reference: r, size: size, memory: fetch.NewMemory(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
+}
+
+// comparison is the outcome of one question.
+type comparison struct {
+	rows    uint64
+	finding *monitor.Finding // nil if the answers are the same
+	err     error            // why they could not be compared
+	// later: the reference has to grow before the comparison. page is the server's answer; nil
+	// if the question has to be asked again.
+	later   bool
+	page    *answerPage
+	tooLong bool // the answer was longer than a valid one can be
+}
+
+// ask asks a question, and compares all pages of the answers.
+func (c *comparer) ask(ctx context.Context, q question) comparison {
+	ctx, share := c.memory.Share(ctx)
+	defer share.Release()
+	page, err := c.first(ctx, q)
+	if err != nil {
+		return c.failed(q, err)
+	}
+	if c.isLater(q, page) {
+		if share.Taken() || q.atHead {
+			page = nil
+		}
+		return comparison{later: true, page: page}
+	}
+	result := c.compare(ctx, q, page, false)
+	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
+		return comparison{later: true} // the answer may be as of another size than the reference
+	}
+	return result
+}
+
+// askAll asks questions, some at once, and passes the outcomes to the function in the order of
+// the questions, until it returns false. When askAll returns, no question is under way, so that
+// the reference can be closed.
+func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan chan comparison, parallel-1)
+	asking.Go(func() {
+		defer close(results)
+		for _, q := range questions {
+			result := make(chan comparison, 1)
+			select {
+			case results <- result:
+			case <-ctx.Done():
+				return
+			}
+			asking.Go(func() { result <- c.ask(ctx, q) })
+		}
+	})
+	done := 0
+	for result := range results {
+		done++
+		if !each(done, <-result) {
+			return
+		}
+	}
+}
+
+// first requests the first page of the server's answer.
+func (c *comparer) first(ctx context.Context, q question) (*answerPage, error) {
+	return c.request(ctx, c.server, q, pageRequest{size: q.asOf, limit: q.limit})
+}
+
+// isLater reports whether the reference has to grow for the comparison with an answer.
+func (c *comparer) isLater(q question, page *answerPage) bool {
+	switch {
+	case page.status != http.StatusOK || q.form.lines || q.form == eventForm:
+		return false
+	case q.atHead:
+		return page.size != c.size
+	}
+	return page.size > c.size || q.asOf == 0 && page.size < c.size
+}
+
+// maxTries is the number of times that a question is asked whose answer is as of a smaller size
+// than the server had before.
+const maxTries = 3
+
+// askAgain asks a question again whose outcome was later, and lets the reference grow to the size
+// of the answer. Nothing else may be asked meanwhile.
+func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
+	ctx, share := c.memory.Share(ctx)
+	defer share.Release()
+	for range maxTries {
+		page, err := c.first(ctx, q)
+		if err != nil {
+			return c.failed(q, err)
+		}
+		before := c.size
+		if page.status == http.StatusOK {
+			err = c.grow(ctx, page.size)
+		} else {
+			err = c.growToHead(ctx)
+		}
+		if err != nil {
+			return c.failed(q, err)
+		}
+		if c.isLater(q, page) {
+			result = comparison{finding: c.finding(q, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
+			continue
+		}
+		result = c.compare(ctx, q, page, true)
+		if result.finding == nil || page.status == http.StatusOK || c.size == before {
+			return result
+		}
+	}
+	return result
+}
+
+// grow lets the reference show a size, if it shows less. The error is a *badAnswer if the log has
+// fewer entries.
+func (c *comparer) grow(ctx context.Context, size uint64) error {
+	if size <= c.size {
+		return nil
+	}
+	if size > c.copy.written {
+		if err := c.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if size > c.copy.written {
+		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + decimal(c.copy.written), decimal(size)}
+	}
+	return c.show(ctx, size)
+}
+
+// growToHead lets the reference show the log's current size.
+func (c *comparer) growToHead(ctx context.Context) error {
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	if c.copy.written <= c.size {
+		return nil
+	}
+	return c.show(ctx, c.copy.written)
+}
+
+func (c *comparer) catchUp(ctx context.Context) error {
+	err := c.walk.CatchUp(ctx)
+	c.keys = c.walk.Keys()
+	return err
+}
+
+func (c *comparer) show(ctx context.Context, size uint64) error {
+	err := c.reference.show(ctx, size)
+	if err == nil {
+		c.size = size
+	}
+	return err
+}
+
+// compare compares an answer with the reference's, to the end of its lists. If mayGrow is true,
+// the reference grows when a later page is as of a larger size.
+func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
+	if q.form == documentForm {
+		return c.compareDocument(q, got)
+	}
+	if q.atHead && len(q.lists) > 0 && got.status == http.StatusOK {
+		return c.compareRanking(ctx, q, got, mayGrow)
+	}
+	expected, err := c.expect(ctx, q, got, "")
+	if err != nil {
+		return comparison{err: err}
+	}
+	if f := c.comparePages(q, expected, got); f != nil || got.status != http.StatusOK {
+		return comparison{finding: f}
+	}
+	for _, list := range q.lists {
+		for _, member := range list.members {
+			n, finding, err := c.compareList(ctx, q, list, member, expected, got)
+			result.rows += n
+			if err != nil {
+				return c.failed(q, err)
+			}
+			if finding != nil {
+				result.finding = finding
+				return result
+			}
+		}
+	}
+	return result
+}
+
+// expect requests from the reference the page that the server should have answered.
+func (c *comparer) expect(ctx context.Context, q question, got *answerPage, position string) (*answerPage, error) {
+	p := pageRequest{size: got.size, limit: got.limit, cursor: "cursor", position: position}
+	if got.status != http.StatusOK {
+		p.size = q.asOf
+	}
+	if q.atHead {
+		p.size = 0
+	}
+	expected, err := c.request(ctx, c.reference, q, p)
+	if err != nil {
+		err = fmt.Errorf("asking the copy of the log: %s: %w", q, err)
+	}
+	return expected, err
+}
+
+// comparePages compares two pages except for their lists.
+func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
+	if expected.status != got.status {
+		return c.findingAt(q, got, "", "the answer has another status", expected.statusText(), got.statusText())
+	}
+	for _, name := range answerHeaders {
+		if a, b := headerValue(expected.header, name), headerValue(got.header, name); a != b {
+			return c.findingAt(q, got, name, "the header differs", a, b)
+		}
+	}
+	switch {
+	case got.status != http.StatusOK:
+		return nil
+	case q.form.lines:
+		return c.compareLines(q, expected, got)
+	case q.form.text:
+		return c.compareProofs(q, expected, got)
+	}
+	if member, a, b, differ := c.difference(q, expected, got); differ {
+		return c.findingAt(q, got, member, "it differs", string(a), string(b))
+	}
+	return nil
+}
+
+// answerHeaders are the headers that are part of an answer.
+var answerHeaders = [...]string{"Content-Type", "Link"}
+
+// headerValue returns the values of a header. It omits the parameters of a content type, which
+// have no meaning for JSON.
+func headerValue(h http.Header, name string) string {
+	value := strings.Join(h.Values(name), ", ")
+	if media, _, err := mime.ParseMediaType(value); name == "Content-Type" && err == nil {
+		return media
+	}
+	return value
+}
+
+// failed returns the outcome of a question for which requests failed: a finding if the server's
+// answer is the reason.
+func (c *comparer) failed(q question, err error) comparison {
+	var bad *badAnswer
+	switch {
+	case errors.As(err, &bad):
+		return comparison{finding: c.finding(q, bad.row, bad.message, bad.expected, bad.got)}
+	case errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed):
+		return comparison{finding: c.finding(q, "", err.Error(), "", ""), tooLong: errors.Is(err, fetch.ErrTooLong)}
+	}
+	return comparison{err: fmt.Errorf("%s: %w", q, err)}
+}
+
+// badAnswer is an answer that is wrong, whatever the reference answers.
+type badAnswer struct{ row, message, expected, got string }
+
+// Error returns the message.
+func (b *badAnswer) Error() string { return b.message }
+
+func (c *comparer) finding(q question, row, message, expected, got string) *monitor.Finding {
+	return c.findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
+}
+
+// findingAt returns a finding about a page.
+func (c *comparer) findingAt(q question, page *answerPage, row, message, expected, got string) *monitor.Finding {
+	const most = 600
+	query, at := q.String(), pageRequest{limit: q.limit}
+	switch {
+	case page.size > 0:
+		query += " as of " + decimal(page.size)
+	default:
+		query += " at the head"
+	}
+	if at.size = q.asOf; q.at(at) != q.path {
+		_, asked, _ := strings.Cut(q.at(at), "?")
+		query += " (asked: ?" + asked + ")"
+	}
+	return &monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message,
+		Expected: fmt.Sprintf("%.*s", most, expected), Got: fmt.Sprintf("%.*s", most, got)}
+}

@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/monitor"
+)
+
+// difference returns the first member that differs between two answers, except lists and their
+// cursors.
+func (c *comparer) difference(q question, expected, got *answerPage) (member string, a, b []byte, differ bool) {
+	if q.form.ofServer && c.ledgerRows(got) != 1 {
+		return "ledgers", []byte("one row of the ledger"), fmt.Appendf(nil, "%d", c.ledgerRows(got)), true
+	}
+	x, y := c.root(q, expected), c.root(q, got)
+	if c.sameExceptRedaction(q, x, y, got.atLeast) {
+		return "", nil, nil, false
+	}
+	for _, side := range [...]pyjson.Value{x, y} {
+		for name := range side.Members() {
+			member = string(name.Text())
+			if slices.ContainsFunc(q.lists, func(l answerList) bool { return member == l.next || slices.Contains(l.members, member) }) {
+				continue
+			}
+			a, b := x.Member(member), y.Member(member)
+			if !c.sameMember(q, got.size, member, a, b) {
+				return member, canonical(a), canonical(b), true
+			}
+		}
+	}
+	return "", nil, nil, false
+}
+
+// ledgerRows returns the number of rows about the ledger in a list of ledgers; 0 if the answer has
+// anything but that list.
+func (c *comparer) ledgerRows(p *answerPage) (n int) {
+	for name := range p.document.Root().Members() {
+		if string(name.Text()) != "ledgers" {
+			return 0
+		}
+	}
+	for row := range p.document.Root().Member("ledgers").Elements() {
+		if row.Kind() != pyjson.Object {
+			return 0
+		}
+		if string(row.Member("name").Text()) == c.copy.name {
+			n++
+		}
+	}
+	return n
+}
+
+// sameMember compares a member of an answer with the reference's.
+func (c *comparer) sameMember(q question, size uint64, name string, expected, got pyjson.Value) bool {
+	switch {
+	case slices.Contains(q.form.serverMembers, name):
+		return c.validServerMember(name, got)
+	case name == "checkpoint" && q.form == consistencyForm:
+		return c.signsSecond(got, size)
+	case name == "checkpoint":
+		return c.sameCheckpoint(expected, got)
+	case name == "receipt" && expected.Kind() == pyjson.Object:
+		return c.sameCheckpoint(expected.Member("checkpoint"), got.Member("checkpoint")) &&
+			bytes.Equal(without(expected, "checkpoint"), without(got, "checkpoint"))
+	}
+	return bytes.Equal(canonical(expected), canonical(got))
+}
+
+// validServerMember reports whether a member that no log determines has a valid value.
+func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
+	text := string(got.Text())
+	switch name {
+	case "origin":
+		return text == c.origin
+	case "verifier_key":
+		return slices.ContainsFunc(c.keys, func(k *proofs.Verifier) bool { return k.String() == text })
+	case "created":
+		_, ok := record.ParseTime(got.Text())
+		return ok
+	case "frozen":
+		return got.Kind() == pyjson.True || got.Kind() == pyjson.False
+	case "on_mismatch":
+		return text == ledger.AcceptMismatch || text == ledger.RejectMismatch
+	case "log":
+		return text == ledger.PublicLog || text == ledger.PrivateLog
+	}
+	return got.Kind() != pyjson.Absent
+}
+
+// sameCheckpoint reports whether the log has signed the size and the root that the reference has
+// signed.
+func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
+	if expected.Kind() != pyjson.String || got.Kind() != pyjson.String {
+		return expected.Kind() == got.Kind()
+	}
+	return c.sameNote(expected.Text(), got.Text())
+}
+
+// signsSecond reports whether the checkpoint of a consistency proof is of its second size. An
+// answer has a checkpoint only if that size is the head, and the log may have grown meanwhile.
+func (c *comparer) signsSecond(got pyjson.Value, size uint64) bool {
+	if got.Kind() != pyjson.String {
+		return got.Kind() == pyjson.Absent
+	}
+	checkpoint, err := proofs.OpenCheckpoint(got.Text(), c.keys...)
+	root, rootErr := c.copy.rootAt(size)
+	return err == nil && rootErr == nil && checkpoint.Size == size && checkpoint.Root == root && checkpoint.Origin == c.origin
+}
+
+func (c *comparer) sameNote(expected, got []byte) bool {
+	a, err := proofs.OpenCheckpoint(expected, c.reference.key())
+	b, errGot := proofs.OpenCheckpoint(got, c.keys...)
+	return err == nil && errGot == nil && a.Size == b.Size && a.Root == b.Root && b.Origin == c.origin
+}
+
+// compareProofs compares two .tlog-proof texts.
+func (c *comparer) compareProofs(q question, expected, got *answerPage) *monitor.Finding {
+	a, err := proofs.ParseTlogProof(expected.body)
+	b, errGot := proofs.ParseTlogProof(got.body)
+	if err != nil || errGot != nil || !bytes.Equal(a.Extra, b.Extra) || a.Index != b.Index || !slices.Equal(a.Hashes, b.Hashes) || !c.sameNote(a.Checkpoint, b.Checkpoint) {
+		return c.findingAt(q, got, "", "the proof differs", string(expected.body), string(got.body))
+	}
+	return nil
+}
+
+// compareLines compares two answers line by line.
+func (c *comparer) compareLines(q question, expected, got *answerPage) *monitor.Finding {
+	a, b := bytes.SplitAfter(expected.body, []byte("\n")), bytes.SplitAfter(got.body, []byte("\n"))
+	for i := range max(len(a), len(b)) {
+		var x, y []byte
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if !bytes.Equal(x, y) {
+			return c.findingAt(q, got, fmt.Sprintf("line %d", i+1), "the line differs", string(x), string(y))
+		}
+	}
+	return nil
+}
+
+func canonical(v pyjson.Value) []byte { return v.AppendCanonical(nil, pyjson.Compact) }
+
+// without returns an object in canonical form, without some members.
+func without(v pyjson.Value, names ...string) []byte {
+	if v.Kind() != pyjson.Object {
+		return canonical(v)
+	}
+	text := []byte{'{'}
+	for name, value := range v.Members() {
+		if !slices.Contains(names, string(name.Text())) {
+			text = append(append(append(append(text, name.Raw()...), ':'), value.Raw()...), ',')
+		}
+	}
+	var d pyjson.Document
+	if d.Parse(append(bytes.TrimSuffix(text, []byte{','}), '}')) != nil {
+		return canonical(v)
+	}
+	return canonical(d.Root())
+}

@@ -1,0 +1,174 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
+)
+
+// scrape holds what a server exports about one ledger: the metrics derived from its log, by
+// name and labels, and the sizes.
+type scrape struct {
+	size   uint64 // at which the series were taken
+	tree   uint64 // of the log, which may be larger
+	series map[string]float64
+	types  map[string]string // by name
+}
+
+// Metrics that state sizes.
+const (
+	ledgerMetrics   = "colophon_ledger_"
+	indexSizeMetric = "colophon_ledger_index_size"
+	treeSizeMetric  = "colophon_ledger_tree_size" // may be ahead
+)
+
+// Bounds of metrics.
+const (
+	maxMetrics = 64 << 20 // bytes of all ledgers
+	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
+)
+
+// metricsOf returns the metrics of a ledger in an answer. problem says why the server does not
+// show them.
+func metricsOf(answer fetch.Answer, ledger string) (s *scrape, problem string, err error) {
+	if answer.Status != http.StatusOK {
+		return nil, answer.Problem, nil
+	}
+	s, err = readMetrics(answer.Body, ledger)
+	return s, "", err
+}
+
+// linesOf selects the lines about one ledger. A server may have many ledgers.
+func linesOf(text []byte, ledger string) ([]byte, error) {
+	var kept bytes.Buffer
+	n := 0
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte(ledgerMetrics)) || line[0] != '#' && !bytes.Contains(line, []byte(ledger)) {
+			continue
+		}
+		if n++; n > maxSeries {
+			return nil, fmt.Errorf("%w: more than %d series of one ledger", fetch.ErrTooLong, maxSeries)
+		}
+		kept.Write(line)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		return nil, fmt.Errorf("%w: its last line has no end", fetch.ErrMalformed)
+	}
+	return kept.Bytes(), nil
+}
+
+// readMetrics parses the metrics of a ledger. It rejects what a scraper could read differently.
+func readMetrics(text []byte, ledger string) (*scrape, error) {
+	text, err := linesOf(text, ledger)
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
+	}
+	s := &scrape{series: make(map[string]float64), types: make(map[string]string)}
+	sizes := make(map[string]uint64)
+	for name, family := range families {
+		if !strings.HasPrefix(name, ledgerMetrics) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels, of := seriesName(name, m)
+			if of != ledger {
+				continue
+			}
+			if m.TimestampMs != nil {
+				return nil, fmt.Errorf("%w: %s has a time of its own: it is not of this moment", fetch.ErrMalformed, labels)
+			}
+			if _, twice := s.series[labels]; twice || sizes[labels] > 0 {
+				return nil, fmt.Errorf("%w: %s is there twice", fetch.ErrMalformed, labels)
+			}
+			s.types[name] = family.GetType().String()
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+			if name != indexSizeMetric && name != treeSizeMetric {
+				s.series[labels] = value
+				continue
+			}
+			if value != math.Trunc(value) || value < 1 || value > 1<<53 || labels != name {
+				return nil, fmt.Errorf("%w: %s is %v, which is no size", fetch.ErrMalformed, labels, value)
+			}
+			sizes[labels] = uint64(value)
+		}
+	}
+	s.size, s.tree = sizes[indexSizeMetric], sizes[treeSizeMetric]
+	return s, nil
+}
+
+// checkSizes compares the exported sizes with the log's sizes before and after.
+func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
+	f := &monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
+	switch {
+	case s.size > after:
+		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
+	case s.size < before:
+		f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+decimal(before)
+	case s.tree > after:
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "it is more than the log has", "at most "+decimal(after)
+	case s.tree < s.size:
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "it is less than the index has", "at least "+decimal(s.size)
+	default:
+		return nil
+	}
+	return f
+}
+
+// differences returns the differences between a server's metrics and those derived from the log.
+func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
+	all := maps.Clone(s.series)
+	maps.Copy(all, got.series)
+	for _, series := range slices.Sorted(maps.Keys(all)) {
+		want, wanted := s.series[series]
+		value, given := got.series[series]
+		if wanted == given && want == value {
+			continue
+		}
+		f := monitor.Finding{Kind: monitor.KindMetrics, Row: series, Message: "it differs", Expected: "nothing", Got: "nothing"}
+		if wanted {
+			f.Expected = fmt.Sprint(want)
+		}
+		if given {
+			f.Got = fmt.Sprint(value)
+		}
+		found = append(found, f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		if kind, given := got.types[name]; given && kind != s.types[name] {
+			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "it is of another type", Expected: s.types[name], Got: kind})
+		}
+	}
+	return found
+}
+
+// seriesName returns a series in Prometheus' notation without its ledger, and the ledger.
+func seriesName(name string, m *dto.Metric) (series, ledger string) {
+	var labels []string
+	for _, l := range m.GetLabel() { // sorted by name
+		if l.GetName() == "ledger" {
+			ledger = l.GetValue()
+			continue
+		}
+		labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	if len(labels) > 0 {
+		name += "{" + strings.Join(labels, ",") + "}"
+	}
+	return name, ledger
+}

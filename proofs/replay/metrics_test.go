@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/internal/datadir"
+	"colophon/internal/server"
+	"colophon/internal/testing/ledgertest"
+	"colophon/ledger"
+)
+
+// scraped returns the metrics of a server over a ledger.
+func scraped(t testing.TB, w *ledgertest.Ledger) string {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	data := w.Copy(t)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
+	require.NoError(t, err)
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(t.Context(), w.Size))
+	server := httptest.NewServer(service)
+	defer server.Close()
+	response, err := http.Get(server.URL + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Every change of a line of the metrics that is derived from the log is found.
+func TestEveryChangeOfMetricsIsFound(t *testing.T) {
+	w := ledgertest.NewForAnswers(t, 10)
+	text := scraped(t, w)
+	honest, err := readMetrics([]byte(text), ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{w.Size, w.Size}, []uint64{honest.size, honest.tree})
+	noticed := func(text string) bool {
+		got, err := readMetrics([]byte(text), ledger.Default)
+		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
+	}
+	require.False(t, noticed(text))
+	// These say nothing about the log: help, the order of lines, other ledgers.
+	require.False(t, noticed(regexp.MustCompile(`(?m)^# HELP .*\n`).ReplaceAllString(text, "")))
+	require.False(t, noticed(text+"colophon_ledger_records_total{kind=\"x\",ledger=\"another\"} 9\n"))
+
+	lines := strings.SplitAfter(text, "\n")
+	value := regexp.MustCompile(` \S+\n$`)
+	tried := 0
+	for i, line := range lines {
+		if !strings.Contains(line, ledgerMetrics) || strings.HasPrefix(line, "# HELP") {
+			continue
+		}
+		with := func(changed ...string) string {
+			return strings.Join(slices.Replace(slices.Clone(lines), i, i+1, changed...), "")
+		}
+		changes := map[string]string{}
+		if strings.HasPrefix(line, "# TYPE") {
+			for _, kind := range []string{"counter", "gauge", "untyped", "summary", "histogram"} {
+				if !strings.HasSuffix(line, " "+kind+"\n") {
+					changes["type "+kind] = with(regexp.MustCompile(` \w+\n$`).ReplaceAllString(line, " "+kind+"\n"))
+				}
+			}
+			changes["type dropped"] = with()
+			changes["type twice"] = with(line, line)
+		} else {
+			another := value.ReplaceAllString(line, " 77\n")
+			changes["dropped"] = with()
+			changes["another value"] = with(another)
+			changes["a fraction"] = with(value.ReplaceAllString(line, " 0.5\n"))
+			changes["no number"] = with(value.ReplaceAllString(line, " NaN\n"))
+			changes["negative"] = with(value.ReplaceAllString(line, " -1\n"))
+			changes["twice"] = with(line, line)
+			changes["twice, the first wrong"] = with(another, line)
+			changes["twice, the last wrong"] = with(line, another)
+			changes["twice, spelt otherwise"] = with(line, strings.Replace(another, `ledger="`, `ledger = "`, 1))
+			changes["a timestamp"] = with(strings.TrimSuffix(line, "\n") + " 1000\n")
+			changes["of another ledger"] = with(strings.Replace(line, `"default"`, `"another"`, 1))
+			changes["another series"] = with(line, strings.Replace(line, "{", `{more="x",`, 1))
+		}
+		for name, changed := range changes {
+			tried++
+			require.True(t, noticed(changed), "unnoticed: %s: %s", name, line)
+		}
+	}
+	require.Greater(t, tried, 500)
+	require.True(t, noticed(strings.TrimSuffix(text, "\n")))
+	require.True(t, noticed(""))
+}

@@ -1,0 +1,178 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
+)
+
+// answerPage is a page of an answer. It owns its memory.
+type answerPage struct {
+	status   int
+	problem  string // if the status is not 200
+	header   http.Header
+	body     []byte
+	document pyjson.Document // of JSON
+	size     uint64          // that it is as of; 0 unless the status is 200
+	atLeast  uint64          // size that the server had shown before the request
+	limit    int             // requested number of rows; 0 does not say
+}
+
+// statusText returns the status, with the server's message if it is not 200.
+func (p *answerPage) statusText() string {
+	if p.status == http.StatusOK {
+		return strconv.Itoa(p.status)
+	}
+	return p.problem
+}
+
+// root returns the object of an answer that describes the ledger.
+func (c *comparer) root(q question, p *answerPage) pyjson.Value {
+	root := p.document.Root()
+	if !q.form.ofServer {
+		return root
+	}
+	found := pyjson.Value{}
+	for row := range root.Member("ledgers").Elements() {
+		if string(row.Member("name").Text()) == c.copy.name && found.Kind() == pyjson.Absent {
+			found = row
+		}
+	}
+	return found
+}
+
+// request requests a page, with fewer rows if the page is too long. Another status than 200 is an
+// answer too, unless it says that the token lacks a right.
+func (c *comparer) request(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
+	if from == c.server && c.smallPages.Load() && p.limit > defaultRows {
+		p.limit = 0
+	}
+	for {
+		page, err := c.requestPage(ctx, from, q, p)
+		switch {
+		case errors.Is(err, fetch.ErrTooLong) && q.paged() && p.limit != 1:
+			p.limit = max(1, cmp.Or(p.limit, defaultRows)/50)
+			continue
+		case err == nil && page.status == http.StatusBadRequest && q.paged() && p.limit > 0:
+			if p.limit > defaultRows && from == c.server {
+				c.smallPages.Store(true)
+			}
+			p.limit = 0
+			continue
+		}
+		return page, err
+	}
+}
+
+// defaultRows is the number of rows of a page if the request does not say.
+const defaultRows = 100
+
+func (c *comparer) requestPage(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
+	atLeast := c.size
+	answer, err := from.Do(ctx, fetch.Request{Path: q.at(p), OfServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
+	if err != nil {
+		return nil, err
+	}
+	page := &answerPage{status: answer.Status, problem: answer.Problem, header: answer.Header, body: answer.Body, atLeast: atLeast, limit: p.limit}
+	switch answer.Status {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, &monitor.UncheckableError{What: "the answers", Reason: answer.Problem}
+	default:
+		return page, nil
+	}
+	if !q.form.lines && !q.form.text {
+		if err := parseAnswer(&page.document, answer.Body); err != nil {
+			return nil, err
+		}
+	}
+	if page.size, err = c.sizeOf(q, page, from == c.server); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
+		return nil, fmt.Errorf("%w: it is not as of size %d", fetch.ErrMalformed, p.size)
+	case p.limit > 0 && rowsOf(q, page) > p.limit:
+		return nil, fmt.Errorf("%w: its page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
+	}
+	return page, nil
+}
+
+// rowsOf returns the number of rows of the longest list of a page.
+func rowsOf(q question, p *answerPage) (most int) {
+	for _, list := range q.lists {
+		for _, member := range list.members {
+			if rows := p.document.Root().Member(member); rows.Kind() == pyjson.Array && q.paged() {
+				most = max(most, rows.Len())
+			}
+		}
+	}
+	return most
+}
+
+// parseAnswer parses an answer in JSON, with a bounded number of values.
+func parseAnswer(d *pyjson.Document, body []byte) error {
+	err := d.ParseWithin(body, maxValues)
+	var syntax *pyjson.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "more than"):
+		return fmt.Errorf("%w: more than %d values", fetch.ErrTooLong, maxValues)
+	case err != nil:
+		return fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
+	case d.Root().Kind() != pyjson.Object:
+		return fmt.Errorf("%w: it is not an object", fetch.ErrMalformed)
+	}
+	return nil
+}
+
+// sizeOf returns the size that an answer says it is as of. Sizes that the server claims are
+// compared with the log at the end.
+func (c *comparer) sizeOf(q question, p *answerPage, claimed bool) (size uint64, err error) {
+	switch {
+	case q.form.text:
+		var proof *proofs.TlogProof
+		if proof, err = proofs.ParseTlogProof(p.body); err != nil {
+			return 0, fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
+		}
+		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, append(slices.Clone(c.keys), c.reference.key())...)
+		if err != nil {
+			return 0, fmt.Errorf("%w: its checkpoint: %w", fetch.ErrMalformed, err)
+		}
+		size = checkpoint.Size
+	case q.form.sizeMember == nil:
+		size, err = strconv.ParseUint(strings.Join(p.header.Values(asOfHeader), ","), 10, 64)
+	default:
+		v := c.root(q, p)
+		for _, name := range q.form.sizeMember {
+			v = v.Member(name)
+		}
+		size, err = strconv.ParseUint(string(v.Raw()), 10, 64)
+	}
+	if err != nil || size == 0 {
+		return 0, fmt.Errorf("%w: it does not state its size", fetch.ErrMalformed)
+	}
+	if claimed {
+		c.noteSize(q, size)
+		if q.form == statisticsForm {
+			head, err := strconv.ParseUint(string(p.document.Root().Member("tree_size").Raw()), 10, 64)
+			if err != nil || head < size {
+				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + decimal(size), string(p.document.Root().Member("tree_size").Raw())}
+			}
+			c.noteSize(q, head)
+		}
+	}
+	return size, nil
+}
+
+// asOfHeader is the header with the size, if the body does not have it.
+const asOfHeader = "Colophon-As-Of"

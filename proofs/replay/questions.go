@@ -1,0 +1,507 @@
+package replay
+
+import (
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/record"
+)
+
+// question is something that the server and the copy of the log are both asked.
+type question struct {
+	path   string // below the ledger
+	values url.Values
+	lists  []answerList
+	form   *answerForm
+	// atHead: it is answered for the head alone, whatever size is asked for.
+	atHead bool
+	// whole: it lists all there is, and is asked both with a size and without.
+	listsAll bool
+	variation
+}
+
+// variation is how a question is asked. The answer does not depend on it.
+type variation struct {
+	asOf  uint64     // size that is asked for; 0 asks for none, as most clients do
+	limit int        // rows of the first page; 0 does not say
+	extra url.Values // parameters beside
+	pages int        // of each list that are compared at most; 0 is all
+}
+
+// answerForm is what an answer looks like.
+type answerForm struct {
+	// size is the parameter that asks for a size; empty where there is none.
+	size string
+	// says is the path of the member that says the size; nil where a header does, or
+	// the text.
+	sizeMember []string
+	// Lines: it is NDJSON. text: it is a .tlog-proof.
+	lines, text bool
+	// Server: the path is below the server, and the answer has a row for each ledger.
+	ofServer bool
+	// settings are members that no log says.
+	serverMembers []string
+	// accept is the media type that is asked for; empty is any.
+	accept string
+	// unproved: it takes no proofs, unwaiting: nor after.
+	noProofs, noAfter bool
+}
+
+// Forms of answers.
+var (
+	indexForm       = &answerForm{size: "as_of", sizeMember: []string{"as_of"}}
+	documentForm    = &answerForm{size: "as_of", noProofs: true}
+	stageForm       = &answerForm{size: "as_of", sizeMember: []string{"as_of"}, noProofs: true}
+	inclusionForm   = &answerForm{size: "tree_size", sizeMember: []string{"as_of"}, noProofs: true, noAfter: true}
+	consistencyForm = &answerForm{size: "second", sizeMember: []string{"as_of"}, noProofs: true, noAfter: true}
+	receiptForm     = &answerForm{size: "tree_size", sizeMember: []string{"inclusion", "tree_size"}, noProofs: true, noAfter: true}
+	nestedForm      = &answerForm{size: "tree_size", sizeMember: []string{"receipt", "inclusion", "tree_size"}, noProofs: true, noAfter: true}
+	tlogProofForm   = &answerForm{size: "tree_size", text: true, accept: "text/plain", noProofs: true, noAfter: true}
+	eventsForm      = &answerForm{lines: true, noProofs: true, noAfter: true}
+	eventForm       = &answerForm{noProofs: true, noAfter: true}
+	statisticsForm  = &answerForm{sizeMember: []string{"as_of"}, serverMembers: []string{"tree_size"}, noProofs: true, noAfter: true}
+	ledgerForm      = &answerForm{sizeMember: []string{"tree_size"}, serverMembers: ledgerMembers, noProofs: true, noAfter: true}
+	ledgersForm     = &answerForm{sizeMember: []string{"tree_size"}, serverMembers: ledgerMembers, ofServer: true, noProofs: true, noAfter: true}
+)
+
+// ledgerMembers are what a server says of a ledger and a copy of its log cannot know.
+// Origin and verifier key are compared with those of the log.
+var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log"}
+
+// answerList is one or several arrays of an answer that go on together on its next
+// page.
+type answerList struct {
+	members      []string
+	next, cursor string // the member that leads on, and the parameter that takes it
+}
+
+// rowsList is the list that most answers have.
+var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
+
+// questionBuilder makes the questions that a log gives rise to.
+type questionBuilder struct {
+	values       *logValues
+	pairs        int // of values whose effects are asked for, of each variable
+	few          int // questions of each kind that are beside those of all values
+	size         uint64
+	content      bool       // content may be asked for
+	combinations [][]string // parameters of /records, as some records have them
+	questions    []question
+}
+
+// String is the path with its parameters, but for the variation.
+func (q question) String() string {
+	path := q.path
+	switch {
+	case q.form == ledgersForm:
+		path = "/v1/ledgers"
+	case path == "":
+		path = "/"
+	}
+	if len(q.values) == 0 {
+		return path
+	}
+	return path + "?" + q.values.Encode()
+}
+
+// pageRequest is where in an answer a page begins, and what is asked of it.
+type pageRequest struct {
+	size             uint64 // 0 asks for none
+	limit            int    // rows; 0 does not say
+	cursor, position string // position is empty on the first page
+}
+
+// at is the path of a page. Only the first page says a size: the cursor goes on at it.
+func (q question) at(p pageRequest) string {
+	values := url.Values{}
+	maps.Copy(values, q.values)
+	maps.Copy(values, q.extra)
+	switch {
+	case p.position != "":
+		values.Set(p.cursor, p.position)
+	case p.size > 0 && q.form.size != "":
+		values.Set(q.form.size, decimal(p.size))
+	}
+	if p.limit > 0 && q.paged() {
+		values.Set("limit", strconv.Itoa(p.limit))
+	}
+	if len(values) == 0 {
+		return q.path
+	}
+	return q.path + "?" + values.Encode()
+}
+
+// paged reports whether an answer has pages.
+func (q question) paged() bool { return len(q.lists) > 0 && q.path != failuresPath }
+
+const failuresPath = "/run-dags/failures"
+
+func (b *questionBuilder) ask(path string, lists []answerList, parameters ...string) *question {
+	q := question{path: path, values: url.Values{}, lists: lists, form: indexForm}
+	for i := 0; i < len(parameters); i += 2 {
+		q.values.Set(parameters[i], parameters[i+1])
+	}
+	b.questions = append(b.questions, q)
+	return &b.questions[len(b.questions)-1]
+}
+
+// askFor is ask for an answer of another form.
+func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...string) *question {
+	q := b.ask(path, nil, parameters...)
+	q.form = form
+	return q
+}
+
+// askAll is ask for a list of all there is.
+func (b *questionBuilder) askAll(path string, parameters ...string) {
+	b.ask(path, rowsList, parameters...).listsAll = true
+}
+
+// all are all questions about the log: what the server lists, counts, compares and proves
+// (spec: Requests).
+func (b *questionBuilder) all() []question {
+	b.questions = nil
+	b.records()
+	b.combined()
+	b.singleRecords()
+	b.groups()
+	b.rankings()
+	b.effects()
+	b.runDAGs()
+	b.citations()
+	b.paths()
+	b.producers()
+	b.log()
+	return b.questions
+}
+
+// records asks for lists of records: all, by kind, by state, and by every name that
+// records are found by; and for single ones.
+func (b *questionBuilder) records() {
+	b.askAll("/records")
+	b.askAll("/records", "events", "true")
+	b.askAll("/records", "clock", "occurred")
+	b.askAll("/records", "flag", "unregistered_source")
+	b.askAll("/records", "flag", "mismatch")
+	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
+		b.askAll("/records", "kind", string(kind))
+		for i, seq := range b.values.of(seqsOf + string(kind)) {
+			if i%2 == 0 {
+				b.ask("/records/"+seq, nil, "derive", "true")
+			} else {
+				b.ask("/records/"+seq, nil)
+			}
+		}
+	}
+	for _, state := range record.States {
+		b.askAll("/records", "state", string(state))
+	}
+	for _, name := range b.values.names(findable("")) {
+		for _, value := range b.values.of(findable(name)) {
+			b.ask("/records", rowsList, name, value)
+		}
+	}
+	for _, run := range b.values.of(findable("run_id")) {
+		b.ask("/runs/"+url.PathEscape(run), rowsList)
+	}
+	for _, run := range b.some(findable("run_id")) {
+		b.ask("/runs/"+url.PathEscape(run), rowsList, "state", "live")
+	}
+}
+
+// some are a few values of a kind.
+func (b *questionBuilder) some(kind string) []string {
+	values := b.values.of(kind)
+	return values[:min(len(values), b.few)]
+}
+
+// someTimes gives spans of time that begin or end where events of a kind do.
+func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
+	times := b.some(kind)
+	for i, at := range times[:min(len(times), most)] {
+		switch other := times[(i+1)%len(times)]; i % 3 {
+		case 0:
+			each("since", at)
+		case 1:
+			each("until", at)
+		default:
+			each("since", min(at, other), "until", max(at, other))
+		}
+	}
+}
+
+// mixed asks for lists of records by several things at once, as people look for some.
+func (b *questionBuilder) combined() {
+	for _, parameters := range b.combinations {
+		b.ask("/records", rowsList, parameters...)
+	}
+	b.someTimes(timesOf, b.few/2, func(span ...string) { b.ask("/records", rowsList, span...) })
+	b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask("/records", rowsList, append(span, "kind", string(record.IPCRecord))...) })
+	b.someTimes(occurrences, b.few/4, func(span ...string) { b.ask("/records", rowsList, append(span, "clock", "occurred")...) })
+	for _, both := range b.some(numbersOf) {
+		producer, number, _ := strings.Cut(both, "\x00")
+		b.ask("/records", rowsList, "producer", producer, "producer_seq", number)
+	}
+}
+
+// single asks for receipts and proofs of records, and for events.
+func (b *questionBuilder) singleRecords() {
+	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
+		seqs := b.some(seqsOf + string(kind))
+		for i, seq := range seqs[:min(len(seqs), max(1, b.few/4))] {
+			path := "/records/" + seq + "/receipt"
+			b.askFor(receiptForm, path)
+			b.askFor(inclusionForm, "/proofs/inclusion", "seq", seq)
+			b.askFor(consistencyForm, "/proofs/consistency", "first", seq)
+			if i%2 == 0 {
+				b.askFor(tlogProofForm, path)
+			}
+		}
+	}
+	for _, both := range b.some(stagesOf) {
+		seq, stage, _ := strings.Cut(both, "\x00")
+		b.askFor(stageForm, "/run-dags/"+seq+"/stage-proof/"+url.PathEscape(stage))
+		b.askFor(nestedForm, "/records/"+seq+"/proof", "stage", stage)
+	}
+	for _, both := range b.some(citationsOf) {
+		seq, number, _ := strings.Cut(both, "\x00")
+		b.askFor(nestedForm, "/records/"+seq+"/proof", "citation", number)
+	}
+	for _, hash := range b.some(eventHashes) {
+		b.askFor(eventForm, "/events/"+hash)
+	}
+}
+
+// log asks for the log as a list of events, and for what the server says of it as a
+// whole.
+func (b *questionBuilder) log() {
+	for _, at := range b.some(anySeq) {
+		const most = 7
+		if seq, err := strconv.ParseUint(at, 10, 64); err == nil && seq+most < b.size {
+			b.askFor(eventsForm, "/events", "from", at, "limit", strconv.FormatUint(1+seq%most, 10))
+		}
+	}
+	for range 2 {
+		b.askFor(statisticsForm, "/stats").atHead = true
+		b.askFor(ledgerForm, "").atHead = true
+	}
+	b.askFor(ledgersForm, "/v1/ledgers").atHead = true
+}
+
+// groups asks for the groups of runs, each by everything that runs are grouped by, and
+// for what is in them.
+func (b *questionBuilder) groups() {
+	inGroup := []answerList{rowsList[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
+	for _, by := range b.dimensions() {
+		for _, state := range [...]string{"live", "any"} {
+			b.askAll("/drift/groups", "by", by, "state", state)
+			for _, value := range b.values.of(findable(by)) {
+				b.ask("/drift/groups/"+url.PathEscape(by)+"/"+url.PathEscape(value), inGroup, "state", state)
+				b.ask("/drift/timeline", rowsList, by, value, "state", state)
+			}
+		}
+	}
+	seqs := b.values.of(seqsOf + string(record.IPCRecord))
+	for i := 1; i < len(seqs); i++ {
+		b.ask("/drift/attribution", nil, "a", seqs[i-1], "b", seqs[i])
+	}
+}
+
+// dimensions are the names that runs are grouped by.
+func (b *questionBuilder) dimensions() (names []string) {
+	for _, name := range b.values.names(findable("")) {
+		if groups.Grouped(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// rankings asks for groups in each order, and for those that few pass for. Without a size
+// a ranking answers them, with one the list of all groups does.
+func (b *questionBuilder) rankings() {
+	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
+	dimensions := b.dimensions()
+	for _, by := range dimensions[:min(len(dimensions), max(b.few, 5))] {
+		for _, sort := range [...]string{"recent", "runs", "flips", "stability"} {
+			ranked("by", by, "sort", sort)
+			ranked("by", by, "sort", sort, "min_outputs", "2")
+		}
+		ranked("by", by, "sort", "flips", "min_runs", "3")
+		for _, few := range [...]string{"min_runs", "min_outputs"} {
+			ranked("by", by, few, "2")
+			b.ask("/drift/groups", rowsList, "by", by, few, "2").asOf = b.size
+			b.ask("/drift/groups", rowsList, "by", by, few, "3", "state", "any")
+		}
+		b.someTimes(timesOf, 3, func(span ...string) {
+			span = append(span, "by", by)
+			ranked(span...)
+			ranked(append(span, "sort", "recent", "min_runs", "1")...)
+			b.ask("/drift/groups", rowsList, span...).asOf = b.size
+			b.ask("/drift/groups", rowsList, append(span, "state", "any")...)
+		})
+	}
+}
+
+// effects asks what came of changing each variable from one of its values to another.
+func (b *questionBuilder) effects() {
+	for _, variable := range effects.Variables {
+		values, asked := b.values.of(variableOf+variable), 0
+		// Neighbours in the sample first, then those farther apart.
+		for apart := 1; apart < len(values); apart++ {
+			for i := apart; i < len(values); i++ {
+				if asked >= b.pairs {
+					break
+				}
+				asked++
+				q := b.ask("/drift/effects", rowsList, "variable", variable, "a", values[i-apart], "b", values[i])
+				if asked%4 == 0 {
+					q.values.Set("state", "any")
+				}
+			}
+		}
+	}
+}
+
+func (b *questionBuilder) runDAGs() {
+	for _, state := range [...]string{"live", "any"} {
+		b.askAll(failuresPath, "state", state)
+		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
+		for _, hash := range b.values.of(findable("question_hash")) {
+			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
+		}
+	}
+	for _, key := range b.values.of(findable("cache_key")) {
+		b.ask("/run-dags/by-cache-key/"+key, nil)
+	}
+	seqs := b.values.of(seqsOf + string(record.RunDAG))
+	for i := 1; i < len(seqs); i++ {
+		b.ask("/run-dags/compare", nil, "a", seqs[i-1], "b", seqs[i])
+	}
+}
+
+func (b *questionBuilder) citations() {
+	if b.content {
+		for _, seq := range b.values.of(seqsOf + string(record.CitationSet)) {
+			b.askFor(documentForm, "/citation-sets/"+seq+"/document")
+		}
+	}
+	b.askAll("/citation-sets/conflicts")
+	b.askAll("/sources")
+	for _, subject := range b.values.of(findable("subject")) {
+		b.ask("/citation-sets/drift", rowsList, "subject", subject)
+	}
+	for _, hash := range b.values.of(findable("chunk_hash")) {
+		b.ask("/citation-sets/by-chunk/"+url.PathEscape(hash), rowsList)
+	}
+	for _, source := range b.values.of(findable("source_id")) {
+		b.ask("/citation-sets/by-source/"+url.PathEscape(source), rowsList)
+		b.ask("/citation-sets/stale", rowsList, "source_id", source)
+	}
+	for _, source := range b.values.of(sourcesSeen) {
+		b.ask("/sources/"+url.PathEscape(source), nil)
+	}
+}
+
+func (b *questionBuilder) paths() {
+	b.askAll("/paths")
+	for i, project := range b.values.of(findable("project")) {
+		path := "/paths/" + url.PathEscape(project)
+		b.ask(path, rowsList)
+		for _, category := range paths.Categories {
+			if i < b.few || category == paths.Modified {
+				b.ask(path, rowsList, "status", string(category))
+			}
+		}
+		b.ask(path, rowsList, "validated", strconv.FormatBool(i%2 == 0))
+		b.ask(path+"/builds", rowsList)
+		b.ask(path+"/collisions", rowsList)
+		for _, id := range b.values.of(findable("path_id")) {
+			b.ask(path+"/"+id, rowsList)
+		}
+	}
+	for _, both := range b.values.of(buildOf) {
+		project, build, _ := strings.Cut(both, "\x00")
+		b.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsList)
+	}
+	for _, both := range b.some(buildOf) {
+		project, build, _ := strings.Cut(both, "\x00")
+		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
+	}
+}
+
+func (b *questionBuilder) producers() {
+	b.askAll("/producers")
+	for _, id := range b.values.of(findable("producer")) {
+		b.ask("/producers/"+url.PathEscape(id), []answerList{{[]string{"gaps", "duplicates"}, "next", "cursor"}})
+	}
+}
+
+// Bounds of how a question is asked.
+const (
+	maxRows  = 1000 // of a page
+	fewPages = 3    // of a list that is asked for a second time, or ranked
+)
+
+// asClientsAsk gives questions a variation each, and brings them into an order, by chance: a
+// server is not to tell the auditor's from those of others. What is whole is asked with a
+// size and without; one of the two to its end, the other for its first pages.
+func asClientsAsk(questions []question, size uint64, random *rand.Rand) []question {
+	var all []question
+	for _, q := range questions {
+		switch {
+		case q.listsAll:
+			sized := q
+			sized.asOf = size
+			if random.IntN(2) == 0 {
+				q.pages = fewPages
+			} else {
+				sized.pages = fewPages
+			}
+			all = append(all, sized.varied(size, random))
+		case q.atHead:
+			q.pages = fewPages
+		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
+		case q.form == indexForm && random.IntN(5) == 0:
+			q.asOf = 1 + random.Uint64N(size)
+		default:
+			q.asOf = size
+		}
+		all = append(all, q.varied(size, random))
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// varied is the question with parameters that its answer does not depend on.
+func (q question) varied(size uint64, random *rand.Rand) question {
+	q.extra = url.Values{}
+	if random.IntN(10) == 0 && !q.form.noProofs && q.path != failuresPath {
+		q.extra.Set("proofs", "true")
+	}
+	if random.IntN(8) == 0 && !q.form.noAfter && q.asOf == 0 {
+		q.extra.Set("after", decimal(random.Uint64N(size)))
+	}
+	q.limit = anyLimit(random.Uint64(), 3)
+	return q
+}
+
+// anyLimit is a limit that a client may give. Out of eight times one asks for a few rows,
+// as many as byDefault for none in particular, and the others for as many as may be: fewer would make
+// many requests of a long list.
+func anyLimit(chance uint64, byDefault uint64) int {
+	switch at := chance % 8; {
+	case at == 0:
+		return 1 + int(chance>>8%200)
+	case at <= byDefault:
+		return 0
+	}
+	return maxRows
+}

@@ -1,0 +1,339 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
+	"colophon/proofs/monitor/fetch"
+)
+
+// Options say what is compared. The zero value is valid.
+type Options struct {
+	// Sample is the number of values of each kind to ask about. 0 means all values of a log of
+	// up to 2000 entries, and 200 of a larger one. -1 means all values.
+	Sample int
+	// MetricsURL is the URL of /metrics, if it is not at the server's own URL. Another host does
+	// not receive the token.
+	MetricsURL string
+}
+
+// New returns a check for monitor.Options.Answers. It serves one audit. It needs a token with the
+// scope read, and temporary files of about twice the size of the log.
+func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
+
+// Defaults for Options.Sample.
+const (
+	smallLog        = 2000 // entries of a log that is asked about completely
+	largeLogSample  = 200  // values of each kind of a larger log
+	smallLogPairs   = 500  // pairs of values of each variable of a small log
+	maxPairs        = 5000 // pairs, if all values are asked about: their number grows with its square
+	fewQuestions    = 25   // further questions of each kind
+	maxFewQuestions = 1000 // further questions, if all values are asked about
+)
+
+// Names of the steps for monitor.Options.Progress.
+const (
+	stepAsk   = "asking about"
+	stepIndex = "indexing"
+)
+
+// check implements monitor.AnswerCheck.
+type check struct {
+	Options
+	dir     string
+	copy    *logCopy
+	metrics *scrape // nil if they are not compared
+	// published is the size of the log before the metrics were fetched. They are as of this size
+	// or a later one.
+	published uint64
+}
+
+// Begin fetches the metrics before the log: the log will have reached the size that they are as
+// of. Before that, it waits until the index has reached the size that the log has at the
+// beginning.
+func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
+	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
+		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+	}
+	if k.copy, err = newLogCopy(k.dir, a.Options().Ledger); err != nil {
+		return err
+	}
+	before, err := a.OpenLog(ctx)
+	if err != nil {
+		return err
+	}
+	if k.published = before.Size(); k.published > 0 {
+		// The server answers when the index has the entry. The answer itself is compared later.
+		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
+		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
+			return fmt.Errorf("waiting for the index: %w", err)
+		}
+	}
+	url := k.MetricsURL
+	if url == "" {
+		url = a.Client().URL() + "/metrics"
+	}
+	answer, err := a.Client().GetURL(ctx, url, maxMetrics)
+	var problem string
+	if err == nil {
+		k.metrics, problem, err = metricsOf(answer, a.Options().Ledger)
+	}
+	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
+		a.Report().Found(monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Message: err.Error()})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		a.Report().Withhold("metrics: " + problem)
+	}
+	return nil
+}
+
+// Entry adds an entry to the copy of the log.
+func (k *check) Entry(e audit.Walked) error { return k.copy.add(e) }
+
+// Close removes the copy of the log.
+func (k *check) Close() error {
+	var err error
+	if k.copy != nil {
+		err = k.copy.Close()
+	}
+	return errors.Join(err, os.RemoveAll(k.dir))
+}
+
+// Finish compares the server's answers with those from the copy of the log.
+func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
+	size := k.published
+	if k.metrics != nil {
+		if f := k.metrics.checkSizes(k.published, k.copy.written); f != nil {
+			w.Report().Found(*f)
+			return nil
+		}
+		size = k.metrics.size
+	}
+	if size < 2 {
+		return nil // nothing is asked about the first event, which belongs to the server
+	}
+	c, err := k.open(ctx, w, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.reference.Close()) }()
+	w.Report().AsOf = size
+	if k.metrics != nil {
+		if err := k.compareMetrics(ctx, w, c); err != nil {
+			return err
+		}
+	}
+	questions, err := k.questions(w.Options())
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(w.Options().Seed, 1)) // #nosec G404 -- an order that the seed repeats; the server does not know the seed
+	if err := k.compareAnswers(ctx, w, c, asClientsAsk(questions.all(), size, random)); err != nil {
+		return err
+	}
+	if len(c.redactions) > 0 || c.largest > k.copy.written {
+		if err := w.CatchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if f := c.checkClaims(k.copy.written, k.copy.redactedBy); f != nil {
+		w.Report().Found(*f)
+	}
+	return nil
+}
+
+// open returns a comparer with a reference that shows the first size entries of the log.
+func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
+	k.copy.tile = w.Tile
+	r, err := openReference(k.copy, k.dir, w.Options())
+	if err != nil {
+		return nil, err
+	}
+	c := newComparer(w.Client(), r, size)
+	c.walk, c.copy, c.keys = w, k.copy, w.Keys()
+	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the checkpoint: %w", err), r.Close())
+	}
+	c.origin = checkpoint.Origin
+	if err := r.show(ctx, size); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return c, nil
+}
+
+// questions returns the questions that the copy of the log gives rise to.
+func (k *check) questions(o monitor.Options) (*questionBuilder, error) {
+	sample, pairs, few := k.Sample, k.Sample, fewQuestions
+	switch {
+	case sample < 0:
+		pairs, few = maxPairs, maxFewQuestions
+	case sample == 0 && k.copy.size <= smallLog:
+		sample, pairs = -1, smallLogPairs
+	case sample == 0:
+		sample, pairs = largeLogSample, largeLogSample
+	default:
+		few = min(few, sample)
+	}
+	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.size, content: o.Content}
+	var document pyjson.Document
+	for seq := range k.copy.size {
+		entry, err := k.copy.read(seq)
+		if err != nil {
+			return nil, err
+		}
+		prev, body, err := proofs.SplitEntry(entry)
+		if err == nil {
+			err = document.Parse(body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", seq, err)
+		}
+		b.values.read(seq, document.Root())
+		if seq > 0 { // the reference has a first event of its own
+			b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
+		}
+	}
+	return b, b.combine(k.copy)
+}
+
+// combine chooses some records, and of each some values together, to ask for.
+func (b *questionBuilder) combine(log *logCopy) error {
+	var document pyjson.Document
+	for _, kind := range record.Kinds {
+		for i, text := range b.some(seqsOf + string(kind)) {
+			seq, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return err
+			}
+			entry, err := log.read(seq)
+			if err == nil {
+				err = document.Parse(entry[proofs.HashSize:])
+			}
+			if err != nil {
+				return fmt.Errorf("event %d: %w", seq, err)
+			}
+			of := newLogValues(-1, b.values.seed)
+			of.read(seq, document.Root())
+			names := of.names(findable(""))
+			parameters := []string{"kind", string(kind)}
+			for j := 0; j < 2+i%2 && j < len(names); j++ {
+				name := names[(i*7+j*5)%len(names)]
+				if !slices.Contains(parameters, name) {
+					parameters = append(parameters, name, of.of(findable(name))[0])
+				}
+			}
+			if i%3 == 0 {
+				parameters = append(parameters, "state", string(record.Live))
+			}
+			b.combinations = append(b.combinations, parameters)
+		}
+	}
+	return nil
+}
+
+// compareMetrics compares the server's metrics with those of the reference.
+func (k *check) compareMetrics(ctx context.Context, w *monitor.Walk, c *comparer) error {
+	answer, err := c.reference.Do(ctx, fetch.Request{Path: "/metrics", OfServer: true, MaxBytes: maxMetrics})
+	var expected *scrape
+	if err == nil {
+		var problem string
+		if expected, problem, err = metricsOf(answer, w.Options().Ledger); err == nil && problem != "" {
+			err = errors.New(problem)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("asking the copy of the log: /metrics: %w", err)
+	}
+	for _, f := range expected.differences(k.metrics) {
+		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
+		if !w.Report().Found(f) {
+			break
+		}
+	}
+	return nil
+}
+
+// roundSize is the number of questions that are asked before the reference grows to the size of
+// answers that are as of a later one.
+const roundSize = 64
+
+// maxTooLong is the number of answers that are too long after which the comparison ends: each
+// takes the time of a thousand others.
+const maxTooLong = 5
+
+// compareAnswers asks all questions and reports what differs.
+func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) error {
+	total, done := uint64(len(questions)), 0
+	w.Options().Progress(stepAsk, 0, total)
+	for round := range slices.Chunk(questions, roundSize) {
+		more, err := compareRound(ctx, w, c, round)
+		if err != nil || !more {
+			return err
+		}
+		done += len(round)
+		w.Options().Progress(stepAsk, uint64(done), total)
+	}
+	return nil
+}
+
+// compareRound is compareAnswers for some questions. It returns false if the audit should stop.
+func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) (more bool, err error) {
+	more = true
+	report := w.Report()
+	take := func(r comparison) bool {
+		report.Queries++
+		report.Rows += r.rows
+		if err = r.err; err == nil && r.finding != nil {
+			more = report.Found(*r.finding)
+			if r.tooLong {
+				c.tooLong++
+				more = more && c.tooLong < maxTooLong
+			}
+		}
+		return err == nil && more
+	}
+	type laterAnswer struct {
+		q    question
+		page *answerPage
+	}
+	var later []laterAnswer
+	largest := uint64(0)
+	c.askAll(ctx, questions, w.Options().Parallel, func(done int, r comparison) bool {
+		if !r.later {
+			return take(r)
+		}
+		later = append(later, laterAnswer{questions[done-1], r.page})
+		if r.page != nil {
+			largest = max(largest, r.page.size)
+		}
+		return true
+	})
+	for _, l := range later {
+		if err != nil || !more {
+			break
+		}
+		if l.page == nil || l.page.size < l.page.atLeast || c.grow(ctx, largest) != nil {
+			take(c.askAgain(ctx, l.q))
+			continue
+		}
+		take(c.compare(ctx, l.q, l.page, true))
+	}
+	return more, err
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
