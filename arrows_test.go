@@ -76,8 +76,11 @@ var arrows = map[string][]string{
 	"ledger/query":                       {"client/wire", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
 	"api/reference":                      {""},
-	"proofs/monitor":                     {"api", "client", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
+	"proofs/monitor":                     {"internal/folderlock", "internal/safefile", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
 	"api/limits":                         {},
+	"internal/testing/ledgertest":        {"api", "client/wire", "internal/datadir", "internal/server", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"proofs/monitor/fetch":               {"client", "proofs", "proofs/audit"},
+	"proofs/replay":                      {"api", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "storage"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

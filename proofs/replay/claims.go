@@ -73,12 +73,12 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 // its size, and the redacting event of each redacted record.
 func (c *comparer) checkClaims(size uint64, redactions map[uint64]uint64) *monitor.Finding {
 	if c.largest > size {
-		return c.finding(c.largestIn, "", "the answer is of a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
+		return findingOf(c.largestIn, "", "the answer is of a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
 		claim := c.redactions[seq]
 		if by, redacted := redactions[seq]; !redacted || by != claim.by {
-			f := c.finding(claim.q, redactedMember, "no such event redacts the record", "", decimal(claim.by))
+			f := findingOf(claim.q, redactedMember, "no such event redacts the record", "", decimal(claim.by))
 			if redacted {
 				f.Expected = decimal(by)
 			}

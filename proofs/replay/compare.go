@@ -67,7 +67,7 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	defer share.Release()
 	page, err := c.first(ctx, q)
 	if err != nil {
-		return c.failed(q, err)
+		return failed(q, err)
 	}
 	if c.isLater(q, page) {
 		if share.Taken() || q.atHead {
@@ -140,7 +140,7 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	for range maxTries {
 		page, err := c.first(ctx, q)
 		if err != nil {
-			return c.failed(q, err)
+			return failed(q, err)
 		}
 		before := c.size
 		if page.status == http.StatusOK {
@@ -149,10 +149,10 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 			err = c.growToHead(ctx)
 		}
 		if err != nil {
-			return c.failed(q, err)
+			return failed(q, err)
 		}
 		if c.isLater(q, page) {
-			result = comparison{finding: c.finding(q, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
+			result = comparison{finding: findingOf(q, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
 			continue
 		}
 		result = c.compare(ctx, q, page, true)
@@ -226,7 +226,7 @@ func (c *comparer) compare(ctx context.Context, q question, got *answerPage, may
 			n, finding, err := c.compareList(ctx, q, list, member, expected, got)
 			result.rows += n
 			if err != nil {
-				return c.failed(q, err)
+				return failed(q, err)
 			}
 			if finding != nil {
 				result.finding = finding
@@ -256,23 +256,23 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 // comparePages compares two pages except for their lists.
 func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
 	if expected.status != got.status {
-		return c.findingAt(q, got, "", "the answer has another status", expected.statusText(), got.statusText())
+		return findingAt(q, got, "", "the answer has another status", expected.statusText(), got.statusText())
 	}
 	for _, name := range answerHeaders {
 		if a, b := headerValue(expected.header, name), headerValue(got.header, name); a != b {
-			return c.findingAt(q, got, name, "the header differs", a, b)
+			return findingAt(q, got, name, "the header differs", a, b)
 		}
 	}
 	switch {
 	case got.status != http.StatusOK:
 		return nil
 	case q.form.lines:
-		return c.compareLines(q, expected, got)
+		return compareLines(q, expected, got)
 	case q.form.text:
 		return c.compareProofs(q, expected, got)
 	}
 	if member, a, b, differ := c.difference(q, expected, got); differ {
-		return c.findingAt(q, got, member, "it differs", string(a), string(b))
+		return findingAt(q, got, member, "it differs", string(a), string(b))
 	}
 	return nil
 }
@@ -292,13 +292,13 @@ func headerValue(h http.Header, name string) string {
 
 // failed returns the outcome of a question for which requests failed: a finding if the server's
 // answer is the reason.
-func (c *comparer) failed(q question, err error) comparison {
+func failed(q question, err error) comparison {
 	var bad *badAnswer
 	switch {
 	case errors.As(err, &bad):
-		return comparison{finding: c.finding(q, bad.row, bad.message, bad.expected, bad.got)}
+		return comparison{finding: findingOf(q, bad.row, bad.message, bad.expected, bad.got)}
 	case errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed):
-		return comparison{finding: c.finding(q, "", err.Error(), "", ""), tooLong: errors.Is(err, fetch.ErrTooLong)}
+		return comparison{finding: findingOf(q, "", err.Error(), "", ""), tooLong: errors.Is(err, fetch.ErrTooLong)}
 	}
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
@@ -309,12 +309,13 @@ type badAnswer struct{ row, message, expected, got string }
 // Error returns the message.
 func (b *badAnswer) Error() string { return b.message }
 
-func (c *comparer) finding(q question, row, message, expected, got string) *monitor.Finding {
-	return c.findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
+// findingOf returns a finding about an answer.
+func findingOf(q question, row, message, expected, got string) *monitor.Finding {
+	return findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
 }
 
 // findingAt returns a finding about a page.
-func (c *comparer) findingAt(q question, page *answerPage, row, message, expected, got string) *monitor.Finding {
+func findingAt(q question, page *answerPage, row, message, expected, got string) *monitor.Finding {
 	const most = 600
 	query, at := q.String(), pageRequest{limit: q.limit}
 	switch {

@@ -16,11 +16,12 @@ import (
 // redactedByHeader names the event that has erased the texts of a citations document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// compareDocument compares a citations document (spec: Citations document) with the event of its
-// set. The copy has no content: a text is right if it has the digest that the event names.
+// compareDocument compares a citations document (docs/spec: Citations document) with the event
+// of its set. The copy of the log has no content: a text is right if it has the digest in the
+// event.
 func (c *comparer) compareDocument(q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
-		return comparison{finding: c.finding(q, row, message, expected, got)}
+		return comparison{finding: findingOf(q, row, message, expected, got)}
 	}
 	seq, err := strconv.ParseUint(strings.Split(q.path, "/")[2], 10, 64)
 	if err != nil {
@@ -70,8 +71,8 @@ func (c *comparer) compareDocument(q question, got *answerPage) (result comparis
 	return result
 }
 
-// documentOf makes a citations document from the event of a set, with texts out of another,
-// which have to be those of the event; without if it was redacted.
+// documentOf builds a citations document from the event of a set. It takes the texts from
+// another document, and checks them against the event. A redacted document has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -40,13 +40,13 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 		}
 		a2, _, _ := nextExpected()
 		b2, _, _ := nextGot()
-		return n, c.differing(q, got, fmt.Sprintf("%s[%d]", member, n), [2][]byte{a, a2}, [2][]byte{b, b2}), nil
+		return n, differing(q, got, fmt.Sprintf("%s[%d]", member, n), [2][]byte{a, a2}, [2][]byte{b, b2}), nil
 	}
 }
 
 // differing returns the finding for two lists, from the first rows that differ and the rows after
 // them.
-func (c *comparer) differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
+func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
 	switch {
@@ -55,7 +55,7 @@ func (c *comparer) differing(q question, page *answerPage, place string, expecte
 	case a == nil, !sameRow(a, b) && (bytes.Equal(got[1], a) || got[1] != nil && sameRow(got[1], a)):
 		message, a = "a row is added", nil
 	}
-	f := c.findingAt(q, page, place, message, string(a), string(b))
+	f := findingAt(q, page, place, message, string(a), string(b))
 	if row := a; row != nil || b != nil {
 		if row == nil {
 			row = b
@@ -178,7 +178,7 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	case next.Kind() != pyjson.Absent:
 		return c.checkCursor(ctx, q, list, member, got, string(next.Text()), after)
 	case after != nil:
-		return c.findingAt(q, got, fmt.Sprintf("%s[%d]", member, n), "a row is left out", string(after), ""), nil
+		return findingAt(q, got, fmt.Sprintf("%s[%d]", member, n), "a row is left out", string(after), ""), nil
 	}
 	return nil, nil
 }
@@ -216,14 +216,14 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 		n, after, f, err := c.compareRanked(ctx, q, list, member, expected, got, result.rows)
 		result.rows += n
 		if err != nil {
-			return c.failed(q, err)
+			return failed(q, err)
 		}
 		if f != nil {
 			return comparison{finding: f}
 		}
 		if f, err := c.checkEnd(ctx, q, list, member, result.rows, got, after); f != nil || err != nil {
 			if err != nil {
-				return c.failed(q, err)
+				return failed(q, err)
 			}
 			return comparison{finding: f}
 		}
@@ -235,16 +235,16 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return result
 		}
 		if got, err = c.next(ctx, c.server, q, list, got, position); err != nil {
-			return c.failed(q, err)
+			return failed(q, err)
 		}
 		if got.size != c.size && !mayGrow {
 			return comparison{later: true}
 		}
 		if err := c.grow(ctx, got.size); err != nil {
-			return c.failed(q, err)
+			return failed(q, err)
 		}
 		if got.size != c.size {
-			return comparison{finding: c.findingAt(q, got, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(got.size))}
+			return comparison{finding: findingAt(q, got, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(got.size))}
 		}
 	}
 }
@@ -273,7 +273,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 			if i+1 < len(given) {
 				b2 = given[i+1]
 			}
-			return n, nil, c.differing(q, got, fmt.Sprintf("%s[%d]", member, before+n), [2][]byte{a, a2}, [2][]byte{row, b2}), nil
+			return n, nil, differing(q, got, fmt.Sprintf("%s[%d]", member, before+n), [2][]byte{a, a2}, [2][]byte{row, b2}), nil
 		}
 		n++
 	}
@@ -288,7 +288,7 @@ func (c *comparer) checkCursor(ctx context.Context, q question, list answerList,
 		return nil, fmt.Errorf("asking the copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
-		return c.findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil
+		return findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil
 	}
 	next, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, page, nil))
 	defer stop()
@@ -296,5 +296,5 @@ func (c *comparer) checkCursor(ctx context.Context, q question, list answerList,
 	if err != nil || bytes.Equal(row, after) {
 		return nil, err
 	}
-	return c.findingAt(q, got, list.next, "the cursor leads to another row", string(after), string(row)), nil
+	return findingAt(q, got, list.next, "the cursor leads to another row", string(after), string(row)), nil
 }

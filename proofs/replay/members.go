@@ -124,13 +124,13 @@ func (c *comparer) compareProofs(q question, expected, got *answerPage) *monitor
 	a, err := proofs.ParseTlogProof(expected.body)
 	b, errGot := proofs.ParseTlogProof(got.body)
 	if err != nil || errGot != nil || !bytes.Equal(a.Extra, b.Extra) || a.Index != b.Index || !slices.Equal(a.Hashes, b.Hashes) || !c.sameNote(a.Checkpoint, b.Checkpoint) {
-		return c.findingAt(q, got, "", "the proof differs", string(expected.body), string(got.body))
+		return findingAt(q, got, "", "the proof differs", string(expected.body), string(got.body))
 	}
 	return nil
 }
 
 // compareLines compares two answers line by line.
-func (c *comparer) compareLines(q question, expected, got *answerPage) *monitor.Finding {
+func compareLines(q question, expected, got *answerPage) *monitor.Finding {
 	a, b := bytes.SplitAfter(expected.body, []byte("\n")), bytes.SplitAfter(got.body, []byte("\n"))
 	for i := range max(len(a), len(b)) {
 		var x, y []byte
@@ -141,7 +141,7 @@ func (c *comparer) compareLines(q question, expected, got *answerPage) *monitor.
 			y = b[i]
 		}
 		if !bytes.Equal(x, y) {
-			return c.findingAt(q, got, fmt.Sprintf("line %d", i+1), "the line differs", string(x), string(y))
+			return findingAt(q, got, fmt.Sprintf("line %d", i+1), "the line differs", string(x), string(y))
 		}
 	}
 	return nil

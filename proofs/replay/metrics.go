@@ -26,7 +26,7 @@ type scrape struct {
 	types  map[string]string // by name
 }
 
-// Metrics that state sizes.
+// Metrics with sizes.
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"

@@ -14,43 +14,44 @@ import (
 	"colophon/ledger/record"
 )
 
-// question is something that the server and the copy of the log are both asked.
+// question is asked to both the server and the reference.
 type question struct {
 	path   string // below the ledger
 	values url.Values
 	lists  []answerList
 	form   *answerForm
-	// atHead: it is answered for the head alone, whatever size is asked for.
+	// atHead: the answer is as of the current head; no other size can be requested.
 	atHead bool
-	// whole: it lists all there is, and is asked both with a size and without.
+	// listsAll: the list has everything of its kind. It is requested both with a size and
+	// without.
 	listsAll bool
 	variation
 }
 
-// variation is how a question is asked. The answer does not depend on it.
+// variation has parameters that do not change the answer.
 type variation struct {
-	asOf  uint64     // size that is asked for; 0 asks for none, as most clients do
+	asOf  uint64     // requested size; 0 requests none, as most clients do
 	limit int        // rows of the first page; 0 does not say
-	extra url.Values // parameters beside
-	pages int        // of each list that are compared at most; 0 is all
+	extra url.Values // further parameters
+	pages int        // maximum number of pages of each list to compare; 0 is all
 }
 
-// answerForm is what an answer looks like.
+// answerForm describes answers of one kind.
 type answerForm struct {
-	// size is the parameter that asks for a size; empty where there is none.
+	// size is the parameter that requests a size; empty if there is none.
 	size string
-	// says is the path of the member that says the size; nil where a header does, or
-	// the text.
+	// sizeMember is the path of the member with the size; nil if a header or the text has it.
 	sizeMember []string
-	// Lines: it is NDJSON. text: it is a .tlog-proof.
+	// lines: the answer is NDJSON. text: it is a .tlog-proof.
 	lines, text bool
-	// Server: the path is below the server, and the answer has a row for each ledger.
+	// ofServer: the path is below the server, and the answer has a row for each ledger.
 	ofServer bool
-	// settings are members that no log says.
+	// serverMembers are members that the log does not determine.
 	serverMembers []string
-	// accept is the media type that is asked for; empty is any.
+	// accept is the requested media type; empty accepts any.
 	accept string
-	// unproved: it takes no proofs, unwaiting: nor after.
+	// noProofs: the parameter proofs is not allowed. noAfter: the parameter after is not
+	// allowed.
 	noProofs, noAfter bool
 }
 
@@ -71,32 +72,31 @@ var (
 	ledgersForm     = &answerForm{sizeMember: []string{"tree_size"}, serverMembers: ledgerMembers, ofServer: true, noProofs: true, noAfter: true}
 )
 
-// ledgerMembers are what a server says of a ledger and a copy of its log cannot know.
-// Origin and verifier key are compared with those of the log.
+// ledgerMembers are the members about a ledger that its log does not determine. Origin and
+// verifier key are compared with those of the log.
 var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log"}
 
-// answerList is one or several arrays of an answer that go on together on its next
-// page.
+// answerList is one or several arrays of an answer that continue together on the next page.
 type answerList struct {
 	members      []string
-	next, cursor string // the member that leads on, and the parameter that takes it
+	next, cursor string // the member with the cursor, and the parameter that takes it
 }
 
-// rowsList is the list that most answers have.
+// rowsList is the list of most answers.
 var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 
-// questionBuilder makes the questions that a log gives rise to.
+// questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // of values whose effects are asked for, of each variable
-	few          int // questions of each kind that are beside those of all values
+	pairs        int // number of pairs of values of each variable whose effects to ask for
+	few          int // number of further questions of each kind
 	size         uint64
-	content      bool       // content may be asked for
-	combinations [][]string // parameters of /records, as some records have them
+	content      bool       // the token has the scope content
+	combinations [][]string // parameters of /records that some record has together
 	questions    []question
 }
 
-// String is the path with its parameters, but for the variation.
+// String returns the path with its parameters, without the variation.
 func (q question) String() string {
 	path := q.path
 	switch {
@@ -111,14 +111,14 @@ func (q question) String() string {
 	return path + "?" + q.values.Encode()
 }
 
-// pageRequest is where in an answer a page begins, and what is asked of it.
+// pageRequest says where a page begins, and what is requested of it.
 type pageRequest struct {
-	size             uint64 // 0 asks for none
+	size             uint64 // 0 requests none
 	limit            int    // rows; 0 does not say
 	cursor, position string // position is empty on the first page
 }
 
-// at is the path of a page. Only the first page says a size: the cursor goes on at it.
+// at returns the path of a page. Only the first page has a size: a cursor implies it.
 func (q question) at(p pageRequest) string {
 	values := url.Values{}
 	maps.Copy(values, q.values)
@@ -159,13 +159,12 @@ func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...st
 	return q
 }
 
-// askAll is ask for a list of all there is.
+// askAll is ask for a list of everything of its kind.
 func (b *questionBuilder) askAll(path string, parameters ...string) {
 	b.ask(path, rowsList, parameters...).listsAll = true
 }
 
-// all are all questions about the log: what the server lists, counts, compares and proves
-// (spec: Requests).
+// all returns all questions about the log (docs/spec: Requests).
 func (b *questionBuilder) all() []question {
 	b.questions = nil
 	b.records()
@@ -182,8 +181,8 @@ func (b *questionBuilder) all() []question {
 	return b.questions
 }
 
-// records asks for lists of records: all, by kind, by state, and by every name that
-// records are found by; and for single ones.
+// records asks for lists of records: all, by kind, by state, and by each name that finds
+// records; and for single records.
 func (b *questionBuilder) records() {
 	b.askAll("/records")
 	b.askAll("/records", "events", "true")
@@ -216,13 +215,13 @@ func (b *questionBuilder) records() {
 	}
 }
 
-// some are a few values of a kind.
+// some returns a few values of a kind.
 func (b *questionBuilder) some(kind string) []string {
 	values := b.values.of(kind)
 	return values[:min(len(values), b.few)]
 }
 
-// someTimes gives spans of time that begin or end where events of a kind do.
+// someTimes passes on periods that begin or end at times of events of a kind.
 func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := b.some(kind)
 	for i, at := range times[:min(len(times), most)] {
@@ -237,7 +236,7 @@ func (b *questionBuilder) someTimes(kind string, most int, each func(parameters 
 	}
 }
 
-// mixed asks for lists of records by several things at once, as people look for some.
+// combined asks for lists of records by several parameters, as people search for records.
 func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
 		b.ask("/records", rowsList, parameters...)
@@ -251,7 +250,7 @@ func (b *questionBuilder) combined() {
 	}
 }
 
-// single asks for receipts and proofs of records, and for events.
+// singleRecords asks for receipts and proofs of records, and for events.
 func (b *questionBuilder) singleRecords() {
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		seqs := b.some(seqsOf + string(kind))
@@ -279,8 +278,7 @@ func (b *questionBuilder) singleRecords() {
 	}
 }
 
-// log asks for the log as a list of events, and for what the server says of it as a
-// whole.
+// log asks for events, and for what the server says about the log itself.
 func (b *questionBuilder) log() {
 	for _, at := range b.some(anySeq) {
 		const most = 7
@@ -295,8 +293,7 @@ func (b *questionBuilder) log() {
 	b.askFor(ledgersForm, "/v1/ledgers").atHead = true
 }
 
-// groups asks for the groups of runs, each by everything that runs are grouped by, and
-// for what is in them.
+// groups asks for the groups of runs by each dimension, and for their contents.
 func (b *questionBuilder) groups() {
 	inGroup := []answerList{rowsList[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
 	for _, by := range b.dimensions() {
@@ -314,7 +311,7 @@ func (b *questionBuilder) groups() {
 	}
 }
 
-// dimensions are the names that runs are grouped by.
+// dimensions returns the names that runs are grouped by.
 func (b *questionBuilder) dimensions() (names []string) {
 	for _, name := range b.values.names(findable("")) {
 		if groups.Grouped(name) {
@@ -324,8 +321,8 @@ func (b *questionBuilder) dimensions() (names []string) {
 	return names
 }
 
-// rankings asks for groups in each order, and for those that few pass for. Without a size
-// a ranking answers them, with one the list of all groups does.
+// rankings asks for groups in each order, and with each filter. Without a size a ranking
+// answers them, with a size the list of all groups does.
 func (b *questionBuilder) rankings() {
 	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
 	dimensions := b.dimensions()
@@ -350,11 +347,11 @@ func (b *questionBuilder) rankings() {
 	}
 }
 
-// effects asks what came of changing each variable from one of its values to another.
+// effects asks for the effect of a change of each variable between two of its values.
 func (b *questionBuilder) effects() {
 	for _, variable := range effects.Variables {
 		values, asked := b.values.of(variableOf+variable), 0
-		// Neighbours in the sample first, then those farther apart.
+		// Neighbours in the sample come first.
 		for apart := 1; apart < len(values); apart++ {
 			for i := apart; i < len(values); i++ {
 				if asked >= b.pairs {
@@ -444,15 +441,15 @@ func (b *questionBuilder) producers() {
 	}
 }
 
-// Bounds of how a question is asked.
+// Bounds of pages.
 const (
 	maxRows  = 1000 // of a page
-	fewPages = 3    // of a list that is asked for a second time, or ranked
+	fewPages = 3    // of a list that is requested a second time, or of a ranking
 )
 
-// asClientsAsk gives questions a variation each, and brings them into an order, by chance: a
-// server is not to tell the auditor's from those of others. What is whole is asked with a
-// size and without; one of the two to its end, the other for its first pages.
+// asClientsAsk adds a random variation to each question, and shuffles them, so that a server
+// cannot tell an audit from other clients. A list of everything is requested with a size and
+// without: once to its end, once for its first pages.
 func asClientsAsk(questions []question, size uint64, random *rand.Rand) []question {
 	var all []question
 	for _, q := range questions {
@@ -480,7 +477,7 @@ func asClientsAsk(questions []question, size uint64, random *rand.Rand) []questi
 	return all
 }
 
-// varied is the question with parameters that its answer does not depend on.
+// varied returns the question with random parameters that do not change the answer.
 func (q question) varied(size uint64, random *rand.Rand) question {
 	q.extra = url.Values{}
 	if random.IntN(10) == 0 && !q.form.noProofs && q.path != failuresPath {
@@ -493,9 +490,9 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 	return q
 }
 
-// anyLimit is a limit that a client may give. Out of eight times one asks for a few rows,
-// as many as byDefault for none in particular, and the others for as many as may be: fewer would make
-// many requests of a long list.
+// anyLimit returns a limit that a client may give. In one of eight cases it is small; in
+// byDefault cases it is 0, for the default; otherwise it is maxRows, because small pages of a
+// long list take many requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

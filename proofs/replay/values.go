@@ -13,18 +13,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// logValues are the values that a log can be asked about, as its events have them: all
-// of them, or a sample of each kind.
+// logValues are the values in a log's events that questions can be about: all of them, or a
+// sample of each kind.
 type logValues struct {
-	sample int // values of each kind; -1 is all
+	sample int // number of values of each kind; -1 is all
 	seed   uint64
 	kinds  map[string]*valueSample
 }
 
-// valueSample is a sample of the different values of one kind: those whose seeded
-// hashes are the smallest.
+// valueSample is a sample of the distinct values of one kind: those with the smallest seeded
+// hashes.
 type valueSample struct {
-	most int // -1: no bound
+	most int // size of the sample; -1 is no bound
 	kept map[string]uint64
 }
 
@@ -32,7 +32,7 @@ func newLogValues(sample int, seed uint64) *logValues {
 	return &logValues{sample: sample, seed: seed, kinds: make(map[string]*valueSample)}
 }
 
-// add notes a value of a kind.
+// add adds a value of a kind.
 func (v *logValues) add(kind, value string) {
 	s := v.kinds[kind]
 	if s == nil {
@@ -48,13 +48,13 @@ func (v *logValues) add(kind, value string) {
 	}
 }
 
-// rank is a number that looks random, the same in every audit with one seed.
+// rank returns a pseudo-random number that the seed repeats.
 func (v *logValues) rank(value string) uint64 {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, v.seed), value...))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// cut keeps the smallest.
+// cut drops all but the smallest.
 func (s *valueSample) cut() {
 	for _, value := range s.ranked()[s.most:] {
 		delete(s.kept, value)
@@ -65,7 +65,7 @@ func (s *valueSample) ranked() []string {
 	return slices.SortedFunc(maps.Keys(s.kept), func(a, b string) int { return cmp.Or(cmp.Compare(s.kept[a], s.kept[b]), cmp.Compare(a, b)) })
 }
 
-// of is the sample of a kind, in an order that looks random.
+// of returns the sample of a kind, in a pseudo-random order.
 func (v *logValues) of(kind string) []string {
 	s := v.kinds[kind]
 	if s == nil {
@@ -78,7 +78,7 @@ func (v *logValues) of(kind string) []string {
 	return values
 }
 
-// names are the kinds that begin with a prefix, without it.
+// names returns the kinds with a prefix, without the prefix.
 func (v *logValues) names(prefix string) []string {
 	var names []string
 	for kind := range v.kinds {
@@ -90,10 +90,10 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable is the kind of values of a name that records are found by.
+// findable returns the kind of values of a name that finds records.
 func findable(name string) string { return "find:" + name }
 
-// Kinds of values beside those.
+// Further kinds of values.
 const (
 	seqsOf      = "seq:" // and the kind of the event
 	buildOf     = "build"
@@ -102,13 +102,13 @@ const (
 	anySeq      = "seq"
 	eventHashes = "event"
 	timesOf     = "time"     // of events
-	occurrences = "occurred" // timestamps that records came with
+	occurrences = "occurred" // timestamps in records
 	stagesOf    = "stage"    // seq and name
 	citationsOf = "citation" // seq and number
 	numbersOf   = "number"   // producer and its number
 )
 
-// read notes the values of an event.
+// read adds the values of an event.
 func (v *logValues) read(seq uint64, event pyjson.Value) {
 	kind := record.Kind(event.Member("kind").Text())
 	r := event.Member("record")
@@ -158,7 +158,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.variables(kind, r)
 }
 
-// variables notes what the effects of variables are asked for.
+// variables adds the values of variables whose effects can be asked for.
 func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	if kind != record.IPCRecord {
 		return
