@@ -255,7 +255,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, report.Findings[0].Message, "somebody who has that key")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
 	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
-	require.Contains(t, o.stderr, "it counts for nothing")
+	require.Contains(t, o.stderr, "the checkpoint does not count")
 }
 
 // A state from before the rotation continues with the current key alone, and with both keys.

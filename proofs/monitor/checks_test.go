@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What an event says of its content is not taken for what it takes to read it.
+// The size of content that an event states is bounded before it is fetched.
 func TestContentThatIsTooLargeInAll(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string

@@ -22,22 +22,22 @@ import (
 	"colophon/proofs/audit"
 )
 
-// pastFiles is an audit.Past in the files of a folder: "facts", a byte for each event;
-// "tile-L", the hashes of each level; "keys-XX", the uses of the idempotency keys that
-// begin with that byte. These only grow, and of each a running checksum is kept. "marks"
-// has a byte for each event too: flags that no later audit reads. It belongs to the
-// goroutine of the walk.
+// pastFiles is an audit.Past in the files of a folder: "facts" has a byte for each event,
+// "tile-L" the hashes of each level, and "keys-XX" the uses of the idempotency keys in that
+// part of the key space. These files only grow, and each has a running checksum. "marks" has
+// another byte for each event, with flags that no later audit reads. The goroutine of the walk
+// owns it.
 type pastFiles struct {
-	dir   string
-	facts *os.File
-	size  uint64 // facts in the file
-	news  []byte // facts that are not in the file yet
-	marks *os.File
-	tiles map[uint8]*os.File
-	keys  [manyKeyFiles]keyFile
-	uses  uint64 // in all of keys
-	sums  map[string]*runningSum
-	kept  pastMark
+	dir       string
+	facts     *os.File
+	size      uint64 // facts in the file
+	unwritten []byte // facts that are not in the file yet
+	marks     *os.File
+	tiles     map[uint8]*os.File
+	keys      [manyKeyFiles]keyFile
+	uses      uint64 // in all of keys
+	sums      map[string]*runningSum
+	kept      pastMark
 }
 
 // runningSum is the SHA-256 of the beginning of a file.
@@ -46,28 +46,28 @@ type runningSum struct {
 	bytes int64
 }
 
-// pastMark is what was remembered at some position: cut goes back to it.
+// pastMark is the content at some position. cut restores it.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
 }
 
-// fileSum is a file's length and checksum as the state file has them. What comes behind
-// that length is of an audit that was cut short.
+// fileSum is the length and the checksum of a file, according to the state file. An audit that
+// was interrupted may have written more, which is ignored.
 type fileSum struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// keyFile is the uses of the keys that begin alike.
+// keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
-	news  []byte // uses that are not in the file yet
-	used  bool   // since Uses was last called, or to be looked at again
-	dirty bool   // written since Sync was last called
+	unwritten []byte // uses that are not in the file yet
+	used      bool   // since Uses was last called, or to be checked again
+	dirty     bool   // written since Sync was last called
 }
 
-// So many files, that a log of a hundred million keys has a hundred megabytes in each:
-// they are read one by one.
+// A log of a hundred million keys has a hundred megabytes in each file of keys. One file at a
+// time is in memory.
 const (
 	manyKeyFiles = 64
 	factsBuffer  = 64 << 10
@@ -80,10 +80,10 @@ const (
 	marksFile = "marks"
 )
 
-// keyFileOf is the number of the file that a key is in.
+// keyFileOf returns the number of the file that a key is in.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
-// newPast opens a folder that remembers nothing; what may be in it is forgotten.
+// newPast opens a folder without its earlier content.
 func newPast(dir string) (*pastFiles, error) {
 	p, err := openPast(dir)
 	if err != nil {
@@ -95,8 +95,8 @@ func newPast(dir string) (*pastFiles, error) {
 	return p, nil
 }
 
-// openPast opens a folder whose files are read by check, and used after cut. The folder is
-// made if it is not there, but no other.
+// openPast opens a folder. check has to read its files, and cut to restore them, before they
+// are used. openPast creates the folder, but not its parents.
 func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -116,7 +116,7 @@ func (p *pastFiles) file(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(p.dir, name), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// sum is the running checksum of a file.
+// sum returns the running checksum of a file.
 func (p *pastFiles) sum(name string) *runningSum {
 	s, known := p.sums[name]
 	if !known {
@@ -126,23 +126,23 @@ func (p *pastFiles) sum(name string) *runningSum {
 	return s
 }
 
-// add adds what is written to the end of a file.
+// add adds bytes that are appended to the file.
 func (s *runningSum) add(b []byte) {
 	s.hash.Write(b)
 	s.bytes += int64(len(b))
 }
 
-// clone is the sum as it is now.
+// clone returns a copy.
 func (s *runningSum) clone() (runningSum, error) {
 	h, err := s.hash.Clone()
 	return runningSum{h, s.bytes}, err
 }
 
-// check reads the files of size events and uses uses of keys, and compares them with their
-// checksums. It changes nothing in them.
+// check compares the files with their checksums, the number of events, and the number of uses
+// of keys. It changes no file.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
-	for _, name := range slices.Sorted(maps.Keys(files)) { // the first that is wrong is named
+	for _, name := range slices.Sorted(maps.Keys(files)) { // the error names the first wrong file
 		want := files[name]
 		if strings.HasPrefix(name, keysPrefix) {
 			keys += want.Bytes
@@ -170,7 +170,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark has cut go back to what is remembered now.
+// mark makes the current content the one that cut restores.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -186,9 +186,9 @@ func (p *pastFiles) mark() error {
 	return nil
 }
 
-// cut forgets what was remembered since mark.
+// cut drops everything since mark.
 func (p *pastFiles) cut() error {
-	p.size, p.news, p.uses = p.kept.size, p.news[:0], p.kept.uses
+	p.size, p.unwritten, p.uses = p.kept.size, p.unwritten[:0], p.kept.uses
 	clear(p.sums)
 	for name, s := range p.kept.sums {
 		clone, err := s.clone()
@@ -199,7 +199,7 @@ func (p *pastFiles) cut() error {
 	}
 	errs := []error{p.facts.Truncate(int64(p.size)), p.marks.Truncate(0)}
 	for number := range p.keys {
-		p.keys[number].news = p.keys[number].news[:0]
+		p.keys[number].unwritten = p.keys[number].unwritten[:0]
 		if err := os.Truncate(p.keyPath(number), p.kept.sums[keyName(number)].bytes); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -207,7 +207,7 @@ func (p *pastFiles) cut() error {
 	return errors.Join(errs...)
 }
 
-// checksums returns what the state file has of the files, at the last mark.
+// checksums returns the lengths and checksums of the files at the last mark.
 func (p *pastFiles) checksums() map[string]fileSum {
 	files := make(map[string]fileSum, len(p.kept.sums))
 	for name, s := range p.kept.sums {
@@ -218,27 +218,27 @@ func (p *pastFiles) checksums() map[string]fileSum {
 
 const keysPrefix = "keys-"
 
-// keyName is the name of a file of uses of keys.
+// keyName returns the name of a file of uses of keys.
 func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
 // Add implements audit.Past.
 func (p *pastFiles) Add(f audit.Facts) error {
-	p.news = append(p.news, byte(f))
-	if len(p.news) < factsBuffer {
+	p.unwritten = append(p.unwritten, byte(f))
+	if len(p.unwritten) < factsBuffer {
 		return nil
 	}
 	return p.flushFacts()
 }
 
 func (p *pastFiles) flushFacts() error {
-	if len(p.news) == 0 {
+	if len(p.unwritten) == 0 {
 		return nil
 	}
-	facts, marks := slices.Clone(p.news), make([]byte, len(p.news))
+	facts, marks := slices.Clone(p.unwritten), make([]byte, len(p.unwritten))
 	marked := false
-	for i, f := range p.news {
+	for i, f := range p.unwritten {
 		facts[i], marks[i] = f&^byte(audit.Marks), f&byte(audit.Marks)
 		marked = marked || marks[i] != 0
 	}
@@ -251,18 +251,18 @@ func (p *pastFiles) flushFacts() error {
 		}
 	}
 	p.sum(factsFile).add(facts)
-	p.size += uint64(len(p.news))
-	p.news = p.news[:0]
+	p.size += uint64(len(p.unwritten))
+	p.unwritten = p.unwritten[:0]
 	return nil
 }
 
 // Facts implements audit.Past.
 func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	if seq >= p.size {
-		if seq-p.size >= uint64(len(p.news)) {
+		if seq-p.size >= uint64(len(p.unwritten)) {
 			return 0, fmt.Errorf("event %d is not remembered", seq)
 		}
-		return audit.Facts(p.news[seq-p.size]), nil
+		return audit.Facts(p.unwritten[seq-p.size]), nil
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
@@ -281,14 +281,14 @@ func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
 		return err
 	}
 	if seq >= p.size {
-		p.news[seq-p.size] |= byte(flags)
+		p.unwritten[seq-p.size] |= byte(flags)
 		return nil
 	}
 	_, err = p.marks.WriteAt([]byte{byte((facts | flags) & audit.Marks)}, int64(seq))
 	return err
 }
 
-// Keep implements audit.Past. What is kept of a tile is the beginning of what it grows to.
+// Keep implements audit.Past. A partial tile is a prefix of the later one.
 func (p *pastFiles) Keep(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
@@ -330,7 +330,7 @@ func (p *pastFiles) tileFile(level uint8) (*os.File, error) {
 	return f, err
 }
 
-// useBytes is the length of a use in a file: key, digest, seq, first, kind, role.
+// useBytes is the length of a use in a file: key, digest, seq, first, kind, and role.
 const useBytes = 2*proofs.HashSize + 8 + 8 + 1 + 1
 
 func appendUse(dst []byte, u *audit.KeyUse) []byte {
@@ -339,7 +339,7 @@ func appendUse(dst []byte, u *audit.KeyUse) []byte {
 	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), byte(u.Role))
 }
 
-// keyedKinds are the kinds that idempotency keys stand for, by their numbers in files.
+// keyedKinds are the kinds of requests that have idempotency keys, by their numbers in files.
 var keyedKinds = [...]record.Kind{
 	record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.RecordStateChanged, record.PathValidated,
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated,
@@ -358,9 +358,9 @@ func decodeUse(row []byte) audit.KeyUse {
 func (p *pastFiles) Use(u audit.KeyUse) error {
 	number := keyFileOf(u.Key)
 	k := &p.keys[number]
-	k.news, k.used = appendUse(k.news, &u), true
+	k.unwritten, k.used = appendUse(k.unwritten, &u), true
 	p.uses++
-	if len(k.news) < keyBuffer {
+	if len(k.unwritten) < keyBuffer {
 		return nil
 	}
 	return p.flushKeys(number)
@@ -372,9 +372,9 @@ func (p *pastFiles) flushKeys(number int) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(k.news)
-	p.sum(keyName(number)).add(k.news)
-	k.news, k.dirty = k.news[:0], true
+	_, err = f.Write(k.unwritten)
+	p.sum(keyName(number)).add(k.unwritten)
+	k.unwritten, k.dirty = k.unwritten[:0], true
 	return errors.Join(err, f.Close())
 }
 
@@ -401,7 +401,7 @@ func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
 	}
 }
 
-// recheck has Uses yield all keys once more.
+// recheck makes Uses yield all keys again.
 func (p *pastFiles) recheck() {
 	for number := range p.keys {
 		p.keys[number].used = true
@@ -414,7 +414,7 @@ func (p *pastFiles) readKeys(number int) ([]audit.KeyUse, error) {
 		return nil, err
 	}
 	var uses []audit.KeyUse
-	for row := range slices.Chunk(append(rows, p.keys[number].news...), useBytes) {
+	for row := range slices.Chunk(append(rows, p.keys[number].unwritten...), useBytes) {
 		if len(row) == useBytes {
 			uses = append(uses, decodeUse(row))
 		}
@@ -422,13 +422,13 @@ func (p *pastFiles) readKeys(number int) ([]audit.KeyUse, error) {
 	return uses, nil
 }
 
-// flush writes everything into the files.
+// flush writes everything to the files.
 func (p *pastFiles) flush() error {
 	if err := p.flushFacts(); err != nil {
 		return err
 	}
 	for number := range manyKeyFiles {
-		if len(p.keys[number].news) > 0 {
+		if len(p.keys[number].unwritten) > 0 {
 			if err := p.flushKeys(number); err != nil {
 				return err
 			}
@@ -437,7 +437,7 @@ func (p *pastFiles) flush() error {
 	return nil
 }
 
-// Sync makes what is remembered survive the loss of power.
+// Sync makes everything durable.
 func (p *pastFiles) Sync() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -465,7 +465,7 @@ func (p *pastFiles) syncKeys(number int) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Close lets go of the files.
+// Close closes the files.
 func (p *pastFiles) Close() error {
 	errs := []error{p.facts.Close(), p.marks.Close()}
 	for _, f := range p.tiles {

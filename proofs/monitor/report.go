@@ -11,7 +11,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Kinds of findings beside the damage of the log itself.
+// Kinds of findings, in addition to those of package audit.
 const (
 	KindAnswer  audit.Kind = "answer"  // an answer omits, adds, or changes something
 	KindMetrics audit.Kind = "metrics" // the metrics do not follow from the log
@@ -114,7 +114,7 @@ type SkippedCheck struct {
 // timeOfReport returns the current time as reports print it.
 func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// newReport makes the report of an audit that begins.
+// newReport returns the report of an audit that begins.
 func newReport(a *Auditor) *Report {
 	r := &Report{Ledger: a.options.Ledger, Time: timeOfReport(), Skipped: []SkippedCheck{}}
 	if last, known := a.state.done[checkLog]; known {

@@ -56,7 +56,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
 		if _, err := at.Keys.OpenGrown(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: it counts for nothing", err)}
+			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint does not count", err)}
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
@@ -110,8 +110,8 @@ func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) 
 	return a.see(ctx, log)
 }
 
-// rememberDamaged stores the checkpoint of a damaged log, since it stays signed. It does not
-// store one that is itself the damage, and a fork of what is remembered.
+// rememberDamaged stores the checkpoint of a damaged log, because its signature is evidence.
+// It stores neither a checkpoint that is the damage itself, nor a fork of what is remembered.
 func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:

@@ -71,7 +71,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // a checksum that is right keeps nothing out
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, more is read
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 	published := openLog(t, log, keys)
 	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
-	m.seen = nil // that no tile is asked for
+	m.seen = nil // so that no tile is fetched
 	require.NoError(t, a.reach(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An audit without a state that cannot begin leaves no temporary folder: here it can make
-// the folder, but no file in it, whose path would be too long.
+// An audit without a state that cannot begin leaves no temporary folder. Here it can create
+// the folder, but no file in it, because the path would be too long.
 func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	const (
 		longest = syscall.PathMax - 1 // of a path; the system counts the zero behind it

@@ -40,7 +40,7 @@ func stateOf(t testing.TB, state string) (s stateFile) {
 	return s
 }
 
-// stateOfSize is a state of a small log, the keys that open it, and the files whose damage
+// stateOfSize returns the state of a small log, the log's keys, and the files whose damage
 // matters: the state file first.
 func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifier, files []string) {
 	t.Helper()
@@ -68,7 +68,7 @@ func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ..
 	require.ErrorIs(t, err, ErrStateDamaged, what...)
 }
 
-// A state in which any bit was flipped, or that lacks any part, is refused as damaged.
+// A state with a flipped bit or a missing part is refused as damaged.
 func TestDamagedStatesAreRefused(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	require.Greater(t, len(files), 5, "facts, tiles, keys")
@@ -102,7 +102,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// The folder holds of each event a byte and a hash, and 82 bytes of each use of a key, a
+// The folder has a byte and a hash for each event, and 82 bytes for each use of a key, a
 // source, or a state.
 func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
@@ -123,7 +123,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
-// What an audit that was cut short has left behind the end of a file is no damage.
+// Bytes that an interrupted audit has left after the end of a file are not damage.
 func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	want := stateOf(t, state)
@@ -142,7 +142,7 @@ func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
 }
 
 // Files of two states are not mixed: neither those of two ledgers, nor those of one ledger at
-// two times, unless the file at hand begins with all that belongs to the state.
+// two times, unless the file begins with everything that belongs to the state.
 func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	other, otherKeys, _ := stateOfSize(t, 2)
@@ -195,7 +195,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A state that is not that of the log is refused, and never changed.
+// A state that does not fit the log is refused, and stays unchanged.
 func TestStatesThatAreRefused(t *testing.T) {
 	w, another := ledgertest.New(t, 10, 0, 0), ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -243,7 +243,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 	}
 }
 
-// stateFiles are the files of a state.
+// stateFiles returns the contents of the files of a state.
 func stateFiles(t *testing.T, state string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(state + ".d/*")

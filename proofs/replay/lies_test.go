@@ -30,7 +30,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// lyingTransport changes some answers on their way.
+// lyingTransport changes answers.
 type lyingTransport struct {
 	through http.RoundTripper
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func (l *lyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// answersWith puts a body, a status and headers into an answer.
+// answersWith replaces body, status, and headers of an answer.
 func answersWith(response *http.Response, status int, body []byte, headers map[string]string) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Status = status, http.StatusText(status)
@@ -125,7 +125,7 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named asks a question while the server lies, and says what the auditor makes of it.
+// named asks a question while the server lies, and returns what the comparison finds.
 func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -141,8 +141,8 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 	return answer.finding, answer.err
 }
 
-// lastRowsIn reports whether a page has the last rows of a list, though it names a next page:
-// without that name the answer is the same list.
+// lastRowsIn reports whether a page has the last rows of a list though it has a cursor:
+// without the cursor, the answer is the same list.
 func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	root := page.document.Root()
 	q.extra = maps.Clone(q.extra)
@@ -157,7 +157,7 @@ func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	return next.status == http.StatusOK && rows.Kind() == pyjson.Array && rows.Len() == 0
 }
 
-// patternOf is the route that answers a question, as the contract names it.
+// patternOf returns the route that answers a question, as openapi.yaml names it.
 func patternOf(t testing.TB, routes []string, q question) string {
 	path := q.path
 	if !q.form.ofServer {
@@ -190,8 +190,8 @@ type changedAnswer struct {
 	headers map[string]string
 }
 
-// changesOf are all ways to change an answer: every member, element, line, header and
-// status is dropped, changed, swapped, repeated or added, one at a time.
+// changesOf returns all ways to change an answer: every member, element, line, header, and
+// status is dropped, changed, swapped, repeated, or added, one at a time.
 func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
 		if !bytes.Equal(body, page.body) {
@@ -254,7 +254,7 @@ func decoded(t testing.TB, text []byte) (value any) {
 	return value
 }
 
-// jsonChanges are values that differ from one in one place.
+// jsonChanges returns values that differ from one in one place.
 func jsonChanges(value any) map[string]any {
 	all := make(map[string]any)
 	add := func(name string, changed any) {
@@ -336,8 +336,8 @@ func plusOne(number string) string {
 	return number + "1"
 }
 
-// allowedChange reports whether a change is none that a copy of the log can see: docs/audit.md
-// says which.
+// allowedChange reports whether the log does not determine what a change is about:
+// docs/audit.md lists these cases.
 func allowedChange(q question, name string) bool {
 	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
 		return true
@@ -352,7 +352,7 @@ func allowedChange(q question, name string) bool {
 	return false
 }
 
-// Whatever is changed in an answer, of whatever route, is found.
+// The comparison finds every change of an answer, of every route.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
@@ -364,7 +364,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 			key += " before"
 		}
 		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
-			continue // as all others
+			continue // like the others
 		}
 		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
@@ -408,7 +408,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	require.Greater(t, tried, 8_000)
 }
 
-// What is wrong with a later page, or with the way there, is found.
+// The comparison finds changes of later pages, and of cursors.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
@@ -474,7 +474,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	require.Greater(t, tried, 1000)
 }
 
-// with is an object with another member.
+// with returns an object with another member.
 func with(object any, name string, value any) map[string]any {
 	changed := maps.Clone(object.(map[string]any))
 	changed[name] = value
@@ -528,7 +528,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	require.Len(t, forms, 18, "each is asked with and without")
 }
 
-// What is the same answer in another form is no lie, nor are the words of an error.
+// The same answer in another form is not a lie, nor are other words for an error.
 func TestWhatIsNoLie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
@@ -559,7 +559,7 @@ func TestWhatIsNoLie(t *testing.T) {
 	require.NotZero(t, errors)
 }
 
-// routesOf are the routes of a server with metrics.
+// routesOf returns the routes of a server with metrics.
 func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()

@@ -42,7 +42,7 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	return string(text)
 }
 
-// Every change of a line of the metrics that is derived from the log is found.
+// The comparison finds every change of a line of the metrics that the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 10)
 	text := scraped(t, w)

@@ -24,7 +24,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// transport is a function as an http.RoundTripper.
+// transport is a function that implements http.RoundTripper.
 type transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.

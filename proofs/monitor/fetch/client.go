@@ -15,9 +15,9 @@ import (
 // Bounds on the answers of a server that is not trusted. It may answer slowly, without end, with
 // extreme compression, or not at all.
 const (
-	MaxHeaders = 64 << 10 // bytes of an answer's headers
-	MaxNote    = 1 << 20  // bytes of a signed note
+	MaxNote = 1 << 20 // bytes of a signed note
 
+	maxHeaders    = 64 << 10 // bytes of an answer's headers
 	maxCompressed = 64 << 10 // bytes by which compression may make an answer longer
 	maxProblem    = 64 << 10 // bytes of an answer with another status than 200
 
@@ -81,7 +81,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 	if transport, ok := server.Transport.(*http.Transport); ok {
 		transport = transport.Clone()
 		transport.MaxIdleConnsPerHost = parallel
-		transport.MaxResponseHeaderBytes = MaxHeaders
+		transport.MaxResponseHeaderBytes = maxHeaders
 		transport.DisableCompression = true // boundedBody decompresses, and bounds both sides
 		server.Transport = transport
 	} else {
