@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,20 +20,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/internal/cli"
 	"colophon/internal/testing/authority"
 	"colophon/proofs"
 )
-
-// consoleWith returns a console with these environment variables, and the buffer that it
-// writes to.
-func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
-	said := new(bytes.Buffer)
-	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
-		value, set := environment[name]
-		return value, set
-	}}, said
-}
 
 // certified starts a server with a certificate of the authority for some names and a time.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {

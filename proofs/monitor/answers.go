@@ -11,7 +11,7 @@ import (
 
 // AnswerCheck compares a server's answers with its log. Package replay implements it. An audit
 // calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if the
-// log is valid, and Close in any case. An AnswerCheck serves one audit.
+// log is valid, and Close in any case. Begin may be called again after Close.
 type AnswerCheck interface {
 	// Begin runs before the audit fetches the checkpoint to audit.
 	Begin(ctx context.Context, a *Auditor) error

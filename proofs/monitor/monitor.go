@@ -30,7 +30,8 @@ type Options struct {
 	// Receipts is the number of entries whose receipts to fetch and verify, and the number of
 	// consistency proofs.
 	Receipts int
-	// Answers compares the server's answers with the log; nil does not.
+	// Answers compares the server's answers with the log; nil does not. No other audit may use it
+	// at the same time.
 	Answers AnswerCheck
 	// Seed chooses the entries for Receipts, and what Answers asks. If it is 0 the audit chooses
 	// one at random, which the server cannot know. The report has it.
@@ -87,16 +88,17 @@ type Auditor struct {
 	report    *Report
 }
 
-// Run audits a ledger as it is now. What is wrong is in the report, also if it makes the state
-// stay as it was. An error says why the audit could not be finished:
+// Run audits a ledger once, at its current size. What is wrong with the ledger is in the report. An
+// error says why the audit could not be finished:
 //
-//   - a *StateError or *NoteError, if the options do not fit the ledger;
-//   - an audit.ErrUnavailable, if the server does not answer; the same audit may succeed later;
-//   - an *UncheckableError or fetch.ErrForbidden, if the token lacks a right;
+//   - a *StateError or *NoteError: the options do not fit the ledger;
+//   - an audit.ErrUnavailable: the server does not answer; the same audit may succeed later;
+//   - an *UncheckableError or fetch.ErrForbidden: the token lacks a right;
 //   - an error of the context, of the state file, or of temporary files.
 //
-// When Run returns, the state file has durably what was verified, also after an error. Run is
-// safe for concurrent use; a second audit with the same state fails with ErrStateInUse.
+// When Run returns, the state file durably has the verified part of the log, also after an error.
+// After damage it has the checkpoint of the damaged log too, because its signature is evidence.
+// Run is safe for concurrent use; a second audit with the same state fails with ErrStateInUse.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	var report *Report
 	err := with(ctx, o, func(a *Auditor) error {

@@ -27,8 +27,8 @@ type Options struct {
 	MetricsURL string
 }
 
-// New returns a check for monitor.Options.Answers. It serves one audit. It needs a token with the
-// scope read, and temporary files of about twice the size of the log.
+// New returns a check for monitor.Options.Answers. It serves one audit at a time. It needs a token
+// with the scope read, and temporary files of about twice the size of the log.
 func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Defaults for Options.Sample.
@@ -62,6 +62,7 @@ type check struct {
 // of. Before that, it waits until the index has reached the size that the log has at the
 // beginning.
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
+	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
 		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}

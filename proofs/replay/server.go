@@ -227,7 +227,7 @@ var errReadOnly = errors.New("a copy of a log cannot be written to")
 type copyStore struct {
 	*logCopy
 	head  storage.Head
-	first []byte // the first event, which names the reference's own key
+	first []byte // what Entry(0) returns: an event that names the reference's own key
 }
 
 // Head implements storage.Reader.
