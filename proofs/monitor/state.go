@@ -308,7 +308,7 @@ func (m *state) checkpoints() []audit.Seen {
 func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
-		return errors.New("it does not say who signs")
+		return errors.New("the log's keys are missing")
 	case s.Keys != nil && s.Keys.Changes() > 0 && s.Keys.Replaced()[0].ReplacedAt >= s.Size:
 		return fmt.Errorf("its keys changed at event %d, it is of %d events", s.Keys.Replaced()[0].ReplacedAt, s.Size)
 	}

@@ -214,7 +214,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "its files are of 26 events"},
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
-		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "who signs"},
+		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "the log's keys are missing"},
 		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "its tip"},
 		"no JSON":               {w.Key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.Key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
