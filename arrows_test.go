@@ -29,8 +29,8 @@ var arrows = map[string][]string{
 	"proofs/pack/browser":                {},
 	"storage":                            {},
 	"storage/memory":                     {"storage"},
-	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "proofs", "storage", "storage/pebble"},
-	"internal/datadir":                   {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
+	"internal/datadir":                   {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
@@ -49,7 +49,7 @@ var arrows = map[string][]string{
 	"storage/pebble/pebbletest":          {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":                {"storage"},
 	"storage/faulty":                     {"storage"},
-	"ledger":                             {"internal/safefile", "ledger/event", "ledger/record", "proofs", "proofs/audit", "storage"},
+	"ledger":                             {"ledger/event", "ledger/record", "proofs", "proofs/audit", "storage"},
 	"ledger/event":                       {"ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/drift":                       {"ledger/event"},
 	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
@@ -78,6 +78,7 @@ var arrows = map[string][]string{
 	"api/reference":                      {""},
 	"proofs/monitor":                     {"api", "client", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"api/limits":                         {},
+	"ledger/keystore":                    {"internal/safefile", "ledger", "proofs", "storage"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

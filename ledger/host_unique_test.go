@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -23,7 +24,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 		return s
 	}
 	const origin, other = "log.example/a", "log.example/b"
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	// Seed 1 is retired, 2 the previous key, 3 the current key, 4 the next key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
@@ -81,7 +82,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 		"origin": {"log.example/a", 2, ledger.ErrOriginInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
-			database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+			database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 			h := host(t, database, keys)
 			first, err := proofs.NewKey([32]byte{1}).Signer("log.example/a")
 			require.NoError(t, err)
@@ -131,7 +132,7 @@ func (s fullStore) Writable(ctx context.Context) error {
 // when there is room.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
-	database, keys := fullDatabase{memory.New(), &full}, ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := fullDatabase{memory.New(), &full}, keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	_, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -31,9 +32,9 @@ type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
 
-// errBadKey: a stored signing key cannot be read, or is not the one that signed last. The log
-// treats it like a missing key.
-var errBadKey = errors.New("a wrong signing key")
+// ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
+// ledger treats it like a missing key.
+var ErrBadKey = errors.New("a wrong signing key")
 
 // keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
 // immutable.
@@ -41,6 +42,12 @@ type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
 	refusal error            // ErrKeyMissing if a signer is missing; then nothing is signed
+}
+
+// KeyVariable returns the name of the environment variable that may hold a ledger's signing
+// keys.
+func KeyVariable(ledger string) string {
+	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
 }
 
 // Keys returns the history of the ledger's keys. Callers must not change it.
@@ -108,10 +115,10 @@ func (l *Ledger) recoverKeys(ctx context.Context) error {
 		l.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = l.signersOf(history); ring.signers == nil {
 		l.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator puts it back as keys/%[1]s.key, or in the variable %[3]s, "+
-			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", l.info.Name, history.Current(), KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
+			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", l.info.Name, history.Current(), KeyVariable(l.info.Name)), l.config.KeyFault)
 	} else if l.config.KeyFault != nil {
 		l.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
-			"The operator puts the right key there, or moves the file away, and starts the server again", l.info.Name, KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
+			"The operator puts the right key there, or moves the file away, and starts the server again", l.info.Name, KeyVariable(l.info.Name)), l.config.KeyFault)
 	}
 	l.ring = ring
 	l.keys.Store(ring)
@@ -143,7 +150,7 @@ func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer
 // the log: one of them may belong to a newer log.
 func (l *Ledger) refuseUnreconciled(err error) {
 	cause := "its key files could not be put in their places, and the server's log says why"
-	if errors.Is(err, errBadKey) {
+	if errors.Is(err, ErrBadKey) {
 		cause = err.Error()
 	}
 	l.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", l.info.Name, cause), err)

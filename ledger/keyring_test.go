@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -42,7 +43,7 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 // Keys are rotated and retired while writers go on: what is acknowledged is signed by
 // the keys that are in force at its size, and by those alone.
 func TestRotationUnderLoad(t *testing.T) {
-	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
 	var acks acknowledged
@@ -108,7 +109,7 @@ func TestRotationUnderLoad(t *testing.T) {
 
 func TestKeysAreRotatedInTurn(t *testing.T) {
 	ctx := t.Context()
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	l, err := h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)
@@ -156,7 +157,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 func TestRotationsCutShort(t *testing.T) {
 	type state struct {
 		*testing.T
-		keys    ledger.KeyFiles
+		keys    keystore.Files
 		l       *ledger.Ledger
 		h       *ledger.Host
 		rotated bool
@@ -203,7 +204,7 @@ func TestRotationsCutShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := memory.New()
-			s := &state{T: t, keys: ledger.KeyFiles{Dir: t.TempDir()}}
+			s := &state{T: t, keys: keystore.Files{Dir: t.TempDir()}}
 			s.h = host(t, database, s.keys)
 			var err error
 			s.l, err = s.h.Create(t.Context(), ledger.New{Name: "a"})
@@ -346,7 +347,7 @@ func (k *fixedKeys) Stage(string, *proofs.Signer) error    { return errors.New("
 func (k *fixedKeys) Confirm(string) error                  { k.confirmed = true; return nil }
 
 // keyFolder is what each file of a folder of keys holds.
-func keyFolder(t *testing.T, keys ledger.KeyFiles) map[string]string {
+func keyFolder(t *testing.T, keys keystore.Files) map[string]string {
 	entries, err := os.ReadDir(keys.Dir)
 	require.NoError(t, err)
 	files := make(map[string]string)
@@ -374,7 +375,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/mark %t", name, marked), func(t *testing.T) {
 				ctx := t.Context()
-				keys, marks := ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+				keys, marks := keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
 				dir := t.TempDir()
 				start := func() (*ledger.Host, func()) {
 					database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: discard()})
@@ -484,7 +485,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 	for states := range 5 * 5 * 5 {
 		dir := t.TempDir()
-		keys := ledger.KeyFiles{Dir: dir}
+		keys := keystore.Files{Dir: dir}
 		held := make(map[int]bool)
 		for i, path := range []string{keys.Path("a"), keys.PreviousPath("a"), keys.NextPath("a")} {
 			which := states
@@ -531,21 +532,21 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		return func(t *testing.T) { require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600)) }
 	}
 	for name, k := range map[string]struct {
-		harm func(keys ledger.KeyFiles, first string) func(*testing.T)
+		harm func(keys keystore.Files, first string) func(*testing.T)
 		says string
 	}{
-		"lost": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"lost": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
 		}, "is missing or damaged. The operator puts it back as keys/a.key"},
-		"an older one":      {func(keys ledger.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
-		"of another origin": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
-		"damaged":           {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
-		"a foreign one before": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"an older one":      {func(keys keystore.Files, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
+		"of another origin": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
+		"damaged":           {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
+		"a foreign one before": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
 		}, "keys/a.key.previous holds a key that is none of the ledger's; move it away"},
-		"a damaged one before":  {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"a damaged one to come": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"lost, a foreign one staged": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"a damaged one before":  {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged one to come": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"lost, a foreign one staged": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
 				put(keys.StagedPath("a"), newer.Secret())(t)
@@ -554,7 +555,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			database, keys, marks := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+			database, keys, marks := memory.New(), keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
 			start := func() *ledger.Host {
 				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{Marks: marks} })
 				require.NoError(t, err)

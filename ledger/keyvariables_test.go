@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -19,7 +20,7 @@ func TestKeysFromVariables(t *testing.T) {
 	two, err := proofs.GenerateKey().Signer("log.example/a-b")
 	require.NoError(t, err)
 	environment := make(map[string]string)
-	keys := ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
+	keys := keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}
@@ -78,19 +79,19 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrMalformed)
 	require.NotContains(t, err.Error(), "PRIVATE")
 	environment[variable] = one.Secret()
-	require.NoError(t, keys.KeyFiles.Stage("a-b", one))
-	require.NoError(t, keys.KeyFiles.Confirm("a-b"))
+	require.NoError(t, keys.Files.Stage("a-b", one))
+	require.NoError(t, keys.Files.Confirm("a-b"))
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
 	// From a file to a variable.
 	delete(environment, variable)
 	moved := memory.New()
-	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	_, err = h.Create(ctx, ledger.New{Name: "c"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	l, err = h.Ledger("c")
 	require.NoError(t, err)
 	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
@@ -107,11 +108,11 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	value := one.Secret()
 	lookup := func(string) (string, bool) { return value, true }
 	older := memory.New()
-	h := host(t, older, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
+	h := host(t, older, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup})
 	_, err = h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	newest, keys := memory.New(), ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
+	newest, keys := memory.New(), keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup}
 	h = host(t, newest, keys)
 	_, err = h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -29,7 +30,7 @@ func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
 // grown is a ledger of that many events, closed, its checkpoint at each size, and its
 // last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
-	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.Marks{Dir: t.TempDir()}
 	l := marked(t, s, marks)
 	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
 	for range size - 1 {
@@ -73,7 +74,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())
 			_, own := grown(t, s, 8)
-			marks := ledger.MarkFiles{Dir: t.TempDir()}
+			marks := keystore.Marks{Dir: t.TempDir()}
 			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
 			l := marked(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
@@ -101,7 +102,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 func TestMarkThatIsLost(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
-	marks := ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	marks := keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	l := marked(t, s, marks)
 	post(t, l, ipc(t, "", "x"), "")
 	require.NoError(t, l.Close())
@@ -119,14 +120,14 @@ func TestStoresWithoutAMarkSaySo(t *testing.T) {
 	var log strings.Builder
 	c := config(t)
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	c.Marks = ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	c.Marks = keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
 	require.Contains(t, log.String(), "whether this store is the newest copy is not known")
 }
 
 // brokenMarks cannot be written while broken is set, and counts.
 type brokenMarks struct {
-	ledger.MarkFiles
+	keystore.Marks
 	mu             sync.Mutex
 	broken         bool // under mu
 	tried, written int  // under mu
@@ -140,12 +141,12 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 		return errors.New("no place")
 	}
 	m.written++
-	return m.MarkFiles.SetMark(name, checkpoint)
+	return m.Marks.SetMark(name, checkpoint)
 }
 
 // Commits go on while marks cannot be written, and cost no write of a mark each.
 func TestMarksAreNeverInTheWay(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	for range 200 {
 		post(t, l, ipc(t, "", "x"), "")
@@ -163,7 +164,7 @@ func TestMarksAreNeverInTheWay(t *testing.T) {
 
 // A mark that could not be written is tried again, though nothing is written any more.
 func TestMarksCatchUp(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	reached := func(n *int) func() bool {
 		return func() bool {
@@ -184,14 +185,14 @@ func TestMarksCatchUp(t *testing.T) {
 
 // A ledger whose database is gone is not begun anew under its mark.
 func TestMarkWithoutLedger(t *testing.T) {
-	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.Marks{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }
-	h, err := ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	h, err := ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
 	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h, err = ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	h, err = ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
 	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrMarkWithoutLedger)

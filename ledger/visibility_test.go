@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
 
 func TestVisibilityIsKept(t *testing.T) {
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
@@ -69,7 +70,7 @@ func TestVisibilityThatIsNone(t *testing.T) {
 
 // The first event names who made the ledger.
 func TestCreatorOfALedger(t *testing.T) {
-	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	for actor, want := range map[string]string{"alice": "alice", "": ledger.Anonymous} {
 		l, err := h.Create(t.Context(), ledger.New{Name: "of-" + want, Actor: actor})
 		require.NoError(t, err)
