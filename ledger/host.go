@@ -182,9 +182,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok && l.refusal == nil { // a rotation may have been interrupted between event and key
+	if ok && l.signing.refusal == nil { // a rotation may have been interrupted between event and key
 		if err := rotating.Reconcile(name, l.Keys()); err != nil {
-			l.refuseUnreconciled(err)
+			l.signing.refuseUnreconciled(err)
 		}
 	}
 	h.mu.RLock()
