@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"internal/folderlock":                {"internal/safefile", "storage"},
 	"internal/frames":                    {},
 	"internal/safefile":                  {},
-	"storage/pebble":                     {"internal/bloom", "internal/enginelog", "internal/folderlock", "internal/frames", "storage", "storage/pebble/internal/keys"},
+	"storage/pebble":                     {"internal/bloom", "internal/enginelog", "internal/folderlock", "internal/frames", "storage", "storage/pebble/internal/disk", "storage/pebble/internal/erase", "storage/pebble/internal/keycheck", "storage/pebble/internal/keys"},
 	"storage/pebble/internal/keys":       {"storage"},
 	"storage/pebble/pebbletest":          {"storage", "storage/pebble/internal/keys"},
 	"storage/storagetest":                {"storage"},
@@ -79,6 +79,9 @@ var arrows = map[string][]string{
 	"proofs/monitor":                     {"api", "client", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "internal/server", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"api/limits":                         {},
 	"ledger/keystore":                    {"internal/safefile", "ledger", "proofs", "storage"},
+	"storage/pebble/internal/disk":       {"storage"},
+	"storage/pebble/internal/erase":      {"storage/pebble/internal/disk", "storage/pebble/internal/keys"},
+	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

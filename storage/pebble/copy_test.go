@@ -66,7 +66,7 @@ func TestCopiesBesideErasures(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			err = db.logs.drop(ctx, db.space.dir, db.engine)
+			err = db.logs.Drop(ctx, db.space.Dir, db.engine)
 		}
 		ended <- err
 	}()

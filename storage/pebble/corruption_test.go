@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/pebbletest"
 )
 
@@ -62,7 +63,7 @@ func TestDamagedFile(t *testing.T) {
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	for _, suffix := range []string{tableSuffix, valuesSuffix} {
+	for _, suffix := range []string{erase.TableSuffix, erase.ValuesSuffix} {
 		names := matching(t, files, "*"+suffix)
 		require.NotEmpty(t, names)
 		for _, name := range names {

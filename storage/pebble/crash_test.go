@@ -48,7 +48,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 		if err != nil {
 			return err
 		}
-		db.durability = durability
+		db.durability, db.eraser.Config.Durability = durability, durability
 		err = h.playOn(ctx, db, part[0], part[1])
 		metrics, unread := db.Metrics()
 		h.flushes += metrics.Flushes

@@ -28,7 +28,7 @@ type erasure struct {
 // prepare makes the ledger, the eraser of which does nothing yet.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db, l := one(t, files)
-	db.eraser.end()
+	db.eraser.End()
 	for i := range uint64(3) {
 		s := newSecrets(i)
 		b := batch(e.head, 1, 2000)
@@ -48,7 +48,7 @@ func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 
 // play redacts all, waits until the secrets are gone, and goes on for a while.
 func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
-	db.eraser.start()
+	db.eraser.Start(db.engine)
 	b := batch(e.head, 1, 2000)
 	for _, s := range e.secrets {
 		b.Redactions = append(b.Redactions, s.redaction(e.head.Size))

@@ -29,7 +29,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			c.flush()
 			c.commit(nil)
 			c.flush() // and the file of the secrets is used again
-			return s, fmt.Sprintf("%06d.log", c.db.logs.latest.Load())
+			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -140,7 +140,7 @@ func roleErase(dir string) error {
 		return err
 	}
 	if os.Getenv(whereVariable) != anywhere {
-		db.eraser.end()
+		db.eraser.End()
 	}
 	store, err := db.Create(ctx, storage.Info{Name: "default"})
 	if err != nil {

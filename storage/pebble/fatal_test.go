@@ -127,7 +127,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		return nil
 	}))
 	db, l := one(t, files)
-	db.eraser.end()
+	db.eraser.End()
 	first := batch(storage.Head{}, 3, 1000)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
 	second := batch(first.Head, 1, 10)
@@ -165,7 +165,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := one(t, files)
-	db.eraser.end() // its syncs are not those of the commits
+	db.eraser.End() // its syncs are not those of the commits
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

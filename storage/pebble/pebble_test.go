@@ -29,7 +29,7 @@ func inMemory(t *testing.T) storage.Database { return openOn(t, vfs.NewMem()) }
 
 func reopen(t *testing.T, db storage.Database) storage.Database {
 	require.NoError(t, db.Close())
-	return openOn(t, db.(*Database).space.fs)
+	return openOn(t, db.(*Database).space.FS)
 }
 
 func TestConformance(t *testing.T) {
@@ -40,7 +40,7 @@ func TestTamper(t *testing.T) {
 	storagetest.RunTampering(t, inMemory,
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
 			require.NoError(t, db.Close())
-			files := db.(*Database).space.fs
+			files := db.(*Database).space.FS
 			tamper, err := pebbletest.OpenTamper(files, testDir, ledger)
 			require.NoError(t, err)
 			change(tamper)

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/disk"
 )
 
 func TestWritable(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
 	require.NoError(t, l.Writable(t.Context()), "a file system that does not say")
-	const gibibyte = 1024 * mebibyte
+	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	for _, c := range []struct {
 		free, total, mark uint64
 		want              string
@@ -29,7 +30,7 @@ func TestWritable(t *testing.T) {
 		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB free, 48 MiB needed"},
 		{free: 12 * mebibyte, total: 100 * gibibyte, mark: 1},
 	} {
-		db.space.minFree = c.mark
+		db.space.MinFree = c.mark
 		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: c.total})
 		err := l.Writable(t.Context())
 		if c.want == "" {
@@ -68,17 +69,17 @@ func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), asked: make(chan struct
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
-		return vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: 20 * mostMark}, nil
+		return vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 20 * disk.MostMark}, nil
 	}
 	select {
 	case l.asked <- struct{}{}:
 	default:
 	}
-	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * mostMark}, nil
+	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MostMark}, nil
 }
 
 func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if category == compactionCategory && l.low.Load() {
+	if category == disk.CompactionCategory && l.low.Load() {
 		l.compacts.Add(1)
 	}
 	return l.FS.Create(name, category)

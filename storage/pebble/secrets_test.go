@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/pebbletest"
 )
 
@@ -84,9 +85,9 @@ func (s *secrets) requireFound(t *testing.T, dir, in string) {
 		suffix := in
 		switch {
 		case in == inTables && len(s.contents[i].Bytes) < leastApart:
-			suffix = tableSuffix
+			suffix = erase.TableSuffix
 		case in == inTables:
-			suffix = valuesSuffix
+			suffix = erase.ValuesSuffix
 		}
 		require.True(t, strings.Contains(fmt.Sprint(names), suffix), "secret %d is in %v", i, names)
 	}
@@ -192,11 +193,11 @@ func (c *clerk) erased() {
 // tablesHold reports whether any table of the folder, in force or not, has an
 // entry with a key of that range.
 func (c *clerk) tablesHold(start, end []byte) bool {
-	names, err := filepath.Glob(filepath.Join(c.dir, "*"+tableSuffix))
+	names, err := filepath.Glob(filepath.Join(c.dir, "*"+erase.TableSuffix))
 	require.NoError(c.t, err)
 	require.NotEmpty(c.t, names)
 	for _, name := range names {
-		reader, err := openTable(c.t.Context(), vfs.Default, name)
+		reader, err := erase.OpenTable(c.t.Context(), vfs.Default, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // an old one
 		}

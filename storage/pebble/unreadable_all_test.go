@@ -13,6 +13,7 @@ import (
 
 	"colophon/storage"
 	"colophon/storage/faulty"
+	"colophon/storage/pebble/internal/erase"
 )
 
 // answer is what a read gave; err, if there was one, is all that counts.
@@ -98,7 +99,7 @@ func TestNothingUnreadableIsAbsent(t *testing.T) {
 	require.NoError(t, err)
 	want := everything(t.Context(), store)
 	require.NoError(t, db.Close())
-	for _, path := range []string{"*" + tableSuffix, "*" + valuesSuffix} {
+	for _, path := range []string{"*" + erase.TableSuffix, "*" + erase.ValuesSuffix} {
 		for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 			var got map[string]answer
 			failed := 0

@@ -11,6 +11,7 @@ import (
 	"colophon/internal/bloom"
 	"colophon/storage"
 	"colophon/storage/faulty"
+	"colophon/storage/pebble/internal/erase"
 )
 
 // shared is how many pieces of content, and keys, the database of these tests has. Each
@@ -142,7 +143,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, head := storedInTables(t)
 		failed := 0
-		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) error {
+		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) error {
 			return store.Commit(t.Context(), head, following(head))
 		}, func(store storage.Store, err error) {
 			if err != nil {
@@ -168,7 +169,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		}
 		var found []storage.Key
 		failed := 0
-		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) (err error) {
+		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
 			found, err = store.Keys(t.Context(), asked)
 			return err
 		}, func(_ storage.Store, err error) {
