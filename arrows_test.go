@@ -21,10 +21,10 @@ var arrows = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},
 	"ledger/record/rules":                {"ledger/record/pyjson"},
-	"ledger/record":                      {"ledger/record/pyjson", "ledger/record/rules"},
+	"ledger/record":                      {"ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict"},
 	"ledger/record/cpython":              {},
 	"proofs":                             {"ledger/record/pyjson", "ledger/record/rules"},
-	"proofs/audit":                       {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs"},
+	"proofs/audit":                       {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"proofs/pack":                        {"ledger/event", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit"},
 	"proofs/pack/browser":                {},
 	"storage":                            {},
@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "ledger/record", "ledger/record/pyjson"},
-	"internal/verify":                    {"internal/cli", "ledger", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/pack"},
+	"internal/verify":                    {"internal/cli", "ledger", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/audit", "proofs/pack"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
 	"internal/bloom":                     {},
@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "api/limits", "api/reference", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
+	"api":                                {"", "api/access", "api/limits", "api/reference", "ledger", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
 	"api/access":                         {"internal/safefile", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -82,6 +82,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/disk":       {"storage"},
 	"storage/pebble/internal/erase":      {"storage/pebble/internal/disk", "storage/pebble/internal/keys"},
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
+	"ledger/record/strict":               {"ledger/record/pyjson", "ledger/record/rules"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

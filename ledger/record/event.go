@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"strconv"
 	"time"
 	"unicode"
@@ -10,6 +9,7 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
 // Rules is the version of the hash rules that the checks follow (spec: Versions).
@@ -34,18 +34,6 @@ type Event struct {
 	Ledger string
 	// Key is the digest of the idempotency key; nil when there is none.
 	Key *Hash
-}
-
-// RunKey returns the digest of the idempotency key that a record without one has by its
-// run_id (spec: Idempotency).
-func RunKey(kind Kind, runID string) Hash {
-	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
-}
-
-// RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1.
-func RotationKey(n int) Hash {
-	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }
 
 // maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
@@ -124,9 +112,9 @@ func checkSize(body []byte, pointer, advice string) error {
 	if size <= MaxEntry {
 		return nil
 	}
-	d := new(decoder)
-	d.invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
-	return d.err()
+	d := new(strict.Decoder)
+	d.Invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
+	return d.Err()
 }
 
 // appendMembers writes the event's record object.
@@ -170,50 +158,6 @@ func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON)
 func (c *Check) append(w *pyjson.Builder) {
 	field := CheckField{c.Result, c.Claimed, c.Computed}
 	field.append(w)
-}
-
-// AppendLedgerCreated appends the body of a ledger's first event.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
-	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
-		created.append(w, nil)
-	})
-}
-
-// Refusal is why the ledger did not take a record that it could read (spec: Refusals;
-// Idempotency).
-type Refusal string
-
-// The reasons.
-const (
-	RefusedMismatch Refusal = "mismatch" // a claim failed and the writer wanted that refused
-	RefusedKey      Refusal = "idempotency_key_conflict"
-)
-
-// maxRefusedBytes bounds the failed checks that a refusal lists, so that it always
-// fits an entry; their number is given in full.
-const maxRefusedBytes = 32 << 10
-
-// AppendRefusal appends the body of the event that logs a refusal: the record's
-// digest and the failed checks. first is the event that holds
-// the idempotency key; it is written for RefusedKey only.
-func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
-	mismatches := r.Mismatches()
-	checks := func(w *pyjson.Builder) {
-		w.Name("checks")
-		w.Open()
-		for _, c := range mismatches {
-			if len(w.B) > maxRefusedBytes {
-				break
-			}
-			w.Name(c.Field)
-			c.append(w)
-		}
-		w.Close()
-	}
-	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
 }
 
 // eventText is text that is hashed as WTF-8 but may enter an event only when it

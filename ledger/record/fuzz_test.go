@@ -12,6 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
 // FuzzRecord: whatever comes in, there is an answer; what is accepted makes a
@@ -25,7 +26,7 @@ func FuzzRecord(f *testing.F) {
 		k := Kinds[int(kind)%len(Kinds)]
 		r, err := Parse(k, body)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			for _, p := range problem.Problems {
@@ -53,7 +54,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		l, err := ParseLine(line)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			return
 		}

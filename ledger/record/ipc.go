@@ -7,7 +7,28 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
+
+// IPCFields is what an ipc_record event says (spec: IPC hashes). Texts are as the event has
+// them, numbers in their canonical form; nil where null or absent.
+type IPCFields struct {
+	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	// IPCIDAdvanced is nil where it is null, too. HasAdvanced: the event has it.
+	IPCIDAdvanced []byte
+	HasAdvanced   bool
+
+	Model, Temperature, MaxTokens, Seed []byte
+
+	OllamaBuildHash, ModelDigest, HostPlatform []byte
+
+	PayloadSchema []byte
+	Usage         pyjson.Value // Absent where it is content or not given
+}
+
+// IsRun reports whether the record is a run: it has an ipc_id and an output hash
+// (spec: Runs).
+func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
 
 // ipc is an IPC record while it is decoded.
 type ipc struct {
@@ -16,27 +37,27 @@ type ipc struct {
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
-func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
-	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
+func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
+	o := d.Object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
 		"ipc_id_advanced", "environment", "usage", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
 	p := &r.ipc
 	*p = ipc{r: r}
 	r.fields = &p.IPCFields
-	p.Model = o.requiredText("model", maxName)
-	p.MaxTokens = o.requiredCount(r, "max_tokens")
+	p.Model = o.RequiredText("model", maxName)
+	p.MaxTokens = r.readCount(o, "max_tokens")
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
 	p.decodeUsage(o)
 
-	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
-	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),
+	input := r.check("input_hash", o.Hash("input_hash"), p.inputHash(o))
+	prompt := r.check("system_prompt_hash", o.Hash("system_prompt_hash"),
 		r.normalisedHash(o, "system_prompt", rules.AppendSystemPrompt))
-	output := r.check("output_hash", o.hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
-	id, advanced := o.hash("ipc_id"), o.hash("ipc_id_advanced")
-	if d.failed() {
+	output := r.check("output_hash", o.Hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
+	id, advanced := o.Hash("ipc_id"), o.Hash("ipc_id_advanced")
+	if d.Failed() {
 		return
 	}
 	p.InputHash, p.SystemPromptHash, p.OutputHash = input, prompt, output
@@ -76,10 +97,10 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 	return nil
 }
 
-func (p *ipc) decodeTemperature(o object) {
-	value, given := o.double("temperature")
-	if !o.member("temperature").Given() {
-		o.missing("temperature")
+func (p *ipc) decodeTemperature(o strict.Object) {
+	value, given := o.Double("temperature")
+	if !o.Member("temperature").Given() {
+		o.Missing("temperature")
 	}
 	if given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
@@ -88,21 +109,21 @@ func (p *ipc) decodeTemperature(o object) {
 }
 
 // decodeSeed takes the record's seed or, when it has none, the payload's.
-func (p *ipc) decodeSeed(o object) {
-	payload := o.member("payload")
-	if p.Seed = o.integer(p.r, "seed", false); p.Seed != nil || o.member("seed").Given() {
-		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
+func (p *ipc) decodeSeed(o strict.Object) {
+	payload := o.Member("payload")
+	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
+		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.Member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
 			p.r.implied = "seed"
 		}
 		return
 	}
 	if payload.Kind() == pyjson.Object {
-		inner := object{o.d, payload, o.at("payload")}
-		if string(o.text("payload_schema", maxName)) == rules.AxisPayload {
-			p.Seed = inner.axisSeed(p.r)
+		inner := o.Inner("payload", payload)
+		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
+			p.Seed = p.r.readAxisSeed(inner)
 			return
 		}
-		p.Seed = inner.integer(p.r, "seed", false)
+		p.Seed = p.r.readInteger(inner, "seed", false)
 	}
 }
 
@@ -111,37 +132,37 @@ func (p *ipc) decodeSeed(o object) {
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
-		return append(dst, object{new(decoder), payload, ""}.axisSeed(new(Record))...)
+		return append(dst, new(Record).readAxisSeed(strict.Object{D: new(strict.Decoder), V: payload})...)
 	}
 	dst, _ = seed.AppendInteger(dst)
 	return dst
 }
 
-func (p *ipc) decodeEnvironment(o object) {
-	v := o.member("environment")
+func (p *ipc) decodeEnvironment(o strict.Object) {
+	v := o.Member("environment")
 	if !v.Given() {
 		return
 	}
-	e := o.d.object(v, o.at("environment"), rules.Environment[:]...)
-	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.text("ollama_build_hash", maxName), e.text("model_digest", maxName), e.text("host_platform", maxName)
+	e := o.D.Object(v, o.At("environment"), rules.Environment[:]...)
+	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
 // inputHash hashes the payload in spaced canonical JSON; nil without payload.
-func (p *ipc) inputHash(o object) []byte {
+func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
-	payload := o.typed("payload", pyjson.Object, "an object")
-	o.strictJSON("payload", payload)
-	o.constant("payload_schema", rules.AxisPayload)
-	p.PayloadSchema = o.text("payload_schema", maxName)
+	payload := o.Typed("payload", pyjson.Object, "an object")
+	o.CheckUTF8("payload", payload)
+	o.Constant("payload_schema", rules.AxisPayload)
+	p.PayloadSchema = o.Text("payload_schema", maxName)
 	if !payload.Given() {
-		if !o.member("payload").Given() && !o.member("input_hash").Given() {
-			o.d.invalid(o.at("payload"), "is required, or input_hash in its place")
+		if !o.Member("payload").Given() && !o.Member("input_hash").Given() {
+			o.Invalid("payload", "is required, or input_hash in its place")
 		}
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
 	if p.PayloadSchema != nil {
-		return o.axisPayloadHash(r, payload)
+		return r.axisPayloadHash(o, payload)
 	}
 	var sum Hash
 	sum, r.scratch = rules.PayloadHash(r.scratch, payload)
@@ -149,8 +170,8 @@ func (p *ipc) inputHash(o object) []byte {
 }
 
 // normalisedHash hashes the normal form of a text (spec: IPC hashes); nil when not given.
-func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byte) []byte) []byte {
-	text, given := o.strict(name)
+func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
+	text, given := o.UTF8(name)
 	if !given {
 		return nil
 	}
@@ -160,4 +181,130 @@ func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byt
 		digest = sha256.Sum256(r.scratch)
 	}
 	return r.hex(digest)
+}
+
+// Bounds of the usage that stands in the event, which is never erased (spec: Usage): counts
+// and durations, and no text beyond the names they go by. Usage that is anything
+// else is content (spec: Content).
+const (
+	maxUsage      = 1024 // bytes in compact canonical JSON
+	maxUsageName  = 64   // bytes of a member's name
+	maxUsageDepth = 64   // brackets: the event, and receipts around it, must stay within what may be parsed
+)
+
+// decodeUsage reads usage, which no hash covers.
+func (p *ipc) decodeUsage(o strict.Object) {
+	usage := o.Typed("usage", pyjson.Object, "an object")
+	o.CheckUTF8("usage", usage)
+	switch {
+	case !usage.Given():
+	case p.isFigures(usage):
+		p.Usage = usage
+	default:
+		p.r.addContent("usage", usage.Raw())
+	}
+}
+
+// isFigures says whether usage keeps within its bounds.
+func (p *ipc) isFigures(usage pyjson.Value) bool {
+	if !figures(usage, maxUsageDepth) {
+		return false
+	}
+	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)
+	return len(p.r.scratch) <= maxUsage
+}
+
+// IsUsage reports whether canonical JSON is usage that stands in an event.
+func IsUsage(v pyjson.Value) bool {
+	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
+}
+
+// figures says whether v nests no deeper than so many brackets, all its names are
+// short, and all that is neither object nor array in it is a number, a boolean or
+// null.
+func figures(v pyjson.Value, brackets int) bool {
+	switch v.Kind() {
+	case pyjson.String:
+		return false
+	case pyjson.Array, pyjson.Object:
+		if brackets == 0 {
+			return false
+		}
+	}
+	for e := range v.Elements() {
+		if !figures(e, brackets-1) {
+			return false
+		}
+	}
+	for name, m := range v.Members() {
+		if len(name.Text()) > maxUsageName || !figures(m, brackets-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// Check implements Fields.
+func (f *IPCFields) Check() error {
+	var c forms
+	c.requiredHash("input_hash", f.InputHash)
+	c.hash("ipc_id", f.IPCID)
+	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
+	c.hash("output_hash", f.OutputHash)
+	c.hash("system_prompt_hash", f.SystemPromptHash)
+	c.text("host_platform", f.HostPlatform, maxName)
+	c.text("model_digest", f.ModelDigest, maxName)
+	c.text("ollama_build_hash", f.OllamaBuildHash, maxName)
+	c.required("max_tokens", f.MaxTokens, len(f.MaxTokens))
+	c.count("max_tokens", f.MaxTokens)
+	c.required("model", f.Model, maxName)
+	c.integer("seed", f.Seed)
+	c.required("temperature", f.Temperature, len(f.Temperature))
+	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
+		c.fail("temperature", f.Temperature, "is no double as events have them")
+	}
+	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
+		c.fail("payload_schema", f.PayloadSchema, "is unknown")
+	}
+	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
+		c.fail("usage", f.Usage.Raw(), "is more than figures")
+	}
+	return c.err
+}
+
+func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
+		w.Name("environment")
+		w.OpenOrdered()
+		w.Text("host_platform", f.HostPlatform)
+		w.Text("model_digest", f.ModelDigest)
+		w.Text("ollama_build_hash", f.OllamaBuildHash)
+		w.Close()
+	}
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Raw("max_tokens", f.MaxTokens)
+	w.Text("model", f.Model)
+	w.Text("payload_schema", f.PayloadSchema)
+	c.Producer.append(w)
+	w.Text("run_id", c.RunID)
+	w.Raw("seed", f.Seed)
+	w.Raw("temperature", f.Temperature)
+	w.Text("timestamp", c.Timestamp)
+	w.Value("usage", f.Usage)
+	w.Close()
+}
+
+func (f *IPCFields) appendHashes(w *pyjson.Builder) {
+	w.Plain("input_hash", f.InputHash)
+	w.Plain("ipc_id", f.IPCID)
+	if f.HasAdvanced {
+		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
+	}
+	w.Plain("output_hash", f.OutputHash)
+	w.Plain("system_prompt_hash", f.SystemPromptHash)
 }

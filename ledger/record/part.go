@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
 // StageHashes are the hashes that a text may have as the stage of that name of a
@@ -34,10 +35,10 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 // derivedStageHashes is the hash of a stage that is not the hash of its JSON, but is
 // made from it; empty where the JSON is not what the stage is made from.
 func derivedStageHashes(stage string, text []byte) []Hash {
-	member, compute := "", (func(*runDAG, object) []byte)(nil)
+	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {
 	case rules.Preflight:
-		member, compute = "preflight_payload", func(g *runDAG, o object) []byte { return g.r.preflightHash(o) }
+		member, compute = "preflight_payload", func(g *runDAG, o strict.Object) []byte { return g.r.preflightHash(o) }
 	case "context":
 		member, compute = "source_roots", (*runDAG).contextRoot
 	case "evidence_map":
@@ -49,9 +50,9 @@ func derivedStageHashes(stage string, text []byte) []Hash {
 	if document.Parse(append(append([]byte(`{"`+member+`":`), text...), '}')) != nil {
 		return nil
 	}
-	d := &decoder{limits: NoLimits()}
-	digits := compute(&runDAG{r: new(Record)}, d.object(document.Root(), "", member))
-	if digits == nil || d.failed() {
+	d := new(strict.Decoder)
+	digits := compute(&runDAG{r: new(Record)}, d.Object(document.Root(), "", member))
+	if digits == nil || d.Failed() {
 		return nil
 	}
 	var sum Hash

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // goodRecords is a record of each kind.
@@ -69,7 +70,7 @@ func TestBadProducerIsNamed(t *testing.T) {
 			{`{"id":"a","seq":1,"seq":1}`, true, "/producer"},
 		} {
 			_, err := Parse(kind, withProducer(good, c.given))
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem, "%.200s", c.given)
 			require.Equal(t, c.malformed, problem.Malformed, "%.200s", c.given)
 			require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.given, err)

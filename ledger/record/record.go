@@ -14,48 +14,11 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
-
-// Kind names a kind of event (spec: Event body).
-type Kind string
-
-// The kinds that services post.
-const (
-	IPCRecord       Kind = "ipc_record"
-	RunDAG          Kind = "run_dag"
-	CitationSet     Kind = "citation_set"
-	PathFingerprint Kind = "path_fingerprint"
-)
-
-// The kinds that the ledger writes itself.
-const (
-	LedgerCreated Kind = "ledger_created"
-	RecordRefused Kind = "record_refused"
-	KeyRotated    Kind = "key_rotated"
-)
-
-// The kinds of verbs, which change the state of something (spec: States; Path validation;
-// Sources; Redactions).
-const (
-	RecordStateChanged Kind = "record_state_changed"
-	PathValidated      Kind = "path_validated"
-	SourceRegistered   Kind = "source_registered"
-	SourceRevoked      Kind = "source_revoked"
-	ContentRedacted    Kind = "content_redacted"
-)
-
-// Kinds lists the kinds that services post.
-var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
-
-// KeyedDigest tells records apart under one idempotency key (spec: Record digest; Idempotency):
-// by kind and canonical digest.
-func KeyedDigest(kind Kind, digest Hash) Hash {
-	var room [64]byte // for every kind there is
-	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
-}
 
 // Content is text or JSON that is kept beside the log, byte for byte (spec: Content).
 type Content struct {
@@ -75,6 +38,7 @@ type Record struct {
 	Checks   []Check
 	Contents []Content
 
+	limits  Limits
 	pointer string // where the record stands in the request
 	implied string // a member that the normalised record leaves out; empty for none
 	// checksJSON and hashesJSON are Checks and effective hashes as the event has them.
@@ -83,7 +47,7 @@ type Record struct {
 	fields   hashFields
 	common   CommonFields
 	document *pyjson.Document
-	decoder  decoder
+	decoder  strict.Decoder
 	builder  pyjson.Builder
 	ipc      ipc // an IPC record
 	scratch  []byte
@@ -117,10 +81,10 @@ func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Par
 // Parse decodes one record of a kind. The error is an *Error.
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
-	r.decoder.limits = l
+	r.limits = l
 	if err := r.document.ParseWithin(body, l.Values); err != nil {
 		r.Release()
-		return nil, syntaxError(err)
+		return nil, strict.SyntaxError(err)
 	}
 	if err := r.decode(kind, r.document.Root(), ""); err != nil {
 		r.Release()
@@ -145,10 +109,10 @@ func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(lin
 // ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is an *Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
-	r.decoder.limits = l
+	r.limits = l
 	if err := r.document.ParseWithin(line, l.Values); err != nil {
 		r.Release()
-		return Line{}, syntaxError(err)
+		return Line{}, strict.SyntaxError(err)
 	}
 	key, err := r.decodeLine()
 	if err != nil {
@@ -160,14 +124,14 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 
 func (r *Record) decodeLine() (string, error) {
 	d := &r.decoder
-	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
-	kind := o.requiredText("kind", maxName)
-	key := o.identifier("idempotency_key", MaxKey)
-	o.requiredObject("record")
-	if d.failed() {
-		return "", d.err()
+	o := d.Object(r.document.Root(), "", "kind", "record", "idempotency_key")
+	kind := o.RequiredText("kind", maxName)
+	key := o.Identifier("idempotency_key", MaxKey)
+	o.RequiredObject("record")
+	if d.Failed() {
+		return "", d.Err()
 	}
-	if err := r.decode(Kind(kind), o.member("record"), "/record"); err != nil {
+	if err := r.decode(Kind(kind), o.Member("record"), "/record"); err != nil {
 		return "", err
 	}
 	return string(key), nil
@@ -197,8 +161,8 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
 	r.Kind, r.pointer = kind, pointer
 	if v.Kind() != pyjson.Object {
-		d.invalid(pointer, "must be an object")
-		return d.err()
+		d.Invalid(pointer, "must be an object")
+		return d.Err()
 	}
 	switch kind {
 	case IPCRecord:
@@ -210,10 +174,10 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	case PathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
-		d.invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
+		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
 	}
-	if d.failed() {
-		return d.err()
+	if d.Failed() {
+		return d.Err()
 	}
 	r.scratch = r.appendNormalised(slices.Grow(r.scratch[:0], len(v.Raw())), v, true)
 	r.Digest = sha256.Sum256(r.scratch)
@@ -222,13 +186,13 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 }
 
 // decodeCommon reads the members that every kind has.
-func (r *Record) decodeCommon(o object) {
+func (r *Record) decodeCommon(o strict.Object) {
 	c := &r.common
-	c.RunID = o.identifier("run_id", maxName)
+	c.RunID = o.Identifier("run_id", maxName)
 	r.RunID = string(c.RunID)
-	c.Timestamp = o.timestamp("timestamp")
-	c.Labels = o.labels("labels")
-	c.Producer = o.producer(r, "producer")
+	c.Timestamp = readTimestamp(o, "timestamp")
+	c.Labels = o.Labels("labels", r.limits.Labels, r.limits.LabelBytes)
+	c.Producer = r.readProducer(o, "producer")
 }
 
 // appendNormalised appends the normalised record, or an object in it whose members are

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 func seqList(t testing.TB, seqs ...uint64) *SeqList {
@@ -144,7 +145,7 @@ var badReasons = []struct {
 
 func requireProblem(t *testing.T, err error, malformed bool, pointer string) {
 	t.Helper()
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, err, &problem)
 	require.Equal(t, malformed, problem.Malformed, "%v", err)
 	require.Equal(t, pointer, problem.Problems[0].Pointer, "%v", err)
@@ -220,7 +221,7 @@ func FuzzRedactionRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := ParseRedactionRequest(body)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			return
 		}

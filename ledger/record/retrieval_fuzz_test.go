@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/strict"
 )
 
 // FuzzRetrieval: a request for a pinned retrieval is chunks and how many of them are
@@ -14,7 +16,7 @@ func FuzzRetrieval(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		chunks, required, top, err := DecodeRetrieval(body)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			return

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // Limits of a SeqList. With them an event that has one, and the longest reason,
@@ -142,15 +143,15 @@ func ParseSeqs(v pyjson.Value) (*SeqList, error) {
 
 func parseSeqRange(v pyjson.Value) (seqRange, error) {
 	if v.Kind() != pyjson.Array {
-		seq, err := parseSeq(v)
+		seq, err := strict.ParseSeq(v)
 		return seqRange{seq, seq}, err
 	}
 	ends := slices.Collect(v.Elements())
 	if len(ends) != 2 {
 		return seqRange{}, errors.New("a range has two ends")
 	}
-	first, err := parseSeq(ends[0])
-	last, lastErr := parseSeq(ends[1])
+	first, err := strict.ParseSeq(ends[0])
+	last, lastErr := strict.ParseSeq(ends[1])
 	switch {
 	case err != nil || lastErr != nil:
 		return seqRange{}, errors.Join(err, lastErr)
@@ -158,13 +159,4 @@ func parseSeqRange(v pyjson.Value) (seqRange, error) {
 		return seqRange{}, errors.New("a range ends after it begins")
 	}
 	return seqRange{first, last}, nil
-}
-
-// parseSeq is the number of an event in plain decimal.
-func parseSeq(v pyjson.Value) (uint64, error) {
-	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
-	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
-		return 0, errors.New("no number from 0 to 2^64-1 in plain decimal")
-	}
-	return seq, nil
 }

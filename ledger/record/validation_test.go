@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // Whole records of each kind, to be spoilt by the cases below.
@@ -108,7 +109,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		body := strings.Replace(c.good, c.from, c.to, 1)
 		require.NotEqual(t, c.good, body, "the case changes nothing: %s", c.from)
 		_, err := Parse(c.kind, []byte(body))
-		var problem *Error
+		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%s", body)
 		require.Equal(t, c.malformed, problem.Malformed, "%s: %v", body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%s: %v", body, err)
@@ -136,9 +137,9 @@ func TestGoodRecordsAreTaken(t *testing.T) {
 
 func TestProblemsAreBounded(t *testing.T) {
 	_, err := Parse(CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat("1,", 500)+`1]}`))
-	var problem *Error
+	var problem *strict.Error
 	require.True(t, errors.As(err, &problem))
-	require.Len(t, problem.Problems, maxProblems)
+	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
 // Every event body is canonical JSON, whatever the record.

@@ -2,8 +2,11 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // Verb is a decoded request to change the state of something (spec: States; Path validation;
@@ -25,15 +28,15 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 
 // parseVerb decodes the request, an object that has no members but the known ones, into
 // fields that own their memory. The error is an *Error.
-func parseVerb(kind Kind, f VerbFields, body []byte, read func(o object), known ...string) (*Verb, error) {
+func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
-		return nil, syntaxError(err)
+		return nil, strict.SyntaxError(err)
 	}
-	var d decoder
-	read(d.object(document.Root(), "", known...))
-	if d.failed() {
-		return nil, d.err()
+	var d strict.Decoder
+	read(d.Object(document.Root(), "", known...))
+	if d.Failed() {
+		return nil, d.Err()
 	}
 	return newVerb(kind, f), nil
 }
@@ -60,3 +63,35 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 		refused.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
+
+// VerbFields is what an event says that changes the state of something (spec: States; Path
+// validation; Sources; Redactions).
+type VerbFields interface {
+	Fields
+	appendAsked(w *pyjson.Builder) // what the digest covers
+}
+
+// VerbDigest is the SHA-256 of what a verb asks for, and of what, in compact canonical JSON.
+func VerbDigest(f VerbFields) Hash {
+	w := new(pyjson.Builder)
+	w.Open()
+	f.appendAsked(w)
+	w.Close()
+	return sha256.Sum256(w.B)
+}
+
+func appendNumber(w *pyjson.Builder, name string, n uint64) {
+	w.Name(name)
+	w.B = strconv.AppendUint(w.B, n, 10)
+}
+
+// Limits on what verbs put into their events, in bytes of UTF-8.
+const (
+	// MaxSourceID bounds the id of a source, as it does in citations.
+	MaxSourceID = maxName
+	// MaxReason bounds a reason.
+	MaxReason = 4096
+
+	maxReason = MaxReason
+	maxTitle  = maxName
+)

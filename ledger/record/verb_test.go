@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // verbOn parses a request of a kind about some target.
@@ -159,16 +160,16 @@ func TestBadVerbsAreNamed(t *testing.T) {
 		{SourceRevoked, `{"title":"t"}`, true, "/title"},
 	} {
 		_, err := verbOn(c.kind, "x", c.body)
-		var problem *Error
+		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%.200s", c.body)
 		require.Equal(t, c.malformed, problem.Malformed, "%.200s: %v", c.body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.body, err)
 		require.NotEmpty(t, problem.Problems[0].Detail)
 	}
 	_, err := ParseRegistration("s", []byte(`{"chunk_hashes":[`+strings.Repeat("1,", 500)+`1]}`))
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, err, &problem)
-	require.Len(t, problem.Problems, maxProblems)
+	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
 // Only a list of chunks can make a verb too large for an entry.
@@ -200,7 +201,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	body, v := register(800)
 	require.NoError(t, v.CheckSize(body))
 	body, v = register(884)
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, v.CheckSize(body), &problem)
 	require.False(t, problem.Malformed)
 	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
@@ -299,7 +300,7 @@ func FuzzVerb(f *testing.F) {
 		}
 		v, err := verbOn(verbKinds[int(kind)%len(verbKinds)], target, string(body))
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			return

@@ -1,0 +1,138 @@
+package record
+
+import (
+	"fmt"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// NewKeyRotation is the verb that changes the signing key of the ledger (spec: Key rotation):
+// step, the verifier keys of the one that is replaced and of the one that follows it, and
+// where the step has one the note in which they say so. All are valid UTF-8.
+func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
+	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
+}
+
+// RotationFields is what a key_rotated event says (spec: The log).
+type RotationFields struct {
+	Step, PreviousKey, VerifierKey []byte
+	Handover                       []byte // nil where the step has none
+}
+
+func (f *RotationFields) appendAsked(w *pyjson.Builder) {
+	w.Text("handover", f.Handover)
+	w.Text("previous_key", f.PreviousKey)
+	w.Text("step", f.Step)
+	w.Text("verifier_key", f.VerifierKey)
+}
+
+func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendAsked(w)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *RotationFields) Check() error {
+	var c forms
+	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
+		c.required(name, text, MaxEntry)
+	}
+	return c.err
+}
+
+// CreatedFields is what the ledger_created event says.
+type CreatedFields struct{ Origin, VerifierKey []byte }
+
+func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
+	w.OpenOrdered()
+	w.Text("origin", f.Origin)
+	w.Text("verifier_key", f.VerifierKey)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *CreatedFields) Check() error {
+	var c forms
+	c.required("origin", f.Origin, MaxEntry)
+	c.required("verifier_key", f.VerifierKey, MaxEntry)
+	return c.err
+}
+
+// AppendLedgerCreated appends the body of a ledger's first event.
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
+	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
+		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
+		created.append(w, nil)
+	})
+}
+
+// Refusal is why the ledger did not take a record that it could read (spec: Refusals;
+// Idempotency).
+type Refusal string
+
+// The reasons.
+const (
+	RefusedMismatch Refusal = "mismatch" // a claim failed and the writer wanted that refused
+	RefusedKey      Refusal = "idempotency_key_conflict"
+)
+
+// maxRefusedBytes bounds the failed checks that a refusal lists, so that it always
+// fitsEntry an entry; their number is given in full.
+const maxRefusedBytes = 32 << 10
+
+// AppendRefusal appends the body of the event that logs a refusal: the record's
+// digest and the failed checks. first is the event that holds
+// the idempotency key; it is written for RefusedKey only.
+func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
+	mismatches := r.Mismatches()
+	checks := func(w *pyjson.Builder) {
+		w.Name("checks")
+		w.Open()
+		for _, c := range mismatches {
+			if len(w.B) > maxRefusedBytes {
+				break
+			}
+			w.Name(c.Field)
+			c.append(w)
+		}
+		w.Close()
+	}
+	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
+	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
+}
+
+// RefusalFields is what a record_refused event says of whatever was refused. The key that it
+// names, for RefusedKey, is held by the event FirstSeq.
+type RefusalFields struct {
+	Kind       Kind
+	Reason     Refusal
+	Mismatches uint64
+	FirstSeq   uint64 // for RefusedKey only
+}
+
+func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	w.Digest("digest", c.Digest)
+	if f.Reason == RefusedKey {
+		appendNumber(w, "first_seq", f.FirstSeq)
+		if c.Key != nil {
+			w.Digest("idempotency_key", *c.Key)
+		}
+	}
+	w.Text("kind", []byte(f.Kind))
+	appendNumber(w, "mismatches", f.Mismatches)
+	w.Text("reason", []byte(f.Reason))
+	w.Text("run_id", c.RunID)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *RefusalFields) Check() error {
+	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
+		return fmt.Errorf("its reason is %.100q, which is none", f.Reason)
+	}
+	return nil
+}
