@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHash is the hash of a payload of the schema axis-payload-1 (spec: Axis payload).
+// axisPayloadHash returns the hash of a payload of the schema axis-payload-1 (spec: Axis
+// payload); nil if the payload is wrong.
 func (r *Record) axisPayloadHash(o strict.Object, payload pyjson.Value) []byte {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
@@ -57,8 +58,8 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
-// readAxisSeed is the payload's seed as an integer: a number that is whole may be
-// written with a fraction, for clients that know one kind of number only.
+// readAxisSeed reads the payload's seed as an integer. A whole number may have a fraction,
+// because some clients know only one kind of number.
 func (r *Record) readAxisSeed(o strict.Object) []byte {
 	v := o.Member("seed")
 	if v.Kind() != pyjson.Float {

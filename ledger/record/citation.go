@@ -10,19 +10,19 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// CitationField is one citation of a set. Section is nil for null.
+// CitationField is one citation of a set. A Section of nil is null.
 type CitationField struct {
 	ChunkHash, SourceID, Section []byte
 	Weight                       []byte // canonical number
 }
 
-// SetFields is what a citation_set event says (spec: Citation hashes).
+// SetFields are the fields of a citation_set event (spec: Citation hashes).
 type SetFields struct {
 	Subject   []byte
 	Citations []CitationField
 }
 
-// citationsPrefix begins the name of the check of one citation.
+// citationsPrefix begins the name of the check of each citation.
 const citationsPrefix = "citations/"
 
 // decodeCitations reads a citation set and checks each chunk hash (spec: Citation set).
@@ -48,7 +48,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	}
 }
 
-// decodeCitation reads one citation; name is what its check and content begin with.
+// decodeCitation reads one citation. The names of its check and its content begin with name.
 func (r *Record) decodeCitation(o strict.Object, name string) CitationField {
 	c := CitationField{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Double("weight")
@@ -73,7 +73,7 @@ func (r *Record) decodeCitation(o strict.Object, name string) CitationField {
 	return c
 }
 
-// chunkHash is the hash of a chunk's words (spec: Citation hashes), with its prefix.
+// chunkHash returns the hash of a chunk's words (spec: Citation hashes), with its prefix.
 func (r *Record) chunkHash(text []byte) []byte {
 	start := len(r.arena)
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)

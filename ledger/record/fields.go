@@ -10,34 +10,34 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Fields is what the record of an event has that only its kind has. There is one type for
-// each kind: it is filled by what decodes a request and by what reads an event (package
-// event), and writes the event in both cases.
+// Fields are the members of an event's record that only its kind has. Each kind has one type.
+// Decoding a request and reading an event (package event) both fill it, and it writes the
+// event.
 type Fields interface {
-	// Check reports what no event of the kind can say: a member that is missing, too long,
-	// or of the wrong form. What has a wrong type is not in the fields.
+	// Check returns an error if no event of the kind can have these fields: one is missing,
+	// too long, or of the wrong form. A member of the wrong type is not in the fields.
 	Check() error
 	append(w *pyjson.Builder, c *CommonFields)
 }
 
-// hashFields are fields that have effective hashes (spec: Effective hashes).
+// hashFields are fields of a kind with effective hashes (spec: Effective hashes).
 type hashFields interface {
 	Fields
 	appendHashes(w *pyjson.Builder) // in their order
 }
 
-// CommonFields is what the record of an event has that the records of other kinds have too.
+// CommonFields are the members of an event's record that several kinds have.
 type CommonFields struct {
 	Contents []ContentField
 	Digest   Hash
-	Key      *Hash        // digest of the idempotency key; nil when there is none
-	Labels   pyjson.Value // Absent when there are none
+	Key      *Hash        // digest of the idempotency key, or nil
+	Labels   pyjson.Value // Absent if there are none
 	Producer Producer
-	RunID    []byte // nil when there is none, as is Timestamp
-	// Timestamp is as it was sent, RFC 3339.
+	RunID    []byte // nil if there is none
+	// Timestamp is RFC 3339, as it was sent; nil if there is none.
 	Timestamp []byte
 
-	hashes []byte // those of the fields in canonical JSON, if they were written before
+	hashes []byte // effective hashes in canonical JSON, if serialise has written them
 }
 
 // ContentField names a piece of content (spec: Content).
@@ -61,7 +61,7 @@ func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	}
 }
 
-// appendIdentity writes the digest of the record, and that of its idempotency key.
+// appendIdentity writes the digest of the record and that of its idempotency key.
 func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
@@ -84,15 +84,15 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f hashFields) {
 	w.Close()
 }
 
-// CheckField is the check of one hash as an event has it (spec: Checks). Claimed and Computed
-// are nil where they are not shown, or null.
+// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil
+// if the event does not show them, or shows null.
 type CheckField struct {
 	Result            Result
 	Claimed, Computed []byte
 }
 
 func (c *CheckField) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // most are like that
+	if c.Result != Mismatch && c.Claimed == nil { // like most checks
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
 		return
@@ -108,14 +108,14 @@ func (c *CheckField) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// NamedCheck is a check and the hash that it is of.
+// NamedCheck is a check with the name of its hash.
 type NamedCheck struct {
 	Name string
 	CheckField
 }
 
-// AppendFields appends an event body that was read, up to the members that AppendSuffixAt
-// appends.
+// AppendFields appends the body of an event that was read, up to the members that
+// AppendSuffixAt appends.
 func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f Fields, c *CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.Name("checks")
@@ -129,7 +129,7 @@ func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f 
 	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.append(w, c) })
 }
 
-// Check reports what records of no kind can say.
+// Check returns an error if no event can have these fields.
 func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
@@ -167,10 +167,10 @@ func (c *CommonFields) Check() error {
 // emptyDigest is the SHA-256 of nothing, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer says who made a record and as which of its own, counted from 1: what
-// is missing in the count was never posted.
+// Producer identifies a record among those of its producer, which numbers them from 1. A
+// missing number was never posted.
 type Producer struct {
-	ID  []byte // nil when the record names none
+	ID  []byte // nil if the record names none
 	Seq []byte // decimal, 0 to 2^63-1
 }
 

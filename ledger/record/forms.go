@@ -7,7 +7,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// forms checks the forms of members, and keeps what is wrong first. Lengths are in bytes.
+// forms checks the forms of fields and keeps the first error. Lengths are in bytes, and a
+// field of nil is missing.
 type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
@@ -16,14 +17,14 @@ func (f *forms) fail(name string, text []byte, what string) {
 	}
 }
 
-// text is a text that may be left out; nil is.
+// text checks a text that may be missing.
 func (f *forms) text(name string, text []byte, most int) {
 	if len(text) > most {
 		f.fail(name, text, "is longer than the API allows")
 	}
 }
 
-// required is a text that may be empty.
+// required checks a text that may be empty.
 func (f *forms) required(name string, text []byte, most int) {
 	if text == nil && f.err == nil {
 		f.err = fmt.Errorf("it lacks the member %q, or that is of another type", name)
@@ -31,7 +32,7 @@ func (f *forms) required(name string, text []byte, most int) {
 	f.text(name, text, most)
 }
 
-// filled is a text that is neither left out nor empty.
+// filled checks a text that must be neither missing nor empty.
 func (f *forms) filled(name string, text []byte, most int) {
 	f.required(name, text, most)
 	if text != nil && len(text) == 0 {
@@ -39,7 +40,7 @@ func (f *forms) filled(name string, text []byte, most int) {
 	}
 }
 
-// hash is a SHA-256; nil is none.
+// hash checks a SHA-256 that may be missing.
 func (f *forms) hash(name string, digits []byte) {
 	if digits != nil && !rules.IsDigest(digits) {
 		f.fail(name, digits, "is no SHA-256 in hexadecimal digits")
@@ -51,7 +52,7 @@ func (f *forms) requiredHash(name string, digits []byte) {
 	f.hash(name, digits)
 }
 
-// integer is in plain decimal; nil is none.
+// integer checks an integer in plain decimal that may be missing.
 func (f *forms) integer(name string, raw []byte) {
 	digits, _ := bytes.CutPrefix(raw, []byte("-"))
 	ok := len(digits) > 0 && (digits[0] != '0' || len(raw) == 1)
@@ -63,7 +64,7 @@ func (f *forms) integer(name string, raw []byte) {
 	}
 }
 
-// count is an integer that is not negative; nil is none.
+// count checks an integer that may be missing and must not be negative.
 func (f *forms) count(name string, raw []byte) {
 	f.integer(name, raw)
 	if len(raw) > 0 && raw[0] == '-' {

@@ -10,11 +10,11 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// IPCFields is what an ipc_record event says (spec: IPC hashes). Texts are as the event has
-// them, numbers in their canonical form; nil where null or absent.
+// IPCFields are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
+// canonical form. What is null or missing is nil.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-	// IPCIDAdvanced is nil where it is null, too. HasAdvanced: the event has it.
+	// HasAdvanced is true if the event has the member, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
 
@@ -23,7 +23,7 @@ type IPCFields struct {
 	OllamaBuildHash, ModelDigest, HostPlatform []byte
 
 	PayloadSchema []byte
-	Usage         pyjson.Value // Absent where it is content or not given
+	Usage         pyjson.Value // Absent if it is content or not given
 }
 
 // IsRun reports whether the record is a run: it has an ipc_id and an output hash
@@ -64,8 +64,8 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
-// identify computes and checks ipc_id and ipc_id_advanced. Where the chain is
-// incomplete they are null, and a claim stands in the check alone (spec: IPC hashes).
+// identify computes and checks ipc_id and ipc_id_advanced. If the chain is incomplete they are
+// null, and only the check shows the claim (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -80,20 +80,20 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID is the hash of the parts of an ipc_id.
+// chainID returns the hash of the parts of an ipc_id.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.ChainID(r.scratch, parts...)
 	return r.hex(sum)
 }
 
-// checkChain checks a hash over the whole chain, and gives the effective one.
+// checkChain checks a hash of the whole chain and returns the effective hash.
 func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
 	effective := r.check(name, claimed, computed)
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // nothing else shows it
+	r.Checks[len(r.Checks)-1].Claimed = claimed // only the check shows it
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (p *ipc) decodeTemperature(o strict.Object) {
 	}
 }
 
-// decodeSeed takes the record's seed or, when it has none, the payload's.
+// decodeSeed reads the record's seed. If the record has none, it takes the payload's.
 func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
@@ -127,8 +127,8 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	}
 }
 
-// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal;
-// nothing if the payload has none. schema is the record's payload_schema.
+// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal. It
+// appends nothing if the payload has none. schema is the record's payload_schema.
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
@@ -147,7 +147,7 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash hashes the payload in spaced canonical JSON; nil without payload.
+// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, "an object")
@@ -169,7 +169,8 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	return r.hex(sum)
 }
 
-// normalisedHash hashes the normal form of a text (spec: IPC hashes); nil when not given.
+// normalisedHash returns the hash of the normal form of a text (spec: IPC hashes); nil if it
+// is not given.
 func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
 	text, given := o.UTF8(name)
 	if !given {
@@ -183,16 +184,15 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// Bounds of the usage that stands in the event, which is never erased (spec: Usage): counts
-// and durations, and no text beyond the names they go by. Usage that is anything
-// else is content (spec: Content).
+// Bounds of the usage that stands in the event, which is never erased (spec: Usage). It has
+// counts and durations, and no text but their names. Other usage is content (spec: Content).
 const (
 	maxUsage      = 1024 // bytes in compact canonical JSON
 	maxUsageName  = 64   // bytes of a member's name
-	maxUsageDepth = 64   // brackets: the event, and receipts around it, must stay within what may be parsed
+	maxUsageDepth = 64   // brackets, so that the event and a receipt around it can still be parsed
 )
 
-// decodeUsage reads usage, which no hash covers.
+// decodeUsage reads usage. No hash covers it.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.Typed("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)
@@ -205,7 +205,7 @@ func (p *ipc) decodeUsage(o strict.Object) {
 	}
 }
 
-// isFigures says whether usage keeps within its bounds.
+// isFigures reports whether usage is within its bounds.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !figures(usage, maxUsageDepth) {
 		return false
@@ -214,14 +214,13 @@ func (p *ipc) isFigures(usage pyjson.Value) bool {
 	return len(p.r.scratch) <= maxUsage
 }
 
-// IsUsage reports whether canonical JSON is usage that stands in an event.
+// IsUsage reports whether canonical JSON is usage that can stand in an event.
 func IsUsage(v pyjson.Value) bool {
 	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
 }
 
-// figures says whether v nests no deeper than so many brackets, all its names are
-// short, and all that is neither object nor array in it is a number, a boolean or
-// null.
+// figures reports whether a value has only numbers, Booleans, and nulls in objects and arrays,
+// has only short names, and nests at most that many brackets.
 func figures(v pyjson.Value, brackets int) bool {
 	switch v.Kind() {
 	case pyjson.String:

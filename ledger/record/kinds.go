@@ -24,8 +24,8 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs, which change the state of something (spec: States; Path validation;
-// Sources; Redactions).
+// The kinds of verbs: requests that change the state of something (spec: States; Path
+// validation; Sources; Redactions).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"
@@ -37,15 +37,15 @@ const (
 // Kinds lists the kinds that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
-// KeyedDigest tells records apart under one idempotency key (spec: Record digest; Idempotency):
-// by kind and canonical digest.
+// KeyedDigest returns a digest of kind and canonical digest. Two records under one idempotency
+// key are the same if it is equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
-	var room [64]byte // for every kind there is
+	var room [64]byte // for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunKey returns the digest of the idempotency key that a record without one has by its
-// run_id (spec: Idempotency).
+// RunKey returns the digest of the idempotency key of a record that has a run_id and no key of
+// its own (spec: Idempotency).
 func RunKey(kind Kind, runID string) Hash {
 	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
 }
@@ -59,5 +59,5 @@ func RotationKey(n int) Hash {
 // IsRecord reports whether a kind is one of Kinds.
 func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
 
-// HasState says whether records of a kind have a state.
+// HasState reports whether records of a kind have a state.
 func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }

@@ -6,17 +6,17 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// NewKeyRotation is the verb that changes the signing key of the ledger (spec: Key rotation):
-// step, the verifier keys of the one that is replaced and of the one that follows it, and
-// where the step has one the note in which they say so. All are valid UTF-8.
+// NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
+// rotation). previous and next are verifier keys; handover is the note in which both agree, or
+// nil if the step has none. All are valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }
 
-// RotationFields is what a key_rotated event says (spec: The log).
+// RotationFields are the fields of a key_rotated event (spec: The log).
 type RotationFields struct {
 	Step, PreviousKey, VerifierKey []byte
-	Handover                       []byte // nil where the step has none
+	Handover                       []byte // nil if the step has none
 }
 
 func (f *RotationFields) appendAsked(w *pyjson.Builder) {
@@ -42,7 +42,7 @@ func (f *RotationFields) Check() error {
 	return c.err
 }
 
-// CreatedFields is what the ledger_created event says.
+// CreatedFields are the fields of a ledger_created event.
 type CreatedFields struct{ Origin, VerifierKey []byte }
 
 func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
@@ -68,23 +68,22 @@ func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte
 	})
 }
 
-// Refusal is why the ledger did not take a record that it could read (spec: Refusals;
+// Refusal is the reason why the ledger refused a record that it could read (spec: Refusals;
 // Idempotency).
 type Refusal string
 
 // The reasons.
 const (
-	RefusedMismatch Refusal = "mismatch" // a claim failed and the writer wanted that refused
+	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger refuses that
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes bounds the failed checks that a refusal lists, so that it always
-// fitsEntry an entry; their number is given in full.
+// maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
+// an entry. Their number is complete.
 const maxRefusedBytes = 32 << 10
 
-// AppendRefusal appends the body of the event that logs a refusal: the record's
-// digest and the failed checks. first is the event that holds
-// the idempotency key; it is written for RefusedKey only.
+// AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
+// failed checks. first is the event that holds the idempotency key, for RefusedKey.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
@@ -104,8 +103,8 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
 }
 
-// RefusalFields is what a record_refused event says of whatever was refused. The key that it
-// names, for RefusedKey, is held by the event FirstSeq.
+// RefusalFields are the fields of a record_refused event. For RefusedKey, the event FirstSeq
+// holds the idempotency key.
 type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal
@@ -132,7 +131,7 @@ func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
 // Check implements Fields.
 func (f *RefusalFields) Check() error {
 	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
-		return fmt.Errorf("its reason is %.100q, which is none", f.Reason)
+		return fmt.Errorf("its reason is %.100q, which is no reason of a refusal", f.Reason)
 	}
 	return nil
 }

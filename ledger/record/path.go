@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// PathFields is what a path_fingerprint event says (spec: Path fingerprints). What is null is
-// nil.
+// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). What is
+// null is nil.
 type PathFields struct {
 	Project, Build                                    []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
@@ -36,7 +36,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.Digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
 }
 
-// readRoute is a required list of strict names, each of at most maxName bytes.
+// readRoute reads a required list of texts of at most maxName bytes each.
 func readRoute(o strict.Object, name string) [][]byte {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -64,8 +64,8 @@ func readRoute(o strict.Object, name string) [][]byte {
 	return route
 }
 
-// readPathID is a claimed path_id and its number of digits: eight, or sixteen for a
-// route that met another under its eight (spec: Path id collisions).
+// readPathID reads a claimed path_id. It also returns its number of digits: 8, or 16 for a
+// route whose first 8 digits another route has (spec: Path id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	text, given := o.WTF(name)
 	switch {
@@ -87,11 +87,11 @@ func (f *PathFields) Check() error {
 		c.text("route", passage, maxName)
 	}
 	if !rules.IsPathID(f.PathID) {
-		c.fail("path_id", f.PathID, "is none")
+		c.fail("path_id", f.PathID, "is no path_id")
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
 		if fingerprint != nil && !rules.IsDigits(fingerprint, rules.FingerprintDigits) {
-			c.fail("fingerprint", fingerprint, "is none")
+			c.fail("fingerprint", fingerprint, "is no fingerprint")
 		}
 	}
 	return c.err

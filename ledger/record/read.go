@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// readInteger is an integer of any size in plain decimal; nil when not given. A
-// count may not be negative.
+// readInteger reads an integer of any size in plain decimal; nil if it is not given. A count
+// must not be negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
 	if !v.Given() {
@@ -35,7 +35,7 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 	return r.readInteger(o, name, true)
 }
 
-// readTimestamp is an RFC 3339 time as sent; nil when not given.
+// readTimestamp reads an RFC 3339 time, and returns it as it was sent; nil if it is not given.
 func readTimestamp(o strict.Object, name string) []byte {
 	text := o.Text(name, MaxTimestamp)
 	if text == nil {
@@ -48,8 +48,8 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry refuses a list whose elements cannot stand in one event, since each takes at least
-// that many bytes there: what is made of each while it is checked can be many times that.
+// fitsEntry refuses a list that is too long for one event, in which each element takes at
+// least that many bytes. Decoding an element can take many times its length.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := MaxEntry / bytes
 	if list.Len() <= most {
@@ -59,8 +59,8 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Limits on what goes into the event itself, in bytes. Content has none but that
-// of the body; those of labels are settable.
+// Bounds of texts in the event, in bytes. Those of labels are settings. Content is bounded
+// only by the bound of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
 	MaxShort = 128  // name of a stage, a mode, a producer's id
@@ -71,11 +71,11 @@ const (
 	maxStage = MaxShort
 )
 
-// IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case
-// hexadecimal digits.
+// IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case hexadecimal
+// digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
-// readProducer reads a producer; both members are required when it is given.
+// readProducer reads a producer. If it is given it must have both members.
 func (r *Record) readProducer(o strict.Object, name string) Producer {
 	v := o.Member(name)
 	if !v.Given() {

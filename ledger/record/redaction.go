@@ -7,23 +7,23 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// RedactionFields is what a content_redacted event says (spec: Content).
+// RedactionFields are the fields of a content_redacted event (spec: Content).
 type RedactionFields struct {
 	Reason []byte
-	Seqs   *SeqList // nil where the event has no list that can be one
+	Seqs   *SeqList // nil if the event has no valid list
 }
 
 // maxListedSeqs bounds the records that a RedactionRequest names one by one.
 const maxListedSeqs = 1000
 
-// NewRedaction is the verb that erases the content of records (spec: Redactions). reason is
-// valid UTF-8, of 1 to 4,096 bytes; seqs is not empty.
+// NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
+// is valid UTF-8 of 1 to 4,096 bytes; seqs is not empty.
 func NewRedaction(reason string, seqs *SeqList) *Verb {
 	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
 }
 
-// ParseRedaction decodes `{"reason"}` for the record that is event seq. The error
-// is an *Error.
+// ParseRedaction decodes `{"reason"}` for the record that is event seq. The error is a
+// *strict.Error.
 func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	seqs := new(SeqList)
 	seqs.Add(seq)
@@ -31,22 +31,21 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
-// RedactionRequest asks to erase the content of many records, or what that would
-// do (spec: Redactions).
+// RedactionRequest asks to erase the content of many records, or what that would do (spec:
+// Redactions).
 type RedactionRequest struct {
 	Reason string
-	// Filter is what the records must have, by the names of query parameters; nil
-	// where Seqs says which they are. One of the two is not empty.
+	// Filter selects records by query parameters and their values. It is nil if Seqs selects
+	// them. One of the two is not empty.
 	Filter map[string]string
 	Seqs   []uint64 // in any order, each once
 	DryRun bool
-	// AsOf is the tree size that Filter is about. It is given where DryRun is
-	// false.
+	// AsOf is the tree size at which Filter selects. It is given if DryRun is false.
 	AsOf *uint64
 }
 
-// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?,
-// "as_of"?}`. What is not said to be none is a dry run. The error is an *Error.
+// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. Without
+// dry_run it is a dry run. The error is a *strict.Error.
 func ParseRedactionRequest(body []byte) (*RedactionRequest, error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
@@ -78,8 +77,8 @@ func ParseRedactionRequest(body []byte) (*RedactionRequest, error) {
 // maxFilters bounds the parameters of a filter, like those of a URL.
 const maxFilters = 64
 
-// readFilter is an object of at least one parameter, each a string or a number in
-// plain decimal.
+// readFilter reads an object with at least one parameter. Its values are strings and numbers
+// in plain decimal.
 func readFilter(o strict.Object, name string) map[string]string {
 	v := o.Typed(name, pyjson.Object, "an object")
 	if !v.Given() {
@@ -112,7 +111,7 @@ func readFilter(o strict.Object, name string) map[string]string {
 	return values
 }
 
-// readSeqs is a list of the numbers of events.
+// readSeqs reads a list of the numbers of events.
 func readSeqs(o strict.Object, name string) []uint64 {
 	list := o.Array(name)
 	if !list.Given() {

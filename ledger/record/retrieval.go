@@ -6,10 +6,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// DecodeRetrieval reads {sources, required_chunk_hashes, top_k}, the arguments of
-// a pinned retrieval. A source without id is "unknown", a chunk without text is
-// empty. required is nil only if the request does not have that member. What it returns
-// refers to body. The error is an *Error.
+// DecodeRetrieval decodes {sources, required_chunk_hashes, top_k}, the arguments of a pinned
+// retrieval. A source without an id is "unknown", and a chunk without text is empty. required
+// is nil only if the request does not have that member. The results refer to body. The error
+// is a *strict.Error.
 func DecodeRetrieval(body []byte) (chunks []rules.Chunk, required [][]byte, topK int, err error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
@@ -45,12 +45,11 @@ func DecodeRetrieval(body []byte) (chunks []rules.Chunk, required [][]byte, topK
 	return chunks, required, topK, d.Err()
 }
 
-// MaxChunks bounds the chunks of one retrieval: each costs many times what its
-// shortest form takes in the request.
+// MaxChunks bounds the chunks of one retrieval. A chunk takes many times the bytes of its
+// shortest form in the request.
 const MaxChunks = 100_000
 
-// decodeChunks reads the chunks of one source, one more than there is room for at
-// most.
+// decodeChunks reads the chunks of one source, but at most one more than there is room for.
 func (r *Record) decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	id := s.Text("id", maxName)
 	if len(id) == 0 {
@@ -73,7 +72,8 @@ func (r *Record) decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) 
 	return chunks
 }
 
-// readSmallCount is a required count that fits an int; what is larger is cut.
+// readSmallCount reads a required count that fits an int. It returns a bound for larger
+// counts.
 func (r *Record) readSmallCount(o strict.Object, name string) int {
 	const most = 1 << 30
 	n := 0

@@ -12,7 +12,8 @@ import (
 // whose value is nil for null.
 type StageField struct{ Name, Hash []byte }
 
-// RunFields is what a run_dag event says (spec: Run-DAG hashes). What is null or absent is nil.
+// RunFields are the fields of a run_dag event (spec: Run-DAG hashes). What is null or missing
+// is nil.
 type RunFields struct {
 	Root, QuestionHash, CacheKey []byte
 
@@ -21,7 +22,7 @@ type RunFields struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []StageField
-	// Dimensions are the cache-key dimensions, by name.
+	// Dimensions are those of the cache key, by name.
 	Dimensions []StageField
 
 	Shape, FailureStage, Preflight                    []byte
@@ -30,13 +31,13 @@ type RunFields struct {
 	QuestionMode                                      []byte
 }
 
-// runHashes are the names of the hashes that a run may have.
+// runHashes are the names of the hashes of a run.
 var runHashes = [...]string{
 	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// Hash is the place of the effective hash of that name; nil if a run has none of that name.
+// Hash returns the place of the effective hash of that name; nil if no run has such a hash.
 func (f *RunFields) Hash(name string) *[]byte {
 	switch name {
 	case "cache_key":
@@ -65,8 +66,8 @@ func (f *RunFields) Hash(name string) *[]byte {
 	return nil
 }
 
-// Dimension is the value of a dimension of the cache key. It is not given if the run has no
-// cache key, or none with that dimension.
+// Dimension returns the value of a dimension of the cache key. given is false if the run has
+// no such dimension, or no cache key.
 func (f *RunFields) Dimension(name string) (value []byte, given bool) {
 	for _, d := range f.Dimensions {
 		if string(d.Name) == name {
@@ -76,7 +77,7 @@ func (f *RunFields) Dimension(name string) (value []byte, given bool) {
 	return nil, false
 }
 
-// StageNames are the names of the stages, in their order.
+// StageNames returns the names of the stages in their order.
 func (f *RunFields) StageNames() []string {
 	names := make([]string, len(f.Stages))
 	for i, s := range f.Stages {
@@ -89,17 +90,17 @@ func (f *RunFields) StageNames() []string {
 type runDAG struct {
 	RunFields
 	r *Record
-	// base holds the effective hashes that stages and cache key are made of;
-	// fromContent names those that were recomputed.
+	// base are the effective hashes from which stages and cache key are computed. fromContent
+	// names those that were recomputed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // of the cache key, in the order in which they are joined
+	dimensions []dimension // of the cache key, in the order of its hash
 }
 
-// RunShape is the shape and the failure stage of a run-DAG (spec: Failure stage) as canonical
-// JSON, as they stand in its event; nil for other kinds.
+// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
+// canonical JSON, as in its event; nil for other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*RunFields)
 	if !ok {
@@ -112,8 +113,8 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG reads a run-DAG, rebuilds what its content allows (spec: Run-DAG) and
-// checks it stage by stage.
+// decodeRunDAG reads a run-DAG, recomputes what its content allows (spec: Run-DAG), and checks
+// it stage by stage.
 func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
@@ -149,7 +150,7 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
 }
 
-// decodeDAG reads the DAG as the service built it.
+// decodeDAG reads the DAG that the service has built.
 func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	v := o.Member("dag")
 	if !v.Given() {
@@ -181,7 +182,7 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	return nodes, root
 }
 
-// arguments is inputs or reject_inputs, an empty object when neither is given.
+// arguments returns inputs or reject_inputs, or an empty object if neither is given.
 func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
@@ -201,9 +202,8 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	return strict.Object{D: o.D}
 }
 
-// decodeBase recomputes the base hashes from content and checks their claims,
-// which the builders' arguments hold or, failing them, the claimed stages, whose
-// own checks stand for them, or the cache dimensions.
+// decodeBase recomputes the base hashes from content and checks their claims. claimOf says
+// which claim that is.
 func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
@@ -236,14 +236,14 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 
 // baseClaim is what a record claims of a base hash.
 type baseClaim struct {
-	hash     []byte // nil when it claims nothing
-	pointer  string // where hash stands
-	checked  bool   // it is a stage's, whose own check stands for it
-	repeated []byte // the dimension of the same name, where that is not hash itself
+	hash     []byte // nil without a claim
+	pointer  string // to hash in the request
+	checked  bool   // it is the hash of a stage, which is checked as such
+	repeated []byte // the dimension of the same name, unless hash is from there
 }
 
-// claimOf takes the claim of the builders' arguments or, where there are none,
-// that of the stage, or else that of the cache dimensions.
+// claimOf returns the claim in the builders' arguments. Without one it returns the hash of the
+// claimed stage, and without that the cache dimension.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -258,13 +258,13 @@ func claimOf(name string, stage []byte, arguments, dimensions strict.Object) bas
 // checkRepeated checks a dimension against the hash of the same name.
 func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
 	if !fromContent && bytes.Equal(claimed, effective) {
-		effective = nil // one claim does not prove another
+		effective = nil // one claim does not prove the other
 	}
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash takes the payload from the builders' arguments or, failing
-// them, from the DAG's own sidecar; where there are two, they must agree.
+// preflightHash takes the payload from the builders' arguments, or else from the DAG. If both
+// have one, they must agree.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
@@ -298,7 +298,7 @@ func (g *runDAG) questionHash(o strict.Object) []byte {
 	return g.r.hex(rules.QuestionHash(question, string(mode) == "strict"))
 }
 
-// contentHash is the JSON hash of a member that is kept as content.
+// contentHash returns the JSON hash of a member that is stored as content.
 func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []byte {
 	want := "an object"
 	if kind == pyjson.Array {

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// build makes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
+// build computes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
 func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
@@ -60,8 +60,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.stage("final_label", g.r.hex(rules.LabelHash(in.V)))
 }
 
-// answerText is the answer_text of the builders' arguments or, failing that, the
-// record's; where there are two, they must agree.
+// answerText returns the answer_text of the builders' arguments, or else the record's. If both
+// have one, they must agree.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -73,8 +73,8 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 	return text, given
 }
 
-// decodeLabels reads the words that a run is labelled with. They are hashed as
-// WTF-8 and enter the event only where they fit.
+// decodeLabels reads the texts that label a run. The hashes cover them in WTF-8; the event has
+// them if they are short and valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
 	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
 	g.VerifierMethod = eventText(in.RequiredWTF("verifier_method"))
@@ -87,7 +87,7 @@ func (g *runDAG) stage(name string, hash []byte) {
 	g.nodes = append(g.nodes, node{stage: name, hash: hash})
 }
 
-// baseStage adds a stage that carries a base hash as it is.
+// baseStage adds a stage whose hash is a base hash.
 func (g *runDAG) baseStage(stage string) {
 	for _, b := range rules.BaseHashes {
 		if b.Stage == stage {
@@ -102,7 +102,7 @@ func (g *runDAG) requireBase(in strict.Object, name, content string) {
 	}
 }
 
-// textHash is the text hash of a member, or of a default when it is not given.
+// textHash returns the text hash of a member, or of another text if the member is not given.
 func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byte {
 	text, given := in.WTF(name)
 	if !given {
@@ -111,7 +111,7 @@ func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byt
 	return g.r.hex(sha256.Sum256(text))
 }
 
-// retrievalHash covers the sources and, with a plan, the plan.
+// retrievalHash returns the hash of the sources and, if given, of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
@@ -124,7 +124,7 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	return g.r.hex(rules.RetrievalHash(list, in.Hash("retrieval_plan_hash")))
 }
 
-// buildReject makes the stages of a run that preflight turned away (spec: Rejected runs).
+// buildReject computes the stages of a run that preflight rejected (spec: Rejected runs).
 func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, _ = answerText(in, o, answer, hasAnswer)
 	in.RequiredWTF("rejection_reason")
@@ -150,8 +150,8 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.V, mode, method, answer)))
 }
 
-// adopt takes the claimed nodes where nothing can be recomputed, and recomputes
-// those that carry the hash of content the record brings.
+// adopt takes the claimed nodes of a run without inputs. It recomputes those whose content the
+// record has.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
 	for _, n := range claimed {
@@ -164,7 +164,7 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	}
 }
 
-// contentStage is the hash of a stage that follows from content alone.
+// contentStage returns the hash of a stage that is computed from content alone, or nil.
 func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byte {
 	if stage == "answer" && hasAnswer {
 		return g.r.hex(sha256.Sum256(answer))
@@ -177,14 +177,14 @@ func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byt
 	return nil
 }
 
-// node is one stage of a run-DAG; hash is 64 hexadecimal digits.
+// node is one stage of a run-DAG. hash has 64 hexadecimal digits.
 type node struct {
 	stage   string
 	hash    []byte
-	adopted bool // a claim: there was no content to recompute it from
+	adopted bool // hash is a claim and could not be recomputed
 }
 
-// stageNames are the names of the stages of a run.
+// stageNames returns the names of the stages of a run.
 func stageNames(nodes []node) []string {
 	stages := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -193,7 +193,7 @@ func stageNames(nodes []node) []string {
 	return stages
 }
 
-// runRoot is the root over the hashes of the stages of a run.
+// runRoot returns the root of the hashes of the stages of a run.
 func runRoot(nodes []node) Hash {
 	hashes := make([][]byte, len(nodes))
 	for i, n := range nodes {
@@ -202,7 +202,7 @@ func runRoot(nodes []node) Hash {
 	return rules.RunRoot(hashes)
 }
 
-// preflightHash is the hash of a preflight payload; nil when it is not given.
+// preflightHash returns the hash of a preflight payload; nil if it is not given.
 func (r *Record) preflightHash(o strict.Object) []byte {
 	v := o.Typed("preflight_payload", pyjson.Object, "an object")
 	if !v.Given() {
@@ -214,7 +214,7 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 	return r.hex(rules.PreflightHash(p.V))
 }
 
-// decodeDimensions reads cache_dimensions; an empty object when not given.
+// decodeDimensions reads cache_dimensions. It returns an empty object if they are not given.
 func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	v := o.Member("cache_dimensions")
 	if !v.Given() {
@@ -238,8 +238,8 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	return dims
 }
 
-// cacheKey recomputes the cache key from the effective dimensions, which are the
-// record's own hashes where those come from content, and checks its claim.
+// cacheKey recomputes the cache key and checks its claim. For dimensions whose hash was
+// recomputed from content, it takes that hash.
 func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)
@@ -264,8 +264,8 @@ type dimension struct {
 	value []byte
 }
 
-// finish checks the claimed DAG and cache key against the effective nodes and
-// names all effective hashes.
+// finish checks the claimed DAG and the cache key against the effective nodes, and sets the
+// effective hashes.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
 	stages := stageNames(g.nodes)
 	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
@@ -282,7 +282,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	}
 }
 
-// hashOf is the hash of the first stage of that name; nil if there is none.
+// hashOf returns the hash of the first stage of that name; nil if there is none.
 func hashOf(nodes []node, stage string) []byte {
 	for _, n := range nodes {
 		if n.stage == stage && stage != "" {
@@ -305,7 +305,7 @@ func (g *runDAG) checkStages(claimed []node) {
 		case !built:
 			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
 		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
-			g.r.check(field, n.hash, nil) // one claim does not prove another
+			g.r.check(field, n.hash, nil) // one claim does not prove the other
 		default:
 			g.r.check(field, claimed[i].hash, n.hash)
 		}

@@ -6,18 +6,17 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// SourceFields is what a source_registered or source_revoked event says.
+// SourceFields are the fields of a source_registered or source_revoked event.
 type SourceFields struct {
-	ID, Title, Reason []byte // title and reason are nil when there are none
-	// Listed: the registration lists the source's chunks; they may be none.
+	ID, Title, Reason []byte // Title and Reason are nil if there are none
+	// Listed is true if the registration lists the source's chunks, even if they are none.
 	Listed      bool
 	ChunkHashes [][]byte
 }
 
-// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source,
-// whose id is valid UTF-8 of at most MaxSourceID bytes. No chunk_hashes says
-// nothing of the chunks; an empty list says that there are none. The error is an
-// *Error.
+// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. Its id is
+// valid UTF-8 of at most MaxSourceID bytes. Without chunk_hashes the chunks of the source are
+// unknown; an empty list says that it has none. The error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	f := &SourceFields{ID: []byte(sourceID)}
 	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
@@ -26,8 +25,8 @@ func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	}, "chunk_hashes", "title", "reason")
 }
 
-// ParseRevocation decodes `{"reason"?}`, or no body at all, for a source, whose
-// id is as for ParseRegistration. The error is an *Error.
+// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. Its id is like that
+// of ParseRegistration. The error is a *strict.Error.
 func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -36,8 +35,8 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
 }
 
-// readChunkHashes is a list of distinct chunk hashes (spec: Citation hashes). What it returns does
-// not refer to the request.
+// readChunkHashes reads a list of distinct chunk hashes (spec: Citation hashes). The result
+// does not refer to the request.
 func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
 	list := o.Array(name)
 	if !list.Given() {

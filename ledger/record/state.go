@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// State says what an IPC record or a run-DAG is good for (spec: States). One that nothing
-// has changed is live; only live ones are served by cache_key.
+// State is the state of an IPC record or a run-DAG (spec: States). A record is live until a
+// verb changes that. Only live ones are found by cache_key.
 type State string
 
 // The states.
@@ -17,11 +17,11 @@ const (
 	Quarantined State = "quarantined"
 )
 
-// States lists the states.
+// States lists all states.
 var States = [...]State{Live, Failed, Stale, Quarantined}
 
-// ParseStateChange decodes `{"state", "reason"}` for the record that is event
-// seq. The error is an *Error.
+// ParseStateChange decodes `{"state", "reason"}` for the record that is event seq. The error
+// is a *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	f := &StateFields{RecordSeq: seq}
 	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) {
@@ -46,7 +46,7 @@ func isState(text []byte) bool {
 	return false
 }
 
-// StateFields is what a record_state_changed event says.
+// StateFields are the fields of a record_state_changed event.
 type StateFields struct {
 	RecordSeq     uint64
 	State, Reason []byte

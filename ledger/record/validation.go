@@ -7,25 +7,25 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// ValidationFields is what a path_validated event says: which fingerprint of which path was
-// validated or not (spec: Path fingerprints).
+// ValidationFields are the fields of a path_validated event: which fingerprint of which path
+// is valid or not (spec: Path fingerprints).
 type ValidationFields struct {
 	Project, PathID    []byte
-	ContentFingerprint []byte // the one that was current; nil for null
-	RecordSeq          uint64 // of the path's record that was current
+	ContentFingerprint []byte // the current one; nil for null
+	RecordSeq          uint64 // of the path's current record
 	Validated          bool
-	Reason             []byte // nil when there is none
+	Reason             []byte // nil if there is none
 }
 
-// CurrentPath is a path as the latest record of it says (spec: Path validation).
+// CurrentPath is a path with the fingerprint of its latest record (spec: Path validation).
 type CurrentPath struct {
 	Project, PathID    string // valid UTF-8
 	ContentFingerprint string // empty is null
 	RecordSeq          uint64
 }
 
-// ParseValidation decodes `{"validated", "reason"?}` for a path. What is
-// validated is the fingerprint that it has now. The error is an *Error.
+// ParseValidation decodes `{"validated", "reason"?}` for a path. It validates the path's
+// current fingerprint. The error is a *strict.Error.
 func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
 	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq}
 	if path.ContentFingerprint != "" {
@@ -52,8 +52,8 @@ func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// The fingerprint and the record are what the ledger knew at the time of the request: the
-// digest does not cover them.
+// append writes all fields. The digest does not cover fingerprint and record, which the ledger
+// adds.
 func (f *ValidationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)

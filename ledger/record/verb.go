@@ -13,10 +13,10 @@ import (
 // Sources; Redactions). It owns its memory.
 type Verb struct {
 	Kind Kind
-	// Digest is the SHA-256 of what is asked, and of what, in compact canonical
-	// JSON; two requests are the same when kind and digest agree (spec: Record digest;
-	// Idempotency). An event shows all of it: its record without digest, idempotency_key and, for a
-	// path_validated, content_fingerprint and record_seq.
+	// Digest is the SHA-256 of the request and its subject in compact canonical JSON. Two
+	// requests are the same if kind and digest agree (spec: Record digest; Idempotency). The
+	// event has all of what it covers: its record without digest and idempotency_key and, for
+	// path_validated, without content_fingerprint and record_seq.
 	Digest Hash
 
 	fields VerbFields
@@ -26,8 +26,8 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 	return &Verb{Kind: kind, Digest: VerbDigest(f), fields: f}
 }
 
-// parseVerb decodes the request, an object that has no members but the known ones, into
-// fields that own their memory. The error is an *Error.
+// parseVerb decodes a request, an object with only the known members, into fields that own
+// their memory. The error is a *strict.Error.
 func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
@@ -41,22 +41,22 @@ func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object),
 	return newVerb(kind, f), nil
 }
 
-// AppendBody appends the event body up to the members that the sequencer fills
-// in, as that of a Record does.
+// AppendBody appends the event body up to the members that the sequencer adds, like that of
+// Record.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
 		v.fields.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
-// CheckSize refuses a body that is too large for an entry; only a source with
-// its chunks can be. The error is an *Error.
+// CheckSize returns a *strict.Error if a body is too large for an entry. Only a source with
+// its chunks can be.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
 
-// AppendRefusal appends the body of the event that logs that another request or
-// record holds the idempotency key: first is its event. e has a key.
+// AppendRefusal appends the body of the event that logs a conflict: event first holds the
+// idempotency key. e has a key.
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
@@ -64,14 +64,14 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	})
 }
 
-// VerbFields is what an event says that changes the state of something (spec: States; Path
-// validation; Sources; Redactions).
+// VerbFields are the fields of an event that changes the state of something (spec: States;
+// Path validation; Sources; Redactions).
 type VerbFields interface {
 	Fields
-	appendAsked(w *pyjson.Builder) // what the digest covers
+	appendAsked(w *pyjson.Builder) // the members that the digest covers
 }
 
-// VerbDigest is the SHA-256 of what a verb asks for, and of what, in compact canonical JSON.
+// VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
 func VerbDigest(f VerbFields) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -85,9 +85,9 @@ func appendNumber(w *pyjson.Builder, name string, n uint64) {
 	w.B = strconv.AppendUint(w.B, n, 10)
 }
 
-// Limits on what verbs put into their events, in bytes of UTF-8.
+// Bounds of texts in the events of verbs, in bytes of UTF-8.
 const (
-	// MaxSourceID bounds the id of a source, as it does in citations.
+	// MaxSourceID bounds the id of a source, here and in citations.
 	MaxSourceID = maxName
 	// MaxReason bounds a reason.
 	MaxReason = 4096
