@@ -38,8 +38,8 @@ func TestRecent(t *testing.T) {
 				}
 			},
 			"": func(r *rapid.T) {
-				require.LessOrEqual(r, len(set.young), limit)
-				require.LessOrEqual(r, len(set.old), limit)
+				require.LessOrEqual(r, len(set.current), limit)
+				require.LessOrEqual(r, len(set.previous), limit)
 			},
 		})
 	})
