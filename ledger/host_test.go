@@ -57,7 +57,7 @@ func TestNamesAndOrigins(t *testing.T) {
 	}
 }
 
-// A database that was lost does not begin a second log under the first one's key.
+// If the database is lost, no second log begins under the key of the first.
 func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	keys := keystore.Files{Dir: t.TempDir()}
 	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
@@ -66,8 +66,8 @@ func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
-// However a creation is cut short, the ledger is made with one key.
-func TestCreationCutShort(t *testing.T) {
+// If a creation is interrupted at any step, the ledger still gets one key.
+func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	t.Run("before the database", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestCreationCutShort(t *testing.T) {
 		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, ledger.ErrExists)
 		l, err := h.Ledger("a")
-		require.NoError(t, err, "and it is there from now on")
+		require.NoError(t, err, "and it stays")
 		require.EqualValues(t, 1, l.Head().Size)
 	})
 	t.Run("by a client that is gone", func(t *testing.T) {

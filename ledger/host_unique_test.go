@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Each key that a ledger has, and its origin, belongs to that ledger alone.
+// No two ledgers share a key or an origin.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {
@@ -71,7 +71,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	require.Equal(t, size, b.Head().Size)
 }
 
-// A host does not open ledgers that share a key or an origin, and signs nothing.
+// A host does not open ledgers that share a key or an origin. It signs nothing.
 func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		origin string
@@ -105,7 +105,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	}
 }
 
-// fullDatabase takes no writes while full is set.
+// fullDatabase refuses writes while full is set.
 type fullDatabase struct {
 	storage.Database
 	full *atomic.Bool
@@ -128,8 +128,8 @@ func (s fullStore) Writable(ctx context.Context) error {
 	return s.Store.Writable(ctx)
 }
 
-// A ledger whose creation the full disk cut short hides none of the others, and is made
-// when there is room.
+// A ledger whose creation a full disk interrupted does not keep the others from opening. It is
+// created once there is space.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
 	database, keys := fullDatabase{memory.New(), &full}, keystore.Files{Dir: t.TempDir()}

@@ -12,7 +12,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger's keys are in a variable from its creation to its second key, and in no file.
+// A ledger takes its keys from a variable, from its creation to its second key. No file has
+// them.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -68,7 +69,7 @@ func TestKeysFromVariables(t *testing.T) {
 		require.NotContains(t, string(text), two.Secret())
 	}
 
-	// The database is gone, the key is not: no second log is signed with it.
+	// The database is lost and the key is not: no second log is signed with it.
 	_, err = host(t, memory.New(), keys).Create(ctx, ledger.New{Name: "a-b"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()
@@ -97,8 +98,8 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
 }
 
-// Keys in variables that are newer than the database sign nothing, and the file that says
-// which has signed last stays. So does a new key whose old one is missing.
+// Keys in variables that are newer than the database sign nothing, and the file that names the
+// last signer does not change. The same holds for a new key if the previous one is missing.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")

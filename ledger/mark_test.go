@@ -27,8 +27,8 @@ func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
 	return open(t, s, c)
 }
 
-// grown is a ledger of that many events, closed, its checkpoint at each size, and its
-// last mark.
+// grown makes a closed ledger of that many events. It returns its checkpoint at each size, and
+// its last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.Marks{Dir: t.TempDir()}
 	l := marked(t, s, marks)
@@ -51,8 +51,8 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// A store that is not what the ledger has signed takes no writes, says why, and goes on
-// to answer; what is wrong with the mark itself is no reason to sign.
+// A ledger whose store is not what it has signed refuses writes, says why, and can be read.
+// Damage to the mark alone is refused too.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
 	_, other := grown(t, store(t, memory.New()), 5) // other run ids: another tree
@@ -90,7 +90,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.Equal(t, string(own), string(last))
 			require.NoError(t, walk(t, l))
 			require.NoError(t, l.Freeze(t.Context()))
-			require.NoError(t, l.Writable(t.Context()), "an archive that nobody waits for")
+			require.NoError(t, l.Writable(t.Context()), "a frozen ledger needs no writes")
 			require.NoError(t, l.Close())
 			left, err := marks.Mark(ledger.Default)
 			require.NoError(t, err)
@@ -113,8 +113,8 @@ func TestMarkThatIsLost(t *testing.T) {
 	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
 }
 
-// Without a mark the log of the server says that nothing is known of the store.
-func TestStoresWithoutAMarkSaySo(t *testing.T) {
+// Without a mark, the server's log says that the store may be an older copy.
+func TestMissingMarkIsLogged(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
 	var log strings.Builder
@@ -125,7 +125,7 @@ func TestStoresWithoutAMarkSaySo(t *testing.T) {
 	require.Contains(t, log.String(), "whether this store is the newest copy is not known")
 }
 
-// brokenMarks cannot be written while broken is set, and counts.
+// brokenMarks fails to write marks while broken is set, and counts the attempts.
 type brokenMarks struct {
 	keystore.Marks
 	mu             sync.Mutex
@@ -138,14 +138,14 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 	defer m.mu.Unlock()
 	m.tried++
 	if m.broken {
-		return errors.New("no place")
+		return errors.New("no space")
 	}
 	m.written++
 	return m.Marks.SetMark(name, checkpoint)
 }
 
-// Commits go on while marks cannot be written, and cost no write of a mark each.
-func TestMarksAreNeverInTheWay(t *testing.T) {
+// Commits go on while marks cannot be written. Not every commit writes a mark.
+func TestCommitsContinueWithoutMarks(t *testing.T) {
 	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	for range 200 {
@@ -162,7 +162,7 @@ func TestMarksAreNeverInTheWay(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// A mark that could not be written is tried again, though nothing is written any more.
+// A mark that could not be written is written later, even without another commit.
 func TestMarksCatchUp(t *testing.T) {
 	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
@@ -183,7 +183,7 @@ func TestMarksCatchUp(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// A ledger whose database is gone is not begun anew under its mark.
+// No ledger is created under a name that has a mark and no database.
 func TestMarkWithoutLedger(t *testing.T) {
 	marks := keystore.Marks{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }

@@ -18,9 +18,8 @@ import (
 // init lets tests make folders that no other user can write to, as umask 002 would not.
 func init() { syscall.Umask(0o022) }
 
-// Keys and marks are read and written in folders that others cannot change, and through
-// no link.
-func TestKeysAndMarksOfOthers(t *testing.T) {
+// Keys and marks are refused in folders that others can change, and behind links.
+func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
@@ -71,8 +70,8 @@ func TestKeysAndMarksOfOthers(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 }
 
-// Every file with a key is the owner's alone, and one that others may read is refused.
-func TestEveryKeyFileIsTheOwnersAlone(t *testing.T) {
+// Only the owner can read the key files. A key file that others can read is refused.
+func TestKeyFilesThatOthersCanRead(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	keys := keystore.Files{Dir: filepath.Join(t.TempDir(), "keys")}

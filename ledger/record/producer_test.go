@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// goodRecords is a record of each kind.
+// goodRecords returns a record of each kind.
 var goodRecords = map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath}
 
 func withProducer(good, producer string) []byte {
@@ -42,7 +42,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 	}
 }
 
-func TestBadProducerIsNamed(t *testing.T) {
+func TestBadProducerIsReported(t *testing.T) {
 	for kind, good := range goodRecords {
 		for _, c := range []struct {
 			given     string

@@ -8,8 +8,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRetrieval: a request for a pinned retrieval is chunks and how many of them are
-// wanted, or a problem.
+// FuzzRetrieval: a request for a pinned retrieval gives chunks and their number, or an error.
 func FuzzRetrieval(f *testing.F) {
 	f.Add([]byte(`{"sources":[{"id":"b","chunks":[{"text":"a \ud800","hash":"sha256:` + zeros + `"},{}]}],"top_k":3,"required":["sha256:` + zeros + `"]}`))
 	f.Add([]byte(`{"sources":null,"top_k":-1}`))

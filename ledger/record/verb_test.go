@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// verbOn parses a request of a kind about some target.
+// verbOn parses a request of a kind for some target.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
@@ -37,7 +37,7 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 
 var verbKinds = [...]Kind{RecordStateChanged, PathValidated, SourceRegistered, SourceRevoked}
 
-// A request of each kind, to be spoilt by the cases below.
+// A request of each kind. The cases below change one part of it.
 var goodVerbs = map[Kind]string{
 	RecordStateChanged: `{"state":"stale","reason":"r"}`,
 	PathValidated:      `{"validated":true}`,
@@ -50,7 +50,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // what is digested; what the event's record has around that
+		asked, present string // what the digest covers; what the event's record has
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
@@ -93,8 +93,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
-// Requests are the same if they ask the same of the same thing, however they are
-// spelt and whatever the ledger knows meanwhile.
+// Two requests are the same if they ask the same of the same target, in any spelling and
+// whatever the ledger's state is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
@@ -117,7 +117,7 @@ func TestDigestsOfVerbs(t *testing.T) {
 	}
 }
 
-func TestBadVerbsAreNamed(t *testing.T) {
+func TestBadVerbsAreReported(t *testing.T) {
 	long := strings.Repeat("x", maxReason+1)
 	for _, c := range []struct {
 		kind      Kind
@@ -172,7 +172,7 @@ func TestBadVerbsAreNamed(t *testing.T) {
 	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Only a list of chunks can make a verb too large for an entry.
+// Only a list of chunks makes a verb too large for an entry.
 func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
 	target := strings.Repeat("\x01", MaxSourceID)
@@ -220,7 +220,7 @@ func TestKindsWithAState(t *testing.T) {
 	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
 }
 
-// Whatever is asked is in the event, and gives its digest.
+// The event has everything that the request asks, and its digest follows from that.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(verbKinds[:]).Draw(t, "kind")
@@ -251,7 +251,7 @@ func digestOf(canonical string) Hash {
 	return r.addContent("", []byte(canonical))
 }
 
-// randomRequest is a request of a kind that is acceptable.
+// randomRequest returns an acceptable request of a kind.
 func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
 	b.Open()
@@ -287,8 +287,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.B)
 }
 
-// FuzzVerb: whatever comes in, there is an answer; what is accepted makes a
-// canonical event body.
+// FuzzVerb: every input has an answer. An accepted one makes a canonical event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))

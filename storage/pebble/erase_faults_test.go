@@ -21,8 +21,8 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// marked is a database whose ledger has secrets in the last level, redacted, and
-// an eraser that waits to be called.
+// marked makes a database with redacted secrets in the last level. Its eraser is stopped, so
+// that the test can call it.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := one(t, files)
 	db.eraser.End()
@@ -73,10 +73,10 @@ func TestErasing(t *testing.T) {
 	require.False(t, worked)
 }
 
-// What is erased counts as pending while a copy has to stay that may hold it.
+// An erasure is pending while a copy that may contain the content cannot be removed.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
-	held, asked := errors.New("somebody reads it"), 0
+	held, asked := errors.New("the copy is in use"), 0
 	db.eraser.Config.Copies = func() error {
 		asked++
 		return held
@@ -94,7 +94,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Equal(t, 2, asked, "not where nothing is erased")
 }
 
-// The check finds what is not rewritten yet.
+// The check finds content in tables that are not rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.Mark
@@ -106,7 +106,7 @@ func TestCheckFindsErasedContent(t *testing.T) {
 	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
 }
 
-// What fails is tried again, and nothing is forgotten.
+// A failed erasure is tried again, and its marks stay until it succeeds.
 func TestErasureTriedAgain(t *testing.T) {
 	for name, fault := range map[string]func(op errorfs.Op) bool{
 		"deleting a table": func(op errorfs.Op) bool {
@@ -149,8 +149,8 @@ func TestErasureTriedAgain(t *testing.T) {
 	}
 }
 
-// An eraser that works by itself says what fails, and goes on later.
-func TestErasureGoesOnByItself(t *testing.T) {
+// The eraser's goroutine logs a failure and tries again.
+func TestEraserTriesAgain(t *testing.T) {
 	var failing atomic.Bool
 	memory := vfs.NewMem()
 	db, _, s := marked(t, errorfs.Wrap(memory, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -170,7 +170,7 @@ func TestErasureGoesOnByItself(t *testing.T) {
 	requireNowhere(t, s, memory)
 }
 
-// Tables that an iterator needs stay, and so do the marks, until it is closed.
+// Marks stay until the iterator that needs the old tables is closed.
 func TestErasureWaitsForIterators(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	open, err := db.engine.NewIter(nil)
@@ -193,8 +193,8 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	requireNowhere(t, s, db.space.FS)
 }
 
-// Below the mark of free space, erasing goes on in the reserve; where that is too
-// small, it says so.
+// Below the mark of free space, the eraser uses the reserve. If that is too small, it returns
+// an error.
 func TestErasureInTheReserve(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l, s := marked(t, memory)
@@ -215,7 +215,7 @@ func TestErasureInTheReserve(t *testing.T) {
 	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "others wait again")
 }
 
-// fillingFS has plenty of room until full says otherwise.
+// fillingFS has enough space until full is set.
 type fillingFS struct {
 	vfs.FS
 	full atomic.Pointer[func() bool]
@@ -229,7 +229,7 @@ func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return usage, nil
 }
 
-// A disk that fills up while content is erased makes that fail, not wait.
+// If the disk fills during an erasure, the erasure fails and does not wait.
 func TestErasureFillsTheDisk(t *testing.T) {
 	files := &fillingFS{FS: vfs.NewMem()}
 	db, _, s := marked(t, files)
@@ -245,7 +245,7 @@ func TestErasureFillsTheDisk(t *testing.T) {
 	requireNowhere(t, s, files)
 }
 
-// Closing ends an erasure; opening goes on.
+// Close interrupts an erasure, and the next Open continues it.
 func TestCloseEndsAnErasure(t *testing.T) {
 	memory := vfs.NewMem()
 	db, _, s := marked(t, memory)

@@ -9,8 +9,8 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// The footers of files say where the rest is, and are read before any block. Whatever bit
-// of one has changed: what needs the file fails, and ends no process.
+// Footers of files locate the other blocks and are read first. If any bit of a footer changes,
+// what needs the file fails, and the process goes on.
 func TestEveryBitOfAFooter(t *testing.T) {
 	const footer = 38 // bytes, about the least
 	files := vfs.NewMem()

@@ -57,7 +57,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
 
-// lowFS counts how often it is asked for its free space and says low or plenty.
+// lowFS reports little free space while low is set, and counts questions.
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
@@ -85,7 +85,7 @@ func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// waiting gives a database of which a compaction waits for room.
+// waiting makes a database with a compaction that waits for space.
 func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	files := newLowFS()
 	db, l := one(t, files)
@@ -136,8 +136,8 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// On a full disk a database can be opened for reading alone: it has all that was
-// committed, writes nothing, and refuses every write.
+// On a full disk a database can be opened for reading only. It has every commit, writes
+// nothing, and refuses every write.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
 	store, err := db.Ledger(t.Context(), "default")
