@@ -33,6 +33,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -656,7 +657,7 @@ type server struct {
 }
 
 func newServer(t *testing.T) *server {
-	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

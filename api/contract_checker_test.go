@@ -24,6 +24,7 @@ import (
 	"colophon/api"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	questions "colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -188,7 +189,7 @@ func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
-	host, err := ledger.OpenHost(t.Context(), s.disk, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), s.disk, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

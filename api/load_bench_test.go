@@ -20,6 +20,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	questions "colophon/ledger/query"
 	"colophon/storage/pebble"
 )
@@ -75,7 +76,7 @@ type loaded struct {
 func newLoaded(b *testing.B) *loaded {
 	database, err := pebble.Open(b.Context(), pebble.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
-	host, err := ledger.OpenHost(b.Context(), database, ledger.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(b.Context(), database, keystore.Files{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(b, err)
 	_, err = host.Create(b.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(b, err)

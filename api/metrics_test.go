@@ -17,6 +17,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -205,7 +206,7 @@ func (fullStore) Writable(context.Context) error { return storage.ErrNoSpace }
 
 // The metrics show when a server is read only, and when it answers queries from a past state.
 func TestMetricsOfTrouble(t *testing.T) {
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	defaults := func(string) ledger.Config { return ledger.Config{} }
 	host, err := ledger.OpenHost(t.Context(), database, keys, defaults)
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	questions "colophon/ledger/query"
-	"colophon/ledger/record"
+	"colophon/ledger/record/strict"
 	"colophon/storage"
 )
 
@@ -119,7 +119,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	var (
 		refused      *limits.Refusal
 		signingError *ledger.SigningError
-		recordError  *record.Error
+		recordError  *strict.Error
 		httpError    *echo.HTTPError
 		tooLarge     *http.MaxBytesError
 		question     *questions.Error
@@ -152,7 +152,7 @@ func asProblem(err error) (p *problem, internal bool) {
 	return fault(http.StatusInternalServerError, "the server failed; its log says why"), true
 }
 
-func recordProblem(e *record.Error) *problem {
+func recordProblem(e *strict.Error) *problem {
 	status, detail := http.StatusUnprocessableEntity, "the record's values are not acceptable"
 	if e.Malformed {
 		status, detail = http.StatusBadRequest, "the request is malformed"

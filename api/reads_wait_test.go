@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	questions "colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -53,7 +54,7 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 // progress and records wait behind it.
 func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}
-	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

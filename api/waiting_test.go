@@ -15,6 +15,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	questions "colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -53,7 +54,7 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 // requests do not wait.
 func TestIndexThatIsBehind(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
-	host, err := ledger.OpenHost(t.Context(), database, ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/storage/memory"
 )
@@ -33,7 +34,7 @@ type testServer struct {
 // start runs a server until the returned function is called.
 func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
 	ctx := context.Background()
-	host, err := ledger.OpenHost(ctx, memory.New(), ledger.KeyFiles{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(ctx, memory.New(), keystore.Files{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// From the queue to the acknowledgement a record of a large batch costs less than
-// one allocation: what there is belongs to the batch.
+// A record of a large batch costs less than one allocation from Enqueue to its
+// acknowledgement. The allocations belong to the batch.
 func TestAllocationsOfABatch(t *testing.T) {
 	const records, runs = 256, 8
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: vfs.NewMem(), Logger: discard()})

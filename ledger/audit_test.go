@@ -15,8 +15,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// walk derives everything anew from what is stored and compares it with what
-// the ledger says: the oracle of these tests.
+// walk recomputes everything from what is stored and compares it with what the ledger says. It
+// is the oracle of these tests.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
 	report, err := examine(l.Store(), signer(t).Verifier())
@@ -27,7 +27,7 @@ func walk(t testing.TB, l *ledger.Ledger) error {
 		return report.Damage
 	}
 	if head := l.Head(); report.Size != head.Size || report.Checkpoint.Root != head.Root {
-		return fmt.Errorf("the ledger publishes size %d and root %x, stored are %d and %x",
+		return fmt.Errorf("the ledger publishes size %d and root %x, the store has %d and %x",
 			head.Size, head.Root, report.Size, report.Checkpoint.Root)
 	}
 	return nil
@@ -38,7 +38,7 @@ func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, erro
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
-// What is changed behind the ledger's back is named, with its kind and place.
+// An audit names each change that was made behind the ledger's back, with its kind and place.
 func TestDamageIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -123,7 +123,7 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// Damage at the edge is found before the first request.
+// Open finds damage at the edge of the log.
 func TestOpenRefusesADamagedEdge(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, x *memory.Tamper, s storage.Store){
 		"last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) {
@@ -166,8 +166,8 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// What storage says and no event does is found wherever it is: in between, and beyond
-// the head. It does not keep content from being erased.
+// An audit finds a redaction that the store has and no event made, at any place in the log and
+// beyond the head. Such a redaction does not keep content from being erased.
 func TestRiggedRedactionsAreNamed(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamper) {
 		database := memory.New()
@@ -216,7 +216,7 @@ func tile(t *testing.T, s storage.Store, level uint8, index uint64) []byte {
 	return b
 }
 
-// checkpointAt is what the ledger signed at an earlier size.
+// checkpointAt returns what the ledger signed at an earlier size.
 func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
 	l := open(t, s, config(t))
 	b, err := l.Checkpoint(t.Context(), l.Head(), size)
@@ -224,7 +224,7 @@ func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
 	return b
 }
 
-// contentOf is the digest of an event's output.
+// contentOf returns the digest of an event's output.
 func contentOf(t *testing.T, s storage.Reader, seq uint64) storage.Hash {
 	t.Helper()
 	event := entry(t, s, seq)[proofs.HashSize:]

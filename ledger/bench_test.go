@@ -11,8 +11,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// BenchmarkSubmit is records from Submit to the durable acknowledgement, with
-// content and a key each, on a real disk, by the number of writers at once.
+// BenchmarkSubmit measures the time from Submit to the durable acknowledgement, by the number
+// of writers. Each record has content and a key; the disk is real.
 func BenchmarkSubmit(b *testing.B) {
 	for _, writers := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint(writers, "writers"), func(b *testing.B) {

@@ -14,8 +14,8 @@ var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
 // checkClaim compares the claim of an idempotency key with the event that it leads to, and
 // returns that event's entry. It returns ErrClaim if they disagree.
-func (l *Ledger) checkClaim(claim storage.Key) ([]byte, error) {
-	entry, err := l.store.Entry(context.Background(), claim.Seq)
+func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
+	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("event %d, to which an idempotency key leads: %w", claim.Seq, err)
 	}

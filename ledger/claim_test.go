@@ -14,8 +14,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A claim that leads to an event which does not make it is refused:
-// the record is neither taken for recorded nor refused in the log for ever.
+// A claim is refused if it leads to an event that does not make it. The record is neither
+// taken for recorded nor refused in the log.
 func TestPlantedClaimsAreRefused(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -49,8 +49,8 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
-// Of records that are committed together, only those with a planted claim are refused.
-func TestAPlantedClaimHoldsUpNoOther(t *testing.T) {
+// Of the records of one commit, only those with a planted claim are refused.
+func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}
 	l := open(t, g, config(t))
@@ -82,7 +82,7 @@ func TestAPlantedClaimHoldsUpNoOther(t *testing.T) {
 	require.EqualValues(t, 4, l.Head().Size)
 }
 
-// A replay gives the event that claimed the key, whatever happened to it since.
+// A replay returns the event that claimed the key, even after redactions and rotations.
 func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	l := memoryLedger(t)
 	first := post(t, l, ipc(t, "run/1", "secret"), "")
@@ -106,8 +106,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed()
 }
 
-// One key stands for one record of one kind, and what is a key for records is one for
-// verbs. A run_id is a key of its kind alone.
+// A key holds one record of one kind. Records and verbs share their keys. A run_id is a key of
+// its kind alone.
 func TestKeysAreOfOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {

@@ -15,16 +15,16 @@ import (
 	"colophon/storage/pebble"
 )
 
-// counted is a ledger on files whose calls are counted.
+// counted is a ledger on files that count their calls.
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
 	syncs    *faulty.Faults // of the write-ahead log
-	logs     *faulty.Faults // new files for it: the one before is synced once more
+	logs     *faulty.Faults // new files for it; the engine syncs the file before once more
 	commits  atomic.Int64
 }
 
-// count counts calls: a pause of nothing changes nothing.
+// count counts calls: a fault that pauses for no time changes nothing.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }
@@ -48,14 +48,14 @@ func openCounted(t *testing.T) *counted {
 	return c
 }
 
-// synced is how often the log was synced, but for the end of its files.
+// synced returns how often the log was synced, except at the end of its files.
 func (c *counted) synced() int {
 	logs := c.logs.Injected()
 	return c.syncs.Injected()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
 }
 
-// However many records a commit has, it is one sync of the log, and there are no others.
-func TestOneSyncACommit(t *testing.T) {
+// A commit syncs the log once, however many records it has. There are no other syncs.
+func TestCommitSyncsOnce(t *testing.T) {
 	c := openCounted(t)
 	before := c.synced()
 	for i := range 10 {
@@ -81,9 +81,8 @@ func TestOneSyncACommit(t *testing.T) {
 	require.Less(t, c.commits.Load(), int64(10+records/2), "they were gathered")
 }
 
-// A commit writes, beside events and content, some 200 bytes for each key and piece of
-// content, and for each tile that it grows: up to 8 KiB at level 0. Nothing is written
-// twice.
+// Beside events and content, a commit writes some 200 bytes for each key and piece of content,
+// and for each tile that grows: up to 8 KiB at level 0. It writes nothing twice.
 func TestBytesOfACommit(t *testing.T) {
 	c := openCounted(t)
 	written := func() int {

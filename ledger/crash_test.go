@@ -20,7 +20,7 @@ import (
 	"colophon/storage/storagetest"
 )
 
-// acknowledged gathers what writers were told is durable.
+// acknowledged collects the acknowledgements that writers received.
 type acknowledged struct {
 	mu   sync.Mutex
 	acks []ledger.Ack
@@ -38,8 +38,8 @@ func (a *acknowledged) all() []ledger.Ack {
 	return a.acks[:len(a.acks):len(a.acks)]
 }
 
-// A commit that fails is never acknowledged, ends the process, and leaves a
-// ledger that goes on, whether or not it was persisted.
+// A commit that fails is never acknowledged and ends the process. The next start continues the
+// ledger, with or without the commit.
 func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
 		t.Run(name, func(t *testing.T) {
@@ -81,8 +81,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	}
 }
 
-// cut is the state of the disk at one point, and what had been acknowledged
-// before it.
+// cut is the disk at one moment, with the acknowledgements before it.
 type cut struct {
 	operation int
 	percent   int
@@ -90,9 +89,9 @@ type cut struct {
 	acks      []ledger.Ack
 }
 
-// The power fails before each write of a series of commits, with nothing, half
-// or all of what was not synced left: every acknowledged receipt verifies after
-// reopening, the oracle is content, and the ledger goes on.
+// The power fails before each write of a series of commits. The disk keeps none, half, or all
+// of the unsynced data. After the restart every acknowledged receipt verifies, the audit finds
+// nothing, and the ledger continues.
 func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashable()
 	var acks acknowledged
@@ -124,7 +123,7 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d power cuts, %d acknowledged events", len(cuts), len(acks.all()))
 }
 
-// openOn opens the ledger on a file system, and makes it if it is not there.
+// openOn opens the ledger on a file system, and creates it if it does not exist.
 func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledger.Ledger, error) {
 	ctx := context.Background()
 	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files.FS(), Logger: discard(), Fatal: func(msg string) { panic(msg) }})
@@ -145,8 +144,8 @@ func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledge
 	return database, l, nil
 }
 
-// check opens what the cut left and holds it against what was acknowledged: for reading
-// alone first, as fsck does.
+// check opens the disk after the cut and compares it with the acknowledgements. Like fsck, it
+// first opens it for reading only.
 func (c cut) check(t testing.TB) error {
 	if err := c.checkUntouched(t); err != nil {
 		return fmt.Errorf("opened for reading: %w", err)
@@ -162,7 +161,7 @@ func (c cut) check(t testing.TB) error {
 	return errors.Join(err, l.Close(), database.Close())
 }
 
-// nothingElse checks that the database stores what the log names, and no more.
+// nothingElse checks that the database stores nothing that the log does not name.
 func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
 	report, err := examine(log, signer(t).Verifier())
 	if err != nil {
@@ -178,7 +177,7 @@ func nothingElse(t testing.TB, database storage.Database, log storage.Reader) er
 	return err
 }
 
-// checkUntouched checks what the cut left without a recovery.
+// checkUntouched checks the disk after the cut without a recovery.
 func (c cut) checkUntouched(t testing.TB) (err error) {
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
@@ -217,13 +216,13 @@ func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {
 	return walk(t, l)
 }
 
-// survived checks that an acknowledged event is in the log as it was, and that
-// the tree it was proved in is the beginning of the present one.
+// survived checks that an acknowledged event is in the log unchanged, and that its tree is the
+// beginning of the current one.
 func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	ctx := context.Background()
 	head := l.Head()
 	if head.Size < ack.Head.Size {
-		return fmt.Errorf("size %d, acknowledged were %d", head.Size, ack.Head.Size)
+		return fmt.Errorf("size %d, but %d were acknowledged", head.Size, ack.Head.Size)
 	}
 	entry, err := l.Store().Entry(ctx, ack.Seq)
 	if err != nil {
@@ -232,7 +231,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	if string(entry) != string(ack.Entry) {
 		return fmt.Errorf("entry %d is not what was acknowledged", ack.Seq)
 	}
-	if err := verify(l, ack); err != nil { // the receipt of then, against its checkpoint
+	if err := verify(l, ack); err != nil { // its receipt, against its checkpoint
 		return err
 	}
 	path, err := l.Prover(ctx, head).Consistency(ack.Head.Size, head.Size)

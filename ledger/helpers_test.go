@@ -18,7 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signer is the key of the tests' ledgers.
+// signer returns the key of the tests' ledgers.
 func signer(t testing.TB) *proofs.Signer {
 	t.Helper()
 	s, err := proofs.NewKey([32]byte{1}).Signer("test.invalid/default")
@@ -26,7 +26,7 @@ func signer(t testing.TB) *proofs.Signer {
 	return s
 }
 
-// store is an empty ledger in a database.
+// store makes an empty ledger in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
@@ -50,7 +50,7 @@ func memoryLedger(t testing.TB) *ledger.Ledger {
 	return open(t, store(t, memory.New()), config(t))
 }
 
-// ipc is an IPC record with that run_id (none if empty) and output.
+// ipc makes an IPC record with an output and a run_id, or none if that is empty.
 func ipc(t testing.TB, runID, output string) *record.Record {
 	t.Helper()
 	members := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
@@ -72,7 +72,7 @@ func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) le
 	return s
 }
 
-// post submits a record and verifies what comes back.
+// post submits a record and verifies the acknowledgement.
 func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Ack {
 	t.Helper()
 	ack, err := l.Submit(submission(t, l, r, key))
@@ -83,7 +83,7 @@ func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.A
 	return ack
 }
 
-// verify proves an acknowledged event as a client would.
+// verify verifies an acknowledged event as a client does.
 func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	r, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -110,7 +110,7 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 
 func unmarshal(b []byte, to any) error { return json.Unmarshal(b, to) }
 
-// parallel runs n functions at once and waits.
+// parallel runs n functions at the same time and waits for them.
 func parallel(n int, f func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {

@@ -159,7 +159,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	config := h.config(name)
 	config.Creator = creator
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
-	if errors.Is(err, errBadKey) || errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
 		config.KeyFault, err = err, nil // of this ledger alone
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	rotating, ok := h.keys.(RotatingKeys)
 	if ok {
 		config.Signers, err = rotating.Others(name)
-		if errors.Is(err, errBadKey) {
+		if errors.Is(err, ErrBadKey) {
 			config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 		}
 		if err != nil {
@@ -182,9 +182,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok && l.refusal == nil { // a rotation may have been interrupted between event and key
+	if ok && l.signing.refusal == nil { // a rotation may have been interrupted between event and key
 		if err := rotating.Reconcile(name, l.Keys()); err != nil {
-			l.refuseUnreconciled(err)
+			l.signing.refuseUnreconciled(err)
 		}
 	}
 	h.mu.RLock()

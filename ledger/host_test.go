@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -22,7 +23,7 @@ func host(t *testing.T, database storage.Database, keys ledger.Keys) *ledger.Hos
 }
 
 func TestHostKeepsLedgersAndKeys(t *testing.T) {
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	a, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
@@ -45,7 +46,7 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 }
 
 func TestNamesAndOrigins(t *testing.T) {
-	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	for _, name := range []string{"", "A", "-a", "a b", "../a", "ä", string(make([]byte, 65))} {
 		_, err := h.Create(t.Context(), ledger.New{Name: name})
 		require.ErrorIs(t, err, ledger.ErrName, name)
@@ -56,21 +57,21 @@ func TestNamesAndOrigins(t *testing.T) {
 	}
 }
 
-// A database that was lost does not begin a second log under the first one's key.
+// If the database is lost, no second log begins under the key of the first.
 func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
-	keys := ledger.KeyFiles{Dir: t.TempDir()}
+	keys := keystore.Files{Dir: t.TempDir()}
 	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
 	_, err = host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
-// However a creation is cut short, the ledger is made with one key.
-func TestCreationCutShort(t *testing.T) {
+// If a creation is interrupted at any step, the ledger still gets one key.
+func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	t.Run("before the database", func(t *testing.T) {
-		keys := ledger.KeyFiles{Dir: t.TempDir()}
+		keys := keystore.Files{Dir: t.TempDir()}
 		require.NoError(t, keys.Stage("a", signer))
 		h := host(t, memory.New(), keys)
 		_, err := h.Create(t.Context(), ledger.New{Name: "a", Origin: "log.example/other"})
@@ -80,7 +81,7 @@ func TestCreationCutShort(t *testing.T) {
 		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
 	})
 	t.Run("before the key is confirmed", func(t *testing.T) {
-		database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+		database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 		require.NoError(t, keys.Stage("a", signer))
 		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
@@ -90,7 +91,7 @@ func TestCreationCutShort(t *testing.T) {
 		require.EqualValues(t, 1, l.Head().Size)
 	})
 	t.Run("after the database", func(t *testing.T) {
-		database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+		database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 		h := host(t, database, keys)
 		require.NoError(t, keys.Stage("a", signer))
 		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
@@ -98,20 +99,20 @@ func TestCreationCutShort(t *testing.T) {
 		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, ledger.ErrExists)
 		l, err := h.Ledger("a")
-		require.NoError(t, err, "and it is there from now on")
+		require.NoError(t, err, "and it stays")
 		require.EqualValues(t, 1, l.Head().Size)
 	})
 	t.Run("by a client that is gone", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()}).Create(ctx, ledger.New{Name: "a"})
+		_, err := host(t, memory.New(), keystore.Files{Dir: t.TempDir()}).Create(ctx, ledger.New{Name: "a"})
 		require.NoError(t, err)
 	})
 	t.Run("key lost", func(t *testing.T) {
 		database := memory.New()
 		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
-		h := host(t, database, ledger.KeyFiles{Dir: t.TempDir()})
+		h := host(t, database, keystore.Files{Dir: t.TempDir()})
 		require.Empty(t, h.Ledgers(), "one without an event is left out")
 		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, storage.ErrNotFound)
@@ -119,7 +120,7 @@ func TestCreationCutShort(t *testing.T) {
 }
 
 func TestKeyFilesAreTheOwnersAlone(t *testing.T) {
-	keys := ledger.KeyFiles{Dir: t.TempDir()}
+	keys := keystore.Files{Dir: t.TempDir()}
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	require.NoError(t, keys.Stage("a", signer))

@@ -43,7 +43,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 		return keys, nil
 	}
 	kept, err := rotating.Others(l.Name())
-	if err != nil && !errors.Is(err, errBadKey) { // a key that cannot be read signs nothing
+	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read signs nothing
 		return nil, fmt.Errorf("signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil

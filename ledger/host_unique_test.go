@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
 
-// Each key that a ledger has, and its origin, belongs to that ledger alone.
+// No two ledgers share a key or an origin.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {
@@ -23,7 +24,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 		return s
 	}
 	const origin, other = "log.example/a", "log.example/b"
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	// Seed 1 is retired, 2 the previous key, 3 the current key, 4 the next key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
@@ -70,7 +71,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	require.Equal(t, size, b.Head().Size)
 }
 
-// A host does not open ledgers that share a key or an origin, and signs nothing.
+// A host does not open ledgers that share a key or an origin. It signs nothing.
 func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		origin string
@@ -81,7 +82,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 		"origin": {"log.example/a", 2, ledger.ErrOriginInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
-			database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+			database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 			h := host(t, database, keys)
 			first, err := proofs.NewKey([32]byte{1}).Signer("log.example/a")
 			require.NoError(t, err)
@@ -104,7 +105,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	}
 }
 
-// fullDatabase takes no writes while full is set.
+// fullDatabase refuses writes while full is set.
 type fullDatabase struct {
 	storage.Database
 	full *atomic.Bool
@@ -127,11 +128,11 @@ func (s fullStore) Writable(ctx context.Context) error {
 	return s.Store.Writable(ctx)
 }
 
-// A ledger whose creation the full disk cut short hides none of the others, and is made
-// when there is room.
+// A ledger whose creation a full disk interrupted does not keep the others from opening. It is
+// created once there is space.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
-	database, keys := fullDatabase{memory.New(), &full}, ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := fullDatabase{memory.New(), &full}, keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	_, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)

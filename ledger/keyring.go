@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -31,9 +32,9 @@ type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.Reason }
 
-// errBadKey: a stored signing key cannot be read, or is not the one that signed last. The log
-// treats it like a missing key.
-var errBadKey = errors.New("a wrong signing key")
+// ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
+// ledger treats it like a missing key.
+var ErrBadKey = errors.New("a wrong signing key")
 
 // keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
 // immutable.
@@ -43,8 +44,14 @@ type keyring struct {
 	refusal error            // ErrKeyMissing if a signer is missing; then nothing is signed
 }
 
+// KeyVariable returns the name of the environment variable that may hold a ledger's signing
+// keys.
+func KeyVariable(ledger string) string {
+	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
+}
+
 // Keys returns the history of the ledger's keys. Callers must not change it.
-func (l *Ledger) Keys() *proofs.KeyHistory { return l.keys.Load().history }
+func (l *Ledger) Keys() *proofs.KeyHistory { return l.signing.keys.Load().history }
 
 // VerifierKey returns the newest key that verifies checkpoints, as a verifier key string.
 func (l *Ledger) VerifierKey() string { return l.Keys().Current().String() }
@@ -87,100 +94,6 @@ func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }
 
-// recoverKeys finds the signers of the log. The ledger signs nothing if the log's newest key
-// is missing, if the configured key is newer than the log, or if a stored key does not fit it.
-func (l *Ledger) recoverKeys(ctx context.Context) error {
-	history, err := StoredKeys(ctx, l.store)
-	if err != nil {
-		return err
-	}
-	if history == nil && l.config.KeyFault != nil { // the log has no signature yet
-		return fmt.Errorf("%w, and no signing key: %w", errNoFirstEvent, l.config.KeyFault)
-	}
-	if history == nil {
-		history = proofs.NewKeyHistory(l.config.Signer.Verifier())
-	}
-	if origin := history.Current().Name(); origin != l.info.Origin {
-		return fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, l.info.Origin)
-	}
-	ring := &keyring{history: history}
-	if signer := l.config.Signer; signer != nil && signer.Origin() == l.info.Origin && !history.Trusts(signer.Verifier()) {
-		l.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer.Verifier()))
-	} else if ring.signers, ring.refusal = l.signersOf(history); ring.signers == nil {
-		l.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator puts it back as keys/%[1]s.key, or in the variable %[3]s, "+
-			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", l.info.Name, history.Current(), KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
-	} else if l.config.KeyFault != nil {
-		l.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
-			"The operator puts the right key there, or moves the file away, and starts the server again", l.info.Name, KeyVariables{}.Variable(l.info.Name)), l.config.KeyFault)
-	}
-	l.ring = ring
-	l.keys.Store(ring)
-	return nil
-}
-
-// signersOf returns the signers of the keys that sign now, or nil if the newest is missing.
-// The refusal is ErrKeyMissing if the previous key must sign too and is missing.
-func (l *Ledger) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
-	newest := l.signerFor(history.Current())
-	if newest == nil {
-		return nil, nil
-	}
-	signers = append(signers, newest)
-	overlapping := history.Overlapping()
-	if overlapping == nil {
-		return signers, nil
-	}
-	if before := l.signerFor(overlapping); before != nil {
-		return append(signers, before), nil
-	}
-	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
-		ErrKeyMissing, overlapping, l.info.Name)
-	l.config.Log.Error("taking no writes: a key that has to sign is missing", "error", refusal)
-	return signers, refusal
-}
-
-// refuseUnreconciled stops signing because the stored keys could not be brought in line with
-// the log: one of them may belong to a newer log.
-func (l *Ledger) refuseUnreconciled(err error) {
-	cause := "its key files could not be put in their places, and the server's log says why"
-	if errors.Is(err, errBadKey) {
-		cause = err.Error()
-	}
-	l.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", l.info.Name, cause), err)
-}
-
-// refuseKeys stops signing because the keys do not fit the log. It must be called before the
-// ledger is shared.
-func (l *Ledger) refuseKeys(reason string, err error) {
-	l.refusal = &SigningError{reason}
-	l.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
-}
-
-// refuse stops signing because the store does not hold what the ledger has signed. It must be
-// called before the ledger is shared.
-func (l *Ledger) refuse(err error) {
-	l.refusal = err
-	l.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
-}
-
-// signingRefusal returns the reason why the ledger signs nothing, or nil if it signs.
-func (l *Ledger) signingRefusal() error {
-	if l.refusal != nil {
-		return l.refusal
-	}
-	return l.keys.Load().refusal
-}
-
-// signerFor returns the configured signer of a key, or nil.
-func (l *Ledger) signerFor(key *proofs.Verifier) *proofs.Signer {
-	for _, s := range append([]*proofs.Signer{l.config.Signer}, l.config.Signers...) {
-		if s != nil && s.Verifier().String() == key.String() {
-			return s
-		}
-	}
-	return nil
-}
-
 // RotateKey lets next sign together with the current key, starting with the event that it logs
 // (spec: Key rotation). The caller must have stored next durably before; otherwise a crash
 // could lose a key that has signed. It returns ErrOverlap if two keys sign already, or an
@@ -188,10 +101,10 @@ func (l *Ledger) signerFor(key *proofs.Verifier) *proofs.Signer {
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
-	if err := l.signingRefusal(); err != nil {
+	if err := l.signing.check(); err != nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
-	now := l.keys.Load()
+	now := l.signing.keys.Load()
 	if now.history.Overlapping() != nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrOverlap)
 	}
@@ -209,10 +122,10 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
-	if l.refusal != nil {
-		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, l.refusal)
+	if l.signing.refusal != nil {
+		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, l.signing.refusal)
 	}
-	now := l.keys.Load()
+	now := l.signing.keys.Load()
 	if now.history.Overlapping() == nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrNoOverlap)
 	}

@@ -12,7 +12,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signedBy is a log whose head is signed by other keys.
+// signedBy is a log with a head that other keys have signed.
 type signedBy struct {
 	audit.Source
 	checkpoint []byte
@@ -24,8 +24,8 @@ func (s signedBy) Head(ctx context.Context) (audit.Head, error) {
 	return head, err
 }
 
-// An audit follows the keys through the log, and takes no signature of a key that the
-// log has retired, though it was given the key as one of the log's.
+// An audit follows the keys through the log. It accepts no signature of a key that the log has
+// retired, even if the caller named that key.
 func TestAuditFollowsTheKeys(t *testing.T) {
 	l := memoryLedger(t)
 	first := signer(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -21,7 +22,7 @@ import (
 	"colophon/storage/storagetest"
 )
 
-// verifyBy proves an acknowledged event by some keys.
+// verifyBy verifies an acknowledged event with these keys.
 func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error {
 	r, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -39,10 +40,10 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 	return r.Verify(keys...)
 }
 
-// Keys are rotated and retired while writers go on: what is acknowledged is signed by
-// the keys that are in force at its size, and by those alone.
+// Keys are rotated and retired while writers continue. Each acknowledged event is signed by
+// the keys that are in force at its size, and by no others.
 func TestRotationUnderLoad(t *testing.T) {
-	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
 	var acks acknowledged
@@ -108,7 +109,7 @@ func TestRotationUnderLoad(t *testing.T) {
 
 func TestKeysAreRotatedInTurn(t *testing.T) {
 	ctx := t.Context()
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	l, err := h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)
@@ -142,7 +143,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()[1])
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.Keys().Verifiers()[1])
-	require.NoError(t, err, "what it has signed stays signed")
+	require.NoError(t, err, "its earlier signatures stay valid")
 
 	foreign, err := proofs.GenerateKey().Signer("other.example")
 	require.NoError(t, err)
@@ -151,17 +152,17 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrOrigin)
 }
 
-// A rotation is cut short at each of its steps. The next start goes on with the keys
-// that the log says, and another rotation with the key that was made.
-func TestRotationsCutShort(t *testing.T) {
+// A rotation is interrupted at each of its steps. The next start continues with the keys that
+// the log names, and the next rotation uses the key that was stored.
+func TestInterruptedRotations(t *testing.T) {
 	type state struct {
 		*testing.T
-		keys    ledger.KeyFiles
+		keys    keystore.Files
 		l       *ledger.Ledger
 		h       *ledger.Host
 		rotated bool
 	}
-	rotate := func(s *state) { // event, and no key moved
+	rotate := func(s *state) { // the event is logged, and no key was moved
 		next, err := proofs.GenerateKey().Signer(s.l.Info().Origin)
 		require.NoError(s, err)
 		require.NoError(s, s.keys.StageNext("a", next))
@@ -203,7 +204,7 @@ func TestRotationsCutShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := memory.New()
-			s := &state{T: t, keys: ledger.KeyFiles{Dir: t.TempDir()}}
+			s := &state{T: t, keys: keystore.Files{Dir: t.TempDir()}}
 			s.h = host(t, database, s.keys)
 			var err error
 			s.l, err = s.h.Create(t.Context(), ledger.New{Name: "a"})
@@ -238,7 +239,7 @@ func TestRotationsCutShort(t *testing.T) {
 	}
 }
 
-// The commit of a rotation fails, with and without a trace.
+// The commit of a rotation fails, and the store has it or does not.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())
@@ -266,7 +267,7 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNotAtHand(t *testing.T) {
+func TestMissingKeys(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
 	next, err := proofs.NewKey([32]byte{9}).Signer(l.Info().Origin)
@@ -303,7 +304,7 @@ func TestKeysThatAreNotAtHand(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
-	// The key is lost for ever.
+	// The key is lost for good.
 	c = config(t)
 	c.Signer = next
 	l = open(t, s, c)
@@ -345,8 +346,8 @@ func (k *fixedKeys) Staged(string) (*proofs.Signer, error) { return k.signer, ni
 func (k *fixedKeys) Stage(string, *proofs.Signer) error    { return errors.New("fixed") }
 func (k *fixedKeys) Confirm(string) error                  { k.confirmed = true; return nil }
 
-// keyFolder is what each file of a folder of keys holds.
-func keyFolder(t *testing.T, keys ledger.KeyFiles) map[string]string {
+// keyFolder returns the content of each file in a folder of keys.
+func keyFolder(t *testing.T, keys keystore.Files) map[string]string {
 	entries, err := os.ReadDir(keys.Dir)
 	require.NoError(t, err)
 	files := make(map[string]string)
@@ -358,8 +359,8 @@ func keyFolder(t *testing.T, keys ledger.KeyFiles) map[string]string {
 	return files
 }
 
-// An older copy of a database is put back after a change of keys. Its ledger takes no
-// writes, with or without a mark; others do; and the folder of keys stays as it is.
+// An older copy of a database is restored after a change of keys. Its ledger refuses writes,
+// with or without a mark. Other ledgers accept them, and the folder of keys does not change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
 	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
@@ -374,7 +375,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/mark %t", name, marked), func(t *testing.T) {
 				ctx := t.Context()
-				keys, marks := ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+				keys, marks := keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
 				dir := t.TempDir()
 				start := func() (*ledger.Host, func()) {
 					database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: discard()})
@@ -435,7 +436,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				_, err = h.Create(ctx, ledger.New{Name: "c"})
 				require.NoError(t, err)
 				require.NoError(t, l.Freeze(ctx))
-				require.NoError(t, l.Writable(ctx), "an archive that nobody waits for")
+				require.NoError(t, l.Writable(ctx), "a frozen ledger needs no writes")
 				require.Equal(t, size, l.Head().Size)
 				stop()
 				require.NoError(t, os.Remove(keys.Path("c")))
@@ -443,7 +444,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 					require.NoError(t, os.Remove(marks.Path("c")))
 				}
 
-				// The newest copy is found after all.
+				// The newest copy is restored.
 				dir = newest
 				h, stop = start()
 				l, err = h.Ledger("a")
@@ -458,10 +459,10 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	}
 }
 
-// No file goes that holds a key which the log does not show as retired, whatever the
-// folder of keys looks like.
+// No file is removed whose key the log does not show as retired, whatever else the folder of
+// keys contains.
 func TestKeysThatSignAreNeverRemoved(t *testing.T) {
-	signers := make([]*proofs.Signer, 4) // the last is not the log's
+	signers := make([]*proofs.Signer, 4) // the last is not a key of the log
 	for i := range signers {
 		var err error
 		signers[i], err = proofs.NewKey([32]byte{byte(i + 1)}).Signer("test.invalid/default")
@@ -484,7 +485,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 	for states := range 5 * 5 * 5 {
 		dir := t.TempDir()
-		keys := ledger.KeyFiles{Dir: dir}
+		keys := keystore.Files{Dir: dir}
 		held := make(map[int]bool)
 		for i, path := range []string{keys.Path("a"), keys.PreviousPath("a"), keys.NextPath("a")} {
 			which := states
@@ -520,8 +521,8 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 }
 
-// The keys of one ledger are lost, or are not those of its log. It is read and signs nothing;
-// the others of the host go on, and no key file changes.
+// The keys of one ledger are lost, or are not those of its log. That ledger is read-only. The
+// other ledgers of the host work, and no key file changes.
 func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	foreign, err := proofs.GenerateKey().Signer("log.example/foreign")
 	require.NoError(t, err)
@@ -531,21 +532,21 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		return func(t *testing.T) { require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600)) }
 	}
 	for name, k := range map[string]struct {
-		harm func(keys ledger.KeyFiles, first string) func(*testing.T)
+		harm func(keys keystore.Files, first string) func(*testing.T)
 		says string
 	}{
-		"lost": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"lost": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
 		}, "is missing or damaged. The operator puts it back as keys/a.key"},
-		"an older one":      {func(keys ledger.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
-		"of another origin": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
-		"damaged":           {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
-		"a foreign one before": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"an older one":      {func(keys keystore.Files, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
+		"of another origin": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
+		"damaged":           {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
+		"a foreign one before": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
 		}, "keys/a.key.previous holds a key that is none of the ledger's; move it away"},
-		"a damaged one before":  {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"a damaged one to come": {func(keys ledger.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"lost, a foreign one staged": {func(keys ledger.KeyFiles, _ string) func(*testing.T) {
+		"a damaged one before":  {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged one to come": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"lost, a foreign one staged": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
 				put(keys.StagedPath("a"), newer.Secret())(t)
@@ -554,7 +555,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			database, keys, marks := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, ledger.MarkFiles{Dir: t.TempDir()}
+			database, keys, marks := memory.New(), keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
 			start := func() *ledger.Host {
 				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{Marks: marks} })
 				require.NoError(t, err)
@@ -592,7 +593,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 			signed, err := l.Checkpoint(ctx, head, head.Size)
 			require.NoError(t, err)
 			_, err = l.Keys().OpenCheckpoint(signed, l.Keys().Verifiers()...)
-			require.NoError(t, err, "what is signed is answered")
+			require.NoError(t, err, "the stored checkpoint can be read")
 			_, err = l.Checkpoint(ctx, head, 1)
 			require.ErrorContains(t, err, k.says, "nothing is signed")
 			require.Equal(t, head, l.Head())
@@ -618,7 +619,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, mark, now)
 
-			// The keys are back.
+			// The keys are restored.
 			for file := range after {
 				if _, known := good[file]; strings.HasPrefix(file, "a.") && !known {
 					require.NoError(t, os.Remove(filepath.Join(keys.Dir, file)))

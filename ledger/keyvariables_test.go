@@ -7,11 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
 
-// A ledger's keys are in a variable from its creation to its second key, and in no file.
+// A ledger takes its keys from a variable, from its creation to its second key. No file has
+// them.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -19,7 +21,7 @@ func TestKeysFromVariables(t *testing.T) {
 	two, err := proofs.GenerateKey().Signer("log.example/a-b")
 	require.NoError(t, err)
 	environment := make(map[string]string)
-	keys := ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
+	keys := keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}
@@ -67,7 +69,7 @@ func TestKeysFromVariables(t *testing.T) {
 		require.NotContains(t, string(text), two.Secret())
 	}
 
-	// The database is gone, the key is not: no second log is signed with it.
+	// The database is lost and the key is not: no second log is signed with it.
 	_, err = host(t, memory.New(), keys).Create(ctx, ledger.New{Name: "a-b"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()
@@ -78,26 +80,26 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrMalformed)
 	require.NotContains(t, err.Error(), "PRIVATE")
 	environment[variable] = one.Secret()
-	require.NoError(t, keys.KeyFiles.Stage("a-b", one))
-	require.NoError(t, keys.KeyFiles.Confirm("a-b"))
+	require.NoError(t, keys.Files.Stage("a-b", one))
+	require.NoError(t, keys.Files.Confirm("a-b"))
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
 	// From a file to a variable.
 	delete(environment, variable)
 	moved := memory.New()
-	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	_, err = h.Create(ctx, ledger.New{Name: "c"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h = host(t, moved, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	l, err = h.Ledger("c")
 	require.NoError(t, err)
 	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
 }
 
-// Keys in variables that are newer than the database sign nothing, and the file that says
-// which has signed last stays. So does a new key whose old one is missing.
+// Keys in variables that are newer than the database sign nothing, and the file that names the
+// last signer does not change. The same holds for a new key if the previous one is missing.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")
@@ -107,11 +109,11 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	value := one.Secret()
 	lookup := func(string) (string, bool) { return value, true }
 	older := memory.New()
-	h := host(t, older, ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
+	h := host(t, older, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup})
 	_, err = h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	newest, keys := memory.New(), ledger.KeyVariables{KeyFiles: ledger.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
+	newest, keys := memory.New(), keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup}
 	h = host(t, newest, keys)
 	_, err = h.Create(ctx, ledger.New{Name: "a"})
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,11 +73,7 @@ type Config struct {
 
 // OnCommit registers f. The sequencer calls it after every later commit. f must be fast,
 // because the next commit waits for it.
-func (l *Ledger) OnCommit(f func(Commit)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watchers = append(slices.Clip(l.watchers), f)
-}
+func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes one commit.
 type Commit struct {
@@ -120,39 +115,18 @@ func (c Config) withDefaults() Config {
 type Ledger struct {
 	config Config
 	store  storage.Store
-	info   storage.Info // Frozen is stale; see frozen below
-	cache  *proofs.TileCache
+	info   storage.Info // Frozen is stale; see queue
+	reader reader
 
-	head atomic.Pointer[Head] // published by the sequencer, read by all
+	queue     *queue
+	signing   *signing
+	sequencer *sequencer
+	marks     *markKeeper // nil if the ledger keeps no mark
 
-	freezing sync.Mutex // held during Freeze
-
-	rotating sync.Mutex              // held during RotateKey and RetireKey
-	keys     atomic.Pointer[keyring] // published by the sequencer, read by all
-
-	refusal   error         // ErrRollback or a SigningError if the ledger must not sign; set before the ledger is shared
-	headMoved chan struct{} // holds a token when the head has moved
-	markDone  chan struct{} // closed when the mark is written for the last time
-
+	freezing   sync.Mutex  // held during Freeze
+	rotating   sync.Mutex  // held during RotateKey and RetireKey
 	publishing sync.Mutex  // held during SetPublic
 	public     atomic.Bool // written under publishing, read by all
-
-	mu       sync.Mutex // guards what follows
-	pending  *batch     // collects submissions while the previous batch commits
-	frozen   bool
-	closed   bool
-	failed   bool // the sequencer has stopped after an unknown outcome
-	watchers []func(Commit)
-
-	wake chan struct{} // holds a token when pending has work or closed is set
-	done chan struct{} // closed when the sequencer has ended
-
-	// Owned by the sequencer.
-	tree  *proofs.Tree
-	ring  *keyring // signs the next commit
-	tip   proofs.Hash
-	time  int64 // of the last event, microseconds
-	short bool  // the last commit failed for lack of space
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -171,33 +145,21 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	if err != nil {
 		return nil, fmt.Errorf("reading ledger description: %w", err)
 	}
-	l := &Ledger{
-		config:    config,
-		store:     store,
-		info:      info,
-		frozen:    info.Frozen,
-		cache:     proofs.NewTileCache(config.CachedTiles),
-		wake:      make(chan struct{}, 1),
-		done:      make(chan struct{}),
-		headMoved: make(chan struct{}, 1), markDone: make(chan struct{}),
-	}
-	l.pending = newBatch()
-	if err := errors.Join(l.recover(ctx), l.recoverVisibility(ctx)); err != nil {
+	l := newLedger(store, info, config)
+	if err := errors.Join(l.sequencer.recover(ctx), l.recoverVisibility(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if err := l.recoverMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
-	go l.sequence()
-	if config.Marks != nil && l.refusal == nil {
+	go l.sequencer.run()
+	if l.marks != nil {
 		if l.Writable(ctx) == nil {
-			l.headMoved <- struct{}{} // there may be no mark yet
+			signal(l.marks.moved) // there may be no mark yet
 		}
-		go l.keepMark()
-	} else {
-		close(l.markDone)
+		go l.marks.run()
 	}
-	if l.Head().Size == 0 && l.refusal == nil {
+	if l.Head().Size == 0 && l.signing.refusal == nil {
 		if err := l.appendFirstEvent(); err != nil {
 			if errors.Is(err, storage.ErrNoSpace) {
 				err = fmt.Errorf("%w: %w", errNoFirstEvent, err)
@@ -208,14 +170,28 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	return l, nil
 }
 
+// newLedger puts the parts of a ledger together. config has its defaults.
+func newLedger(store storage.Store, info storage.Info, config Config) *Ledger {
+	l := &Ledger{
+		config: config, store: store, info: info,
+		reader: reader{store, proofs.NewTileCache(config.CachedTiles)},
+		queue:  newQueue(config.MaxPending, config.MaxPendingBytes, info.Frozen),
+	}
+	l.signing = &signing{config: &l.config, name: info.Name, origin: info.Origin}
+	l.sequencer = &sequencer{
+		config: &l.config, origin: info.Origin, store: store,
+		reader: l.reader, queue: l.queue, signing: l.signing, headMoved: make(chan struct{}, 1),
+	}
+	return l
+}
+
+// Name returns the ledger's name, which never changes.
 func (l *Ledger) Name() string { return l.info.Name }
 
 // Info returns the ledger's description at this moment.
 func (l *Ledger) Info() storage.Info {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	info := l.info
-	info.Frozen = l.frozen
+	info.Frozen = l.queue.isFrozen()
 	return info
 }
 
@@ -235,68 +211,37 @@ func (l *Ledger) OnMismatch() string {
 }
 
 // Head returns the last durable state.
-func (l *Ledger) Head() *Head { return l.head.Load() }
+func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 
 // Queue returns the number of submissions that wait for the sequencer.
-func (l *Ledger) Queue() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.pending.items)
-}
+func (l *Ledger) Queue() int { return l.queue.len() }
 
 // Freeze refuses all later writes for good, durably. Submissions that were accepted before are
 // committed first. The last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
-	if !l.setFrozen(true) {
+	if !l.queue.setFrozen(true) {
 		return nil
 	}
-	err := l.drain(ctx)
+	err := l.queue.drain(ctx)
 	if err == nil {
 		err = l.store.Freeze(ctx)
 	}
 	if err != nil {
-		l.setFrozen(false)
+		l.queue.setFrozen(false)
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, err)
 	}
 	return nil
 }
 
-// setFrozen reports whether it changed the state.
-func (l *Ledger) setFrozen(frozen bool) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	changed := l.frozen != frozen
-	l.frozen = frozen
-	return changed
-}
-
-// drain waits until every accepted submission is durable.
-func (l *Ledger) drain(ctx context.Context) error {
-	l.mu.Lock()
-	b := l.pending
-	l.mu.Unlock()
-	l.signal()
-	select {
-	case <-b.done:
-		return b.err
-	case <-l.done:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Close refuses new writes, commits what was accepted, writes the high-water mark, and stops
 // the sequencer.
 func (l *Ledger) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.signal()
-	<-l.done
-	<-l.markDone
+	l.queue.close()
+	if l.marks != nil {
+		<-l.marks.done
+	}
 	return nil
 }
 
@@ -304,7 +249,7 @@ func (l *Ledger) Close() error {
 // space is short. Unless the ledger is frozen, it returns ErrRollback, ErrKeyMissing or a
 // SigningError if the ledger must not sign.
 func (l *Ledger) Writable(ctx context.Context) error {
-	if err := l.signingRefusal(); err != nil && !l.Info().Frozen {
+	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
 		return fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
 	return l.store.Writable(ctx)

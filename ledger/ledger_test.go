@@ -120,7 +120,7 @@ func TestOneKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// gate holds commits until it is opened.
+// gate holds commits back until it is opened.
 type gate struct {
 	storage.Store
 	open chan struct{}
@@ -202,7 +202,7 @@ func TestFreezeIsFinal(t *testing.T) {
 	l := open(t, s, config(t))
 	post(t, l, ipc(t, "", "a"), "")
 	require.NoError(t, l.Freeze(t.Context()))
-	require.NoError(t, l.Freeze(t.Context()), "freezing twice is the same")
+	require.NoError(t, l.Freeze(t.Context()), "freezing it again changes nothing")
 	last := l.Head().Checkpoint
 	_, err := l.Submit(submission(t, l, ipc(t, "", "b"), ""))
 	require.ErrorIs(t, err, ledger.ErrFrozen)
@@ -215,9 +215,8 @@ func TestFreezeIsFinal(t *testing.T) {
 	require.Equal(t, last, again.Head().Checkpoint)
 }
 
-// What was accepted before Freeze is committed, and nobody is told that the
-// ledger is frozen before it is.
-func TestFreezeWaitsForWhatIsUnderWay(t *testing.T) {
+// Freeze commits what was accepted before it. No caller sees ErrFrozen before that.
+func TestFreezeWaitsForPendingCommits(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	l := open(t, g, config(t))
 	ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", "a"), ""))
@@ -238,7 +237,7 @@ func TestFreezeWaitsForWhatIsUnderWay(t *testing.T) {
 	require.True(t, info.Frozen)
 }
 
-func TestShortOfSpaceRefusesAndGoesOn(t *testing.T) {
+func TestWritesAreRefusedWithoutSpace(t *testing.T) {
 	f := storagetest.NewFaulty(store(t, memory.New()))
 	l := open(t, f, config(t))
 	f.SetWritable(storage.ErrNoSpace)
@@ -250,7 +249,7 @@ func TestShortOfSpaceRefusesAndGoesOn(t *testing.T) {
 	require.EqualValues(t, 1, ack.Seq)
 }
 
-func TestCheckpointsOfEarlierSizesComeOutAsTheyWere(t *testing.T) {
+func TestEarlierCheckpointsAreReproduced(t *testing.T) {
 	l := memoryLedger(t)
 	signed := map[uint64][]byte{l.Head().Size: l.Head().Checkpoint}
 	for i := range 300 {
@@ -265,7 +264,7 @@ func TestCheckpointsOfEarlierSizesComeOutAsTheyWere(t *testing.T) {
 	}
 }
 
-// A clock that was set back between two starts, or had been ahead, moves no event back.
+// No event is earlier than the one before, even if the clock was set back between two starts.
 func TestEventsNeverGoBackAcrossStarts(t *testing.T) {
 	s := store(t, memory.New())
 	var last time.Time

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"colophon/proofs"
@@ -62,60 +63,82 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	return nil
 }
 
-// recoverMark stops signing if the mark shows that the store is not the newest copy. It
-// returns an error only if the mark itself cannot be checked.
-func (l *Ledger) recoverMark(ctx context.Context) error {
-	if l.config.Marks == nil || l.refusal != nil {
-		return nil
-	}
-	mark, err := l.config.Marks.Mark(l.info.Name)
+// markKeeper keeps the high-water mark of a ledger.
+type markKeeper struct {
+	config  *Config
+	name    string // of the ledger
+	head    *atomic.Pointer[Head]
+	moved   chan struct{}   // holds a token when head has moved
+	stopped <-chan struct{} // closed when head moves no more
+	done    chan struct{}   // closed when the mark is written for the last time
+}
+
+// check compares the stored log with the mark. It returns ErrRollback if the store is not the
+// newest copy of the log, and another error if the mark itself cannot be checked.
+func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*proofs.Verifier) error {
+	mark, err := k.config.Marks.Mark(k.name)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		if size := l.Head().Size; size > 0 {
-			l.config.Log.Warn("there is no high-water mark: whether this store is the newest copy is not known; a mark is kept from now on", "size", size)
+		if size := k.head.Load().Size; size > 0 {
+			k.config.Log.Warn("there is no high-water mark: whether this store is the newest copy is not known; a mark is kept from now on", "size", size)
 		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("high-water mark: %w", err)
 	}
-	err = CheckMark(ctx, l.store, mark, l.ring.history.Verifiers()...)
+	err = CheckMark(ctx, log, mark, keys...)
 	if err != nil && !errors.Is(err, ErrRollback) {
 		return fmt.Errorf("high-water mark: %w", err)
 	}
-	if err != nil {
-		l.refuse(err)
+	return err
+}
+
+// recoverMark begins to keep a mark, unless the ledger signs nothing. It stops signing if the
+// mark shows that the store is not the newest copy.
+func (l *Ledger) recoverMark(ctx context.Context) error {
+	if l.config.Marks == nil || l.signing.refusal != nil {
+		return nil
+	}
+	marks := &markKeeper{
+		config: &l.config, name: l.info.Name, head: &l.sequencer.head,
+		moved: l.sequencer.headMoved, stopped: l.queue.ended, done: make(chan struct{}),
+	}
+	switch err := marks.check(ctx, l.store, l.Keys().Verifiers()...); {
+	case errors.Is(err, ErrRollback):
+		l.signing.refuse(err)
+	case err != nil:
+		return err
+	default:
+		l.marks = marks
 	}
 	return nil
 }
 
-// keepMark writes the mark after the head has moved, at most once per markInterval, and a last
-// time after the sequencer has stopped. A mark is never ahead of the durable head.
-func (l *Ledger) keepMark() {
-	defer close(l.markDone)
+// run writes the mark after the head has moved, at most once per markInterval, and a last time
+// after the head has stopped. A mark is never ahead of the durable head.
+func (k *markKeeper) run() {
+	defer close(k.done)
 	var written uint64
 	for open := true; open; {
 		select {
-		case <-l.headMoved:
-		case <-l.done:
+		case <-k.moved:
+		case <-k.stopped:
 			open = false
 		}
-		head := l.Head()
+		head := k.head.Load()
 		if head.Size == written {
 			continue
 		}
-		if err := l.config.Marks.SetMark(l.info.Name, head.Checkpoint); err != nil {
-			l.config.Log.Error("the high-water mark could not be written and is behind the signed head; trying again", "error", err)
-			select {
-			case l.headMoved <- struct{}{}: // try again after the interval, even without a commit
-			default:
-			}
+		if err := k.config.Marks.SetMark(k.name, head.Checkpoint); err != nil {
+			k.config.Log.Error("the high-water mark could not be written and is behind the signed head; trying again", "error", err)
+			signal(k.moved) // try again after the interval, even without a commit
 		} else {
 			written = head.Size
 		}
 		rest := time.NewTimer(markInterval)
 		select {
 		case <-rest.C:
-		case <-l.done:
+		case <-k.stopped:
 		}
 		rest.Stop()
 	}

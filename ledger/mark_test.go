@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -26,10 +27,10 @@ func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
 	return open(t, s, c)
 }
 
-// grown is a ledger of that many events, closed, its checkpoint at each size, and its
-// last mark.
+// grown makes a closed ledger of that many events. It returns its checkpoint at each size, and
+// its last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
-	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.Marks{Dir: t.TempDir()}
 	l := marked(t, s, marks)
 	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
 	for range size - 1 {
@@ -50,8 +51,8 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// A store that is not what the ledger has signed takes no writes, says why, and goes on
-// to answer; what is wrong with the mark itself is no reason to sign.
+// A ledger whose store is not what it has signed refuses writes, says why, and can be read.
+// Damage to the mark alone is refused too.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
 	_, other := grown(t, store(t, memory.New()), 5) // other run ids: another tree
@@ -73,7 +74,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())
 			_, own := grown(t, s, 8)
-			marks := ledger.MarkFiles{Dir: t.TempDir()}
+			marks := keystore.Marks{Dir: t.TempDir()}
 			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
 			l := marked(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
@@ -89,7 +90,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.Equal(t, string(own), string(last))
 			require.NoError(t, walk(t, l))
 			require.NoError(t, l.Freeze(t.Context()))
-			require.NoError(t, l.Writable(t.Context()), "an archive that nobody waits for")
+			require.NoError(t, l.Writable(t.Context()), "a frozen ledger needs no writes")
 			require.NoError(t, l.Close())
 			left, err := marks.Mark(ledger.Default)
 			require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 func TestMarkThatIsLost(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
-	marks := ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	marks := keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	l := marked(t, s, marks)
 	post(t, l, ipc(t, "", "x"), "")
 	require.NoError(t, l.Close())
@@ -112,21 +113,21 @@ func TestMarkThatIsLost(t *testing.T) {
 	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
 }
 
-// Without a mark the log of the server says that nothing is known of the store.
-func TestStoresWithoutAMarkSaySo(t *testing.T) {
+// Without a mark, the server's log says that the store may be an older copy.
+func TestMissingMarkIsLogged(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
 	var log strings.Builder
 	c := config(t)
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	c.Marks = ledger.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	c.Marks = keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
 	require.Contains(t, log.String(), "whether this store is the newest copy is not known")
 }
 
-// brokenMarks cannot be written while broken is set, and counts.
+// brokenMarks fails to write marks while broken is set, and counts the attempts.
 type brokenMarks struct {
-	ledger.MarkFiles
+	keystore.Marks
 	mu             sync.Mutex
 	broken         bool // under mu
 	tried, written int  // under mu
@@ -137,15 +138,15 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 	defer m.mu.Unlock()
 	m.tried++
 	if m.broken {
-		return errors.New("no place")
+		return errors.New("no space")
 	}
 	m.written++
-	return m.MarkFiles.SetMark(name, checkpoint)
+	return m.Marks.SetMark(name, checkpoint)
 }
 
-// Commits go on while marks cannot be written, and cost no write of a mark each.
-func TestMarksAreNeverInTheWay(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+// Commits go on while marks cannot be written. Not every commit writes a mark.
+func TestCommitsContinueWithoutMarks(t *testing.T) {
+	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	for range 200 {
 		post(t, l, ipc(t, "", "x"), "")
@@ -161,9 +162,9 @@ func TestMarksAreNeverInTheWay(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// A mark that could not be written is tried again, though nothing is written any more.
+// A mark that could not be written is written later, even without another commit.
 func TestMarksCatchUp(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: ledger.MarkFiles{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	reached := func(n *int) func() bool {
 		return func() bool {
@@ -182,16 +183,16 @@ func TestMarksCatchUp(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// A ledger whose database is gone is not begun anew under its mark.
+// No ledger is created under a name that has a mark and no database.
 func TestMarkWithoutLedger(t *testing.T) {
-	marks := ledger.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.Marks{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }
-	h, err := ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	h, err := ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
 	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h, err = ledger.OpenHost(context.Background(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, config)
+	h, err = ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
 	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrMarkWithoutLedger)

@@ -7,7 +7,7 @@ import (
 
 // Prepare returns the submission of a record (spec: Event body; Idempotency). key is the
 // client's idempotency key. If it is empty and the record has a run_id, kind and run_id form
-// the key. The error is a *record.Error if the entry would be too large. The submission refers
+// the key. The error is a *strict.Error if the entry would be too large. The submission refers
 // to the record's memory.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
@@ -32,7 +32,7 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 
 // PrepareVerb returns the submission of a verb (spec: States; Path validation; Sources;
 // Redactions). key is the client's idempotency key; without one every request appends an
-// event. The error is a *record.Error if the entry would be too large.
+// event. The error is a *strict.Error if the entry would be too large.
 func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
 	e := record.Event{Actor: actor, Ledger: l.info.Name}
 	if key != "" {

@@ -10,34 +10,34 @@ import (
 )
 
 // recover loads the stored head and verifies that head, chain tip, tree edge and signature fit
-// together. It repairs nothing.
-func (l *Ledger) recover(ctx context.Context) error {
-	stored, err := l.store.Head(ctx)
+// together. It repairs nothing. Open calls it before run.
+func (s *sequencer) recover(ctx context.Context) error {
+	stored, err := s.reader.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the head: %w", err)
 	}
-	l.tree, err = proofs.OpenTree(stored.Size, l.tileReader(ctx), l.cache)
+	s.tree, err = proofs.OpenTree(stored.Size, s.reader.tiles(ctx), s.reader.cache)
 	if err != nil {
 		return fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)
 	}
-	l.tip, l.time = stored.Tip, stored.Time
-	view := l.tree.Snapshot()
-	l.head.Store(&Head{Head: stored, Root: view.Root(), view: view})
-	if err := l.recoverKeys(ctx); err != nil {
+	s.tip, s.time = stored.Tip, stored.Time
+	view := s.tree.Snapshot()
+	s.head.Store(&Head{Head: stored, Root: view.Root(), view: view})
+	if s.ring, err = s.signing.recover(ctx, s.reader); err != nil {
 		return err
 	}
 	if stored.Size == 0 {
 		return nil
 	}
-	if err := l.verifyCheckpoint(); err != nil {
+	if err := s.verifyCheckpoint(); err != nil {
 		return err
 	}
-	return l.verifyTip(ctx)
+	return s.verifyTip(ctx)
 }
 
-func (l *Ledger) verifyCheckpoint() error {
-	head := l.Head()
-	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, l.ring.history.Verifiers()...)
+func (s *sequencer) verifyCheckpoint() error {
+	head := s.head.Load()
+	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, s.ring.history.Verifiers()...)
 	if err != nil {
 		return fmt.Errorf("%w: stored checkpoint: %w", ErrDamaged, err)
 	}
@@ -49,17 +49,17 @@ func (l *Ledger) verifyCheckpoint() error {
 }
 
 // verifyTip checks that the last entry is the chain's tip and the last leaf.
-func (l *Ledger) verifyTip(ctx context.Context) error {
-	head := l.Head()
+func (s *sequencer) verifyTip(ctx context.Context) error {
+	head := s.head.Load()
 	last := head.Size - 1
-	entry, err := l.store.Entry(ctx, last)
+	entry, err := s.reader.Entry(ctx, last)
 	if err != nil {
 		return fmt.Errorf("%w: last entry, %d: %w", ErrDamaged, last, err)
 	}
 	if sha256.Sum256(entry) != head.Tip {
 		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
 	}
-	path, err := l.Prover(ctx, head).Inclusion(last, head.Size)
+	path, err := s.reader.prover(ctx, head).Inclusion(last, head.Size)
 	if err != nil {
 		return fmt.Errorf("%w: path of leaf %d: %w", ErrDamaged, last, err)
 	}

@@ -23,7 +23,7 @@ const withdrawnBytes = 128
 // sequencer sets By. Digests is empty if the event names no content; only records name
 // content.
 func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction, error) {
-	contents, err := l.contents(ctx, new(event.Decoder), seq)
+	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
 		return storage.Redaction{}, err
 	}
@@ -31,8 +31,8 @@ func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction,
 }
 
 // contents returns the pieces of content that an event names, each digest once.
-func (l *Ledger) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]event.Content, error) {
-	entry, err := l.store.Entry(ctx, seq)
+func (r reader) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]event.Content, error) {
+	entry, err := r.Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
@@ -58,8 +58,8 @@ func withdrawal(seq uint64, contents []event.Content) storage.Redaction {
 }
 
 // redactedBy returns the event that redacted a record, and whether one did.
-func (l *Ledger) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
-	by, err = l.store.Redaction(ctx, seq)
+func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
+	by, err = r.Redaction(ctx, seq)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return 0, false, nil
@@ -78,7 +78,7 @@ func (l *Ledger) Redact(ctx context.Context, of *SeqSet, reason, actor string, d
 	var decoder event.Decoder
 	next := new(redaction)
 	for seq := range of.All() {
-		contents, skip, err := l.toRedact(ctx, &decoder, seq)
+		contents, skip, err := l.reader.toRedact(ctx, &decoder, seq)
 		if err != nil {
 			return err
 		}
@@ -101,11 +101,11 @@ func (l *Ledger) Redact(ctx context.Context, of *SeqSet, reason, actor string, d
 }
 
 // toRedact returns the content of a record. skip means that nothing has to be erased.
-func (l *Ledger) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
-	if _, skip, err = l.redactedBy(ctx, seq); skip || err != nil {
+func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
+	if _, skip, err = r.redactedBy(ctx, seq); skip || err != nil {
 		return nil, skip, err
 	}
-	contents, err = l.contents(ctx, d, seq)
+	contents, err = r.contents(ctx, d, seq)
 	return contents, len(contents) == 0, err
 }
 

@@ -33,7 +33,7 @@ type AlreadyRedacted struct{ Seq, By uint64 }
 // PlanRedaction returns what Redact would do to the records of a set now. For each piece of
 // content it reads all records that need it.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error) {
-	p := planning{ledger: l, of: of, uses: make(map[proofs.Hash]pieceUse)}
+	p := planning{reader: l.reader, of: of, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
 		if err := p.record(ctx, seq); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error
 
 // planning is the state of one PlanRedaction.
 type planning struct {
-	ledger  *Ledger
+	reader  reader
 	of      *SeqSet
 	others  SeqSet // records outside the set that need its content
 	uses    map[proofs.Hash]pieceUse
@@ -64,7 +64,7 @@ type pieceUse struct {
 const maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {
-	by, redacted, err := p.ledger.redactedBy(ctx, seq)
+	by, redacted, err := p.reader.redactedBy(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 		}
 		return nil
 	}
-	contents, err := p.ledger.contents(ctx, &p.decoder, seq)
+	contents, err := p.reader.contents(ctx, &p.decoder, seq)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error) {
 	var f pieceUse
 	found := false
-	for seq, err := range p.ledger.store.References(ctx, digest) {
+	for seq, err := range p.reader.References(ctx, digest) {
 		switch {
 		case err != nil:
 			return pieceUse{}, err

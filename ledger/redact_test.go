@@ -27,8 +27,8 @@ func setOf(seqs ...uint64) *ledger.SeqSet {
 	return set
 }
 
-// redact redacts the records of a set, verifies every event and says how many there
-// are and of how many records.
+// redact redacts the records of a set and verifies each event. It returns the number of events
+// and of redacted records.
 func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int) {
 	t.Helper()
 	require.NoError(t, l.Redact(t.Context(), setOf(seqs...), "asked for", "alice", func(ack ledger.Ack, n int) error {
@@ -39,7 +39,7 @@ func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int
 	return events, records
 }
 
-// content is what the ledger holds of a text, "" if nothing.
+// content returns the stored content of a text, or "" if there is none.
 func content(t testing.TB, l *ledger.Ledger, text string) string {
 	t.Helper()
 	b, err := l.Store().Content(t.Context(), sha256.Sum256([]byte(text)))
@@ -49,9 +49,9 @@ func content(t testing.TB, l *ledger.Ledger, text string) string {
 	return string(b)
 }
 
-func TestRedactionErasesWhatNobodyNeeds(t *testing.T) {
+func TestRedactionErasesUnneededContent(t *testing.T) {
 	l := memoryLedger(t)
-	for i := range 4 { // all with one system prompt, the last two with one output
+	for i := range 4 { // all have one system prompt, the last two also one output
 		post(t, l, ipc(t, "", fmt.Sprint("output ", min(i, 2))), "")
 	}
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3))
@@ -92,7 +92,7 @@ func TestRedactionErasesWhatNobodyNeeds(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// What the event says is what was redacted.
+// The event names the records that were redacted.
 func TestRedactionEvent(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 5 {
@@ -115,8 +115,8 @@ func TestRedactionEvent(t *testing.T) {
 	require.Equal(t, `[[1,2],4]`, string(event.Record.Seqs))
 }
 
-// A record that is redacted keeps its key: posted again it is the one that was
-// recorded, and nothing of it comes back. Under another key it is another record.
+// A redacted record keeps its key. If it is posted again it is a replay, and its content is
+// not stored again. Under another key it is another record.
 func TestRedactedRecordIsReplayed(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "run", "text"), "")
@@ -132,7 +132,7 @@ func TestRedactedRecordIsReplayed(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A withdrawal under a key that is held already withdraws nothing.
+// A redaction under a key that another record holds erases nothing.
 func TestKeyOfARedaction(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "text"), "record")
@@ -162,7 +162,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// Those who redact the same at once all succeed; the first of them counts.
+// Concurrent redactions of the same records all succeed. The first one counts.
 func TestRedactionsAtOnce(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 30 {
@@ -181,8 +181,8 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A large redaction is several events, each complete in itself; what is cut short
-// goes on.
+// A large redaction is several events, each complete in itself. After an interruption another
+// call continues.
 func TestLargeRedaction(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 5000
@@ -238,7 +238,7 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 	require.Equal(t, "text", content(t, l, "text"))
 }
 
-func TestRedactionOfWhatIsNotThere(t *testing.T) {
+func TestRedactionOfMissingRecords(t *testing.T) {
 	l := memoryLedger(t)
 	require.ErrorIs(t, l.Redact(t.Context(), setOf(7), "r", "alice", nil), storage.ErrNotFound)
 	_, err := l.PlanRedaction(t.Context(), setOf(7))
@@ -249,8 +249,8 @@ func TestRedactionOfWhatIsNotThere(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// What a plan says is what comes true, whatever is shared with whom.
-func TestPlansComeTrue(t *testing.T) {
+// A redaction does what its plan says, whichever records share content.
+func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		database := memory.New()
 		l, err := ledger.Open(context.Background(), store(t, database), config(t))
@@ -258,7 +258,7 @@ func TestPlansComeTrue(t *testing.T) {
 		defer func() { require.NoError(rt, l.Close()) }()
 		texts := []string{"a", "b", "c", "d"}
 		records := rapid.IntRange(1, 12).Draw(rt, "records")
-		held := make(map[string]map[uint64]bool) // text to who needs it
+		held := make(map[string]map[uint64]bool) // text to the records that need it
 		for i := range records {
 			own := rapid.SliceOfDistinct(rapid.SampledFrom(texts), rapid.ID).Draw(rt, "texts")
 			post(t, l, citing(t, own), "")
@@ -296,7 +296,7 @@ func TestPlansComeTrue(t *testing.T) {
 	})
 }
 
-// citing is a citation set of those texts; one without texts has hashes alone.
+// citing makes a citation set of these texts, and of one hash without its text.
 func citing(t testing.TB, texts []string) *record.Record {
 	t.Helper()
 	citations := []map[string]any{{"source_id": "s", "chunk_hash": fmt.Sprintf("sha256:%064x", 0), "weight": 1}}
@@ -310,7 +310,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// What storage and log do not both say is damage, whichever is wrong.
+// If store and log disagree about a redaction, that is damage, whichever is wrong.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -326,7 +326,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
-	// An event whose commit has withdrawn nothing.
+	// An event whose commit has erased nothing.
 	seqs := new(record.SeqList)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")

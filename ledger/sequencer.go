@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"colophon/ledger/record"
@@ -13,21 +16,45 @@ import (
 	"colophon/storage"
 )
 
-// sequence is the only writer of the log. It needs no timer: submissions collect in the next
-// batch while the current one commits.
-func (l *Ledger) sequence() {
-	defer close(l.done)
-	for range l.wake {
+// sequencer is the only writer of a log: it commits one batch of submissions after the other.
+type sequencer struct {
+	config  *Config
+	origin  string // of checkpoints
+	store   storage.Store
+	reader  reader
+	queue   *queue
+	signing *signing // run publishes the keys of each commit there
+
+	head      atomic.Pointer[Head] // the last durable state; written by run, read by all
+	headMoved chan struct{}        // holds a token when head has moved
+
+	watching sync.Mutex // guards watchers
+	watchers []func(Commit)
+
+	// Owned by run; by Open before that.
+	tree  *proofs.Tree
+	ring  *keyring // signs the next commit
+	tip   proofs.Hash
+	time  int64 // of the last event, microseconds
+	short bool  // the last commit failed for lack of space
+}
+
+// run commits batches until the queue is closed or an outcome is unknown. It needs no timer:
+// submissions collect in the next batch while the current one commits.
+func (s *sequencer) run() {
+	defer close(s.queue.ended)
+	for range s.queue.wake {
 		// Yield first, so that goroutines that are about to submit join this batch. On a busy
 		// machine this makes larger batches; on an idle one it costs nothing.
 		runtime.Gosched()
-		b, closed := l.takePending()
+		b, closed := s.queue.take()
 		if len(b.items) > 0 {
-			b.err = l.commit(context.Background(), b)
+			b.err = s.commit(context.Background(), b)
 		}
 		close(b.done)
 		if errors.Is(b.err, ErrOutcomeUnknown) {
-			l.fail(b.err)
+			s.queue.fail()
+			s.config.Fatal(b.err)
 			return
 		}
 		if closed {
@@ -36,96 +63,75 @@ func (l *Ledger) sequence() {
 	}
 }
 
-// takePending hands the pending batch to the sequencer. If closed is true, no later batch has
-// items.
-func (l *Ledger) takePending() (b *batch, closed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b = l.pending
-	l.pending = newBatch()
-	close(b.taken)
-	return b, l.closed
-}
-
-// fail stops the ledger after a commit with an unknown outcome. It acknowledges nothing,
-// refuses new submissions, and calls Fatal.
-func (l *Ledger) fail(err error) {
-	l.mu.Lock()
-	l.failed = true
-	b := l.pending
-	l.pending = newBatch()
-	l.mu.Unlock()
-	b.err = ErrOutcomeUnknown
-	close(b.taken)
-	close(b.done)
-	l.config.Fatal(err)
-}
-
 // commit makes a batch durable as a whole. After any error except ErrOutcomeUnknown nothing
 // was written, and the ledger continues.
-func (l *Ledger) commit(ctx context.Context, b *batch) error {
-	if err := l.checkSpace(ctx); err != nil {
+func (s *sequencer) commit(ctx context.Context, b *batch) error {
+	if err := s.checkSpace(ctx); err != nil {
 		return err
 	}
-	next, err := l.resolve(ctx, b)
+	next, err := s.resolve(ctx, b)
 	if err != nil {
 		return err
 	}
 	if len(next.events) == 0 {
 		for _, it := range b.items {
-			it.ack.Head = l.Head()
+			it.ack.Head = s.head.Load()
 		}
 		return nil
 	}
-	at := max(l.config.Clock().UnixMicro(), l.time)
-	l.link(next, time.UnixMicro(at).UTC())
+	at := max(s.config.Clock().UnixMicro(), s.time)
+	s.link(next, time.UnixMicro(at).UTC())
 
-	old := l.Head()
-	head, err := l.seal(at)
+	old := s.head.Load()
+	head, err := s.seal(at)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the tree has grown and cannot be rolled back
 	}
 	next.storage.Head = head.Head
-	for _, t := range l.tree.TakeDirty() {
+	for _, t := range s.tree.TakeDirty() {
 		next.storage.Tiles = append(next.storage.Tiles, storage.Tile(t))
 	}
 	start := time.Now()
-	if err := l.store.Commit(ctx, old.Head, next.storage); err != nil {
+	if err := s.store.Commit(ctx, old.Head, next.storage); err != nil {
 		return fmt.Errorf("%w: committing events %d to %d: %w", ErrOutcomeUnknown, old.Size, head.Size-1, err)
 	}
 	took := time.Since(start)
-	l.time = at
-	l.keys.Store(l.ring)
-	l.head.Store(head)
-	select {
-	case l.headMoved <- struct{}{}:
-	default:
-	}
+	s.time = at
+	s.signing.keys.Store(s.ring)
+	s.head.Store(head)
+	signal(s.headMoved)
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
-	l.notify(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
+	s.notify(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
 	return nil
 }
 
 // checkSpace returns an error while disk space is short. It logs only when that begins and
 // ends.
-func (l *Ledger) checkSpace(ctx context.Context) error {
-	err := l.store.Writable(ctx)
+func (s *sequencer) checkSpace(ctx context.Context) error {
+	err := s.store.Writable(ctx)
 	switch short := err != nil; {
-	case short && !l.short:
-		l.config.Log.Error("refusing writes", "error", err)
-	case !short && l.short:
-		l.config.Log.Info("accepting writes again")
+	case short && !s.short:
+		s.config.Log.Error("refusing writes", "error", err)
+	case !short && s.short:
+		s.config.Log.Info("accepting writes again")
 	}
-	l.short = err != nil
+	s.short = err != nil
 	return err
 }
 
-func (l *Ledger) notify(c Commit) {
-	l.mu.Lock()
-	watchers := l.watchers
-	l.mu.Unlock()
+// watch registers f. run calls it after every later commit.
+func (s *sequencer) watch(f func(Commit)) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	s.watchers = append(slices.Clip(s.watchers), f)
+}
+
+func (s *sequencer) notify(c Commit) {
+	s.watching.Lock()
+	watchers := s.watchers
+	s.watching.Unlock()
 	for _, watch := range watchers {
 		watch(c)
 	}
@@ -147,12 +153,12 @@ type newEvent struct {
 }
 
 // resolve looks up every idempotency key, in the store and among the earlier items of the
-// batch, and decides which events to append. It does not change the ledger.
-func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
+// batch, and decides which events to append. It does not change the sequencer.
+func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
 	next.storage.Keys = make([]storage.Key, 0, len(b.items))
-	size := l.Head().Size
-	holders, err := l.holders(ctx, b)
+	size := s.head.Load().Size
+	holders, err := s.holders(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +189,7 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			if holder.Seq < size {
 				// Check the claim: a refusal is permanent and must not name an event that does
 				// not hold the key.
-				if _, it.err = l.checkClaim(holder); it.err != nil {
+				if _, it.err = s.reader.checkClaim(holder); it.err != nil {
 					continue
 				}
 			}
@@ -195,7 +201,7 @@ func (l *Ledger) resolve(ctx context.Context, b *batch) (*assembly, error) {
 }
 
 // holders returns the stored claims of the batch's keys.
-func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Key, error) {
+func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Key, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {
 		if it.Key != nil {
@@ -205,7 +211,7 @@ func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	claims, err := l.store.Keys(ctx, keys)
+	claims, err := s.store.Keys(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
 	}
@@ -218,12 +224,12 @@ func (l *Ledger) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage
 
 // link assigns every event its seq, time and place in the chain, and adds its leaf to the tree
 // (spec: Entry and chain; Merkle tree).
-func (l *Ledger) link(next *assembly, at time.Time) {
+func (s *sequencer) link(next *assembly, at time.Time) {
 	text := at.Format(record.TimeLayout)
 	suffix := len(record.AppendSuffixAt(nil, ^uint64(0), text))
 	room, contents := 0, 0
 	for i := range next.events {
-		room += 1 + len(l.tip) + len(next.events[i].body) + suffix
+		room += 1 + len(s.tip) + len(next.events[i].body) + suffix
 		contents += len(next.events[i].contents)
 	}
 	next.storage.Entries = make([][]byte, 0, len(next.events))
@@ -231,28 +237,28 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 	// Each entry follows the prefix byte of its leaf hash in the arena, so both hashes are
 	// computed in place.
 	arena := make([]byte, 0, room)
-	seq := l.Head().Size
+	seq := s.head.Load().Size
 	for i := range next.events {
 		e := &next.events[i]
 		start := len(arena)
 		arena = append(arena, 0x00)
-		arena = append(arena, l.tip[:]...)
+		arena = append(arena, s.tip[:]...)
 		arena = append(arena, e.body...)
 		arena = record.AppendSuffixAt(arena, seq, text)
 		leaf := arena[start:len(arena):len(arena)]
 		entry := leaf[1:]
-		l.tip = sha256.Sum256(entry)
+		s.tip = sha256.Sum256(entry)
 		ack := &e.item.ack
 		ack.Seq, ack.Entry, ack.Time, ack.TimeText = seq, entry, at, text
-		ack.EventHash, ack.LeafHash = l.tip, sha256.Sum256(leaf)
-		l.tree.Append(ack.LeafHash)
+		ack.EventHash, ack.LeafHash = s.tip, sha256.Sum256(leaf)
+		s.tree.Append(ack.LeafHash)
 		next.storage.Entries = append(next.storage.Entries, entry)
 		for slot, c := range e.contents {
 			next.storage.Contents = append(next.storage.Contents,
 				storage.Content{Digest: c.Digest, Seq: seq, Slot: uint16(slot), Bytes: c.Bytes})
 		}
 		if e.ring != nil {
-			l.ring = e.ring
+			s.ring = e.ring
 		}
 		for _, r := range e.redacted {
 			r.By = seq
@@ -263,14 +269,14 @@ func (l *Ledger) link(next *assembly, at time.Time) {
 }
 
 // seal signs the current state of the tree.
-func (l *Ledger) seal(at int64) (*Head, error) {
-	view := l.tree.Snapshot()
-	checkpoint, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: view.Size(), Root: view.Root()}, l.ring.signers...)
+func (s *sequencer) seal(at int64) (*Head, error) {
+	view := s.tree.Snapshot()
+	checkpoint, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: s.origin, Size: view.Size(), Root: view.Root()}, s.ring.signers...)
 	if err != nil {
 		return nil, fmt.Errorf("signing the checkpoint: %w", err)
 	}
 	return &Head{
-		Head: storage.Head{Size: view.Size(), Tip: l.tip, Time: at, Checkpoint: checkpoint},
+		Head: storage.Head{Size: view.Size(), Tip: s.tip, Time: at, Checkpoint: checkpoint},
 		Root: view.Root(),
 		view: view,
 	}, nil

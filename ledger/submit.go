@@ -68,45 +68,6 @@ func HeaderKey(key string) proofs.Hash {
 	return sha256.Sum256([]byte("key\x00" + key))
 }
 
-// batch is a set of submissions that are committed together.
-type batch struct {
-	items []*item
-	bytes int
-	room  []item // preallocated items
-
-	taken chan struct{} // closed when the sequencer takes the batch, so that the queue has room again
-	done  chan struct{} // closed when the batch is durable or err is set
-	err   error         // set before done is closed
-}
-
-// item is one submission and, after its batch is done, its acknowledgement.
-type item struct {
-	Submission
-	ack Ack
-	err error // why this item failed although its batch is durable
-}
-
-func newBatch() *batch {
-	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
-}
-
-// maxRoom bounds how many items a batch allocates at once. Items of one allocation are freed
-// together.
-const maxRoom = 64
-
-// add adds a submission to the batch. size is in bytes.
-func (b *batch) add(s Submission, size int) *item {
-	if len(b.room) == 0 {
-		b.room = make([]item, min(len(b.items)+1, maxRoom))
-	}
-	it := &b.room[0]
-	b.room = b.room[1:]
-	it.Submission = s
-	b.items = append(b.items, it)
-	b.bytes += size
-	return it
-}
-
 // Ticket is an accepted submission.
 type Ticket struct {
 	ledger *Ledger
@@ -129,7 +90,7 @@ func (t Ticket) Wait() (Ack, error) {
 	}
 	// Callers do this in parallel; the sequencer would do it one by one.
 	var err error
-	if ack.Entry, err = t.ledger.checkClaim(storage.Key{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
+	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Key{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
 		return Ack{}, err
 	}
 	return ack, nil
@@ -155,7 +116,7 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 		}
 		select {
 		case <-full:
-		case <-l.done:
+		case <-l.queue.ended:
 			return Ticket{}, ErrClosed
 		case <-ctx.Done():
 			return Ticket{}, ctx.Err()
@@ -163,9 +124,25 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	}
 }
 
-// enqueue adds a submission to the pending batch. With ErrBusy it returns a channel that is
-// closed when the queue has room.
+// enqueue adds a submission to the queue. With ErrBusy it returns a channel that is closed
+// when the queue has room.
 func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
+	refusal := l.signing.check()
+	if s.rekey != nil {
+		refusal = l.signing.refusal // ErrKeyMissing does not count: retiring the missing key ends it
+	}
+	it, b, err := l.queue.add(&s, refusal)
+	switch {
+	case err == ErrBusy:
+		return Ticket{}, b.taken, err
+	case err != nil:
+		return Ticket{}, nil, err
+	}
+	return Ticket{l, it, b}, nil, nil
+}
+
+// size returns the bytes that the submission adds to a commit.
+func (s *Submission) size() int {
 	size := len(s.Body)
 	for _, c := range s.Contents {
 		size += len(c.Bytes)
@@ -173,39 +150,5 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	for _, r := range s.Redactions {
 		size += withdrawnBytes * (1 + len(r.Digests))
 	}
-	refusal := l.signingRefusal()
-	if s.rekey != nil {
-		refusal = l.refusal // ErrKeyMissing does not count: retiring the missing key ends it
-	}
-	l.mu.Lock()
-	b := l.pending
-	switch {
-	case l.failed:
-		l.mu.Unlock()
-		return Ticket{}, nil, ErrOutcomeUnknown
-	case l.closed:
-		l.mu.Unlock()
-		return Ticket{}, nil, ErrClosed
-	case l.frozen:
-		l.mu.Unlock()
-		return Ticket{}, nil, ErrFrozen
-	case refusal != nil:
-		l.mu.Unlock()
-		return Ticket{}, nil, refusal
-	case len(b.items) >= l.config.MaxPending || len(b.items) > 0 && b.bytes+size > l.config.MaxPendingBytes:
-		l.mu.Unlock()
-		return Ticket{}, b.taken, ErrBusy
-	}
-	it := b.add(s, size)
-	l.mu.Unlock()
-	l.signal()
-	return Ticket{l, it, b}, nil, nil
-}
-
-// signal wakes the sequencer.
-func (l *Ledger) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	return size
 }

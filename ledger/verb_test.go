@@ -19,7 +19,7 @@ func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
 	return v
 }
 
-// change submits a verb and verifies what comes back.
+// change submits a verb and verifies the acknowledgement.
 func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
 	t.Helper()
 	s, err := l.PrepareVerb(v, ledger.Anonymous, key)
@@ -32,7 +32,7 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 	return ack
 }
 
-// Every kind of verb becomes one event that can be proved and audited.
+// Every kind of verb makes one event, which can be proved and audited.
 func TestVerbsAreEvents(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
@@ -45,7 +45,7 @@ func TestVerbsAreEvents(t *testing.T) {
 	for _, of := range []struct {
 		kind record.Kind
 		verb *record.Verb
-	}{ // a source is registered before it is revoked
+	}{ // a source must be registered before it is revoked
 		{record.RecordStateChanged, stateChange(t, 1, "r")}, {record.PathValidated, validation},
 		{record.SourceRegistered, registration}, {record.SourceRevoked, revocation},
 	} {
@@ -63,8 +63,8 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A verb's key is one of the ledger's (spec: Idempotency): it replays its own request, whatever
-// is current meanwhile, and no record or verb beside it.
+// The key of a verb is a key of the ledger (spec: Idempotency). It replays the same request,
+// whatever the state is by then, and no other record or verb.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -115,7 +115,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A verb of another digest under its key is damage like that of a record.
+// It is damage if the digest of a verb differs from the claim of its key, as for a record.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
 
 func TestVisibilityIsKept(t *testing.T) {
-	database, keys := memory.New(), ledger.KeyFiles{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
 	require.NoError(t, err)
@@ -38,14 +39,14 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.False(t, l.Public())
 }
 
-// forgetful is a store that keeps no settings.
+// forgetful is a store that cannot store settings.
 type forgetful struct{ storage.Store }
 
 var errSetting = errors.New("no setting can be stored")
 
 func (forgetful) SetSetting(context.Context, string, []byte) error { return errSetting }
 
-// A log is never more public than its setting.
+// A log is never public unless its setting says so.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))
@@ -60,16 +61,16 @@ func TestVisibilityThatCannotBeStored(t *testing.T) {
 	require.False(t, l.Public())
 }
 
-func TestVisibilityThatIsNone(t *testing.T) {
+func TestUnknownVisibility(t *testing.T) {
 	s := store(t, memory.New())
 	require.NoError(t, s.SetSetting(t.Context(), "log", []byte("open")))
 	_, err := ledger.Open(t.Context(), s, config(t))
 	require.ErrorIs(t, err, ledger.ErrDamaged)
 }
 
-// The first event names who made the ledger.
+// The first event names the actor that created the ledger.
 func TestCreatorOfALedger(t *testing.T) {
-	h := host(t, memory.New(), ledger.KeyFiles{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
 	for actor, want := range map[string]string{"alice": "alice", "": ledger.Anonymous} {
 		l, err := h.Create(t.Context(), ledger.New{Name: "of-" + want, Actor: actor})
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -40,7 +41,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 		return n, fmt.Errorf("opening the database: %w", err)
 	}
 	config := func(string) ledger.Config { return ledger.Config{Log: log} }
-	if n.host, err = ledger.OpenHost(ctx, n.database, ledger.KeyFiles{Dir: filepath.Join(dir, "keys")}, config); err != nil {
+	if n.host, err = ledger.OpenHost(ctx, n.database, keystore.Files{Dir: filepath.Join(dir, "keys")}, config); err != nil {
 		return n, fmt.Errorf("opening the ledgers: %w", err)
 	}
 	n.ledger, err = n.host.Ledger(ledger.Default)

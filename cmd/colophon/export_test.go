@@ -23,6 +23,7 @@ import (
 	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/proofs/pack"
 	"colophon/proofs/pack/browser"
@@ -33,7 +34,7 @@ import (
 // returns the verifier key of its ledger too.
 func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), memory.New(), ledger.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/ledger/record"
+	"colophon/ledger/record/strict"
 )
 
 func newHash(c *cli.Console) *cobra.Command {
@@ -39,7 +40,7 @@ no such file.`,
 
 func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
 	r, err := record.NoLimits().Parse(kind, body)
-	if refused := (*record.Error)(nil); errors.As(err, &refused) {
+	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
 			c.Say("%s", wire.ProblemPlace{Pointer: p.Pointer, Detail: p.Detail})
 		}

@@ -22,6 +22,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage/pebble"
@@ -104,7 +105,7 @@ func takeIn(b *testing.B, data string, bodies []string) {
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
 	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.Database(data), Logger: log})
 	require.NoError(b, err)
-	host, err := ledger.OpenHost(ctx, database, ledger.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	host, err := ledger.OpenHost(ctx, database, keystore.Files{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
 	require.NoError(b, err)
 	l, err := host.Create(ctx, ledger.New{Name: ledger.Default})
 	require.NoError(b, err)

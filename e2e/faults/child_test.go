@@ -15,7 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/storage/faulty"
 )
 
@@ -78,8 +78,8 @@ func (s session) serve(asked *json.Decoder, say func(said)) error {
 	n, err := openNode(ctx, nodeConfig{
 		database:   database,
 		indexFiles: faulty.NewFiles(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
-		keys:  ledger.KeyFiles{Dir: filepath.Join(s.Dir, "keys")},
-		marks: ledger.MarkFiles{Dir: filepath.Join(s.Dir, "marks")}, log: log,
+		keys:  keystore.Files{Dir: filepath.Join(s.Dir, "keys")},
+		marks: keystore.Marks{Dir: filepath.Join(s.Dir, "marks")}, log: log,
 	})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/storage/faulty"
 )
 
@@ -141,7 +141,7 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c := nodeConfig{keys: ledger.KeyFiles{Dir: filepath.Join(beside, "keys")}, marks: ledger.MarkFiles{Dir: filepath.Join(beside, "marks")}}
+	c := nodeConfig{keys: keystore.Files{Dir: filepath.Join(beside, "keys")}, marks: keystore.Marks{Dir: filepath.Join(beside, "marks")}}
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 

@@ -10,6 +10,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -116,7 +117,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 // raiseMark makes a checkpoint that one of the keys signed the mark of its ledger. It keeps a
 // mark that is as high, and a mark that the keys do not open, because that may be higher. With a
 // mark of another key, or an unreadable one, the ledger accepts no writes.
-func raiseMark(marks ledger.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
+func raiseMark(marks keystore.Marks, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
 		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: it was introduced later, or is not the ledger's. Restore a newer backup. "+

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
-	"colophon/ledger"
+	"colophon/ledger/keystore"
 )
 
 // Resolve returns a path without links. If the path does not exist, it returns the path itself.
@@ -35,8 +35,8 @@ func Spool(data string) string { return filepath.Join(data, "spool") }
 func Access(data string) string { return filepath.Join(data, "access") }
 
 // Keys returns the files of the signing keys.
-func Keys(data string) ledger.KeyFiles {
-	return ledger.KeyFiles{Dir: filepath.Join(data, "keys")}
+func Keys(data string) keystore.Files {
+	return keystore.Files{Dir: filepath.Join(data, "keys")}
 }
 
 // KeyNames returns the names of the ledgers whose signing keys are in the data folder, sorted.
@@ -57,14 +57,14 @@ func KeyNames(data string) ([]string, error) {
 
 // SigningKeys returns the signing keys in environment variables and in files of the data folder.
 // A variable takes precedence.
-func SigningKeys(c *cli.Console, data string) ledger.KeyVariables {
-	return ledger.KeyVariables{KeyFiles: Keys(data), Lookup: c.Env}
+func SigningKeys(c *cli.Console, data string) keystore.Variables {
+	return keystore.Variables{Files: Keys(data), Lookup: c.Env}
 }
 
 // Marks returns the high-water marks. They are not part of a backup, because they serve to
 // detect a restore.
-func Marks(data string) ledger.MarkFiles {
-	return ledger.MarkFiles{Dir: filepath.Join(data, "marks")}
+func Marks(data string) keystore.Marks {
+	return keystore.Marks{Dir: filepath.Join(data, "marks")}
 }
 
 // Restoring returns the folder where restore puts all files until they are complete and

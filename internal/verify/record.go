@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 )
@@ -70,7 +71,7 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 		}
 	}
 	r, err := record.NoLimits().Parse(kind, posted)
-	if refused := (*record.Error)(nil); errors.As(err, &refused) {
+	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrRecord, kind, err)
 	}
 	return r, err

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cost of a record is held by what can be counted. Under the race detector
-// sync.Pool drops what it is given now and then, so the count says nothing.
+// Allocations can be counted exactly, unlike time. Under the race detector sync.Pool sometimes
+// drops what it is given, so the count is not checked.
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
 	allocations := testing.AllocsPerRun(100, func() {
@@ -26,10 +26,9 @@ func TestAllocations(t *testing.T) {
 	require.LessOrEqual(t, allocations, 3.0)
 }
 
-// Texts are not taken apart while they are hashed: what is allocated for one is so many
-// times its length, whatever it is made of. A line or a word has a slice of 24 bytes where
-// they are listed.
-func TestTextsAreNotTakenApart(t *testing.T) {
+// Hashing does not split texts. It allocates a fixed multiple of their length, whatever they
+// contain. A list of lines or words would take a slice of 24 bytes for each.
+func TestHashingDoesNotSplitTexts(t *testing.T) {
 	const size, most = 1 << 20, 8
 	for name, c := range map[string]struct {
 		kind Kind

@@ -6,66 +6,68 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHash is the hash of a payload of the schema axis-payload-1 (spec: Axis payload).
-func (o object) axisPayloadHash(r *Record, payload pyjson.Value) []byte {
-	p := object{o.d, payload, o.at("payload")}
-	members := p.requiredObject("axes")
-	policy, world := p.requiredText("policy_hash", maxName), p.requiredText("world_id", maxName)
-	if !p.member("seed").Given() {
-		p.missing("seed")
+// axisPayloadHash returns the hash of a payload of the schema axis-payload-1 (spec: Axis
+// payload); nil if the payload is wrong.
+func (r *Record) axisPayloadHash(o strict.Object, payload pyjson.Value) []byte {
+	p := o.Inner("payload", payload)
+	members := p.RequiredObject("axes")
+	policy, world := p.RequiredText("policy_hash", maxName), p.RequiredText("world_id", maxName)
+	if !p.Member("seed").Given() {
+		p.Missing("seed")
 	}
-	seed := p.axisSeed(r)
+	seed := r.readAxisSeed(p)
 
-	inner := object{o.d, members, p.at("axes")}
+	inner := p.Inner("axes", members)
 	var axes []rules.Axis
 	for name, axis := range members.Members() {
-		axes = append(axes, inner.axis(name.Text(), axis))
+		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
-	if o.d.failed() {
+	if o.D.Failed() {
 		return nil
 	}
 	sum, err := rules.AxisPayloadHash(axes, policy, seed, world)
 	if err != nil {
-		o.d.invalid(p.pointer, "cannot be normalised: %v", err)
+		o.D.Invalid(p.Pointer, "cannot be normalised: %v", err)
 		return nil
 	}
 	return r.hex(sum)
 }
 
-// axis reads one axis, {label, score}.
-func (o object) axis(name []byte, axis pyjson.Value) rules.Axis {
-	pointer := string(pyjson.AppendPointer([]byte(o.pointer), name))
+// readAxis reads one axis, {label, score}.
+func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
+	pointer := string(pyjson.AppendPointer([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
-		o.d.invalid(pointer, "must be an object with label and score")
+		o.D.Invalid(pointer, "must be an object with label and score")
 		return rules.Axis{}
 	}
-	a := object{o.d, axis, pointer}
-	label, given := a.strict("label")
-	if !given && !a.member("label").Given() {
-		a.missing("label")
+	a := strict.Object{D: o.D, V: axis, Pointer: pointer}
+	label, given := a.UTF8("label")
+	if !given && !a.Member("label").Given() {
+		a.Missing("label")
 	}
-	score, given := a.double("score")
+	score, given := a.Double("score")
 	switch {
-	case !a.member("score").Given():
-		a.missing("score")
+	case !a.Member("score").Given():
+		a.Missing("score")
 	case given && (score < 0 || score > 1):
-		o.d.invalid(a.at("score"), "must be between 0 and 1")
+		a.Invalid("score", "must be between 0 and 1")
 	}
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
-// axisSeed is the payload's seed as an integer: a number that is whole may be
-// written with a fraction, for clients that know one kind of number only.
-func (o object) axisSeed(r *Record) []byte {
-	v := o.member("seed")
+// readAxisSeed reads the payload's seed as an integer. A whole number may have a fraction,
+// because some clients know only one kind of number.
+func (r *Record) readAxisSeed(o strict.Object) []byte {
+	v := o.Member("seed")
 	if v.Kind() != pyjson.Float {
-		return o.integer(r, "seed", false)
+		return r.readInteger(o, "seed", false)
 	}
 	value, ok := v.Float()
 	if !ok || value != math.Trunc(value) {
-		o.d.invalid(o.at("seed"), "must be a whole number")
+		o.Invalid("seed", "must be a whole number")
 		return nil
 	}
 	whole, _ := big.NewFloat(value).Int(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bodies of about 2 KB each, by what makes them costly.
+// Bodies of about 2 KB each, by what makes them slow.
 func benchBodies() map[string][]byte {
 	typical := map[string]any{
 		"dataset": "helpful_base", "seed": 42, "world_id": "w1",
@@ -59,7 +59,7 @@ func benchBodies() map[string][]byte {
 	return bodies
 }
 
-// ascii escapes everything beyond ASCII, as CPython's json does by default.
+// ascii escapes all characters beyond ASCII, like CPython's json.
 func ascii(b []byte) []byte {
 	var out []byte
 	for _, r := range string(b) {
@@ -72,8 +72,8 @@ func ascii(b []byte) []byte {
 	return out
 }
 
-// BenchmarkIPC is to decode a record, canonicalise and hash all of it and check
-// every claim, beside one Unmarshal of the same body by encoding/json.
+// BenchmarkIPC decodes a record, canonicalises it, computes all hashes, and checks every
+// claim. For comparison, encoding/json unmarshals the same body.
 func BenchmarkIPC(b *testing.B) {
 	for name, body := range benchBodies() {
 		b.Run(name+"/colophon", func(b *testing.B) {
@@ -100,7 +100,7 @@ func BenchmarkIPC(b *testing.B) {
 	}
 }
 
-// BenchmarkEventBody is to serialise a record for the sequencer.
+// BenchmarkEventBody writes a record's event body for the sequencer.
 func BenchmarkEventBody(b *testing.B) {
 	r, err := Parse(IPCRecord, benchBodies()["typical"])
 	require.NoError(b, err)

@@ -7,30 +7,30 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Result says how a claimed hash stands to the recomputed one (spec: Checks).
+// Result is the result of comparing a claimed hash with the recomputed one (spec: Checks).
 type Result string
 
-// The four results.
+// The results.
 const (
-	Match    Result = "match"    // content and claim agree
-	Mismatch Result = "mismatch" // they differ; both values are recorded
-	Computed Result = "computed" // content, no claim
-	Claimed  Result = "claimed"  // claim, no content
+	Match    Result = "match"    // the content has the claimed hash
+	Mismatch Result = "mismatch" // it has another hash; both are recorded
+	Computed Result = "computed" // there is content and no claim
+	Claimed  Result = "claimed"  // there is a claim and no content
 )
 
-// Check is the outcome for one hash field. The values are recorded for a
-// mismatch and, where the effective hash does not show it, for a claim.
+// Check is the result for one hash. Claimed and Computed are recorded for a mismatch. Claimed
+// is also recorded for a claim that the effective hash does not show.
 type Check struct {
 	Field  string
 	Result Result
-	// Claimed and Computed are as in the receipt; nil when there is none.
+	// Claimed and Computed are as in the receipt, or nil.
 	Claimed, Computed []byte
 
-	pointer string // where the claim stands, if its field does not say
+	pointer string // place of the claim, if Field does not give it
 }
 
-// MetricField is the field's name with the unbounded parts taken out, for use
-// as a metric label (spec: Metrics derived from the log).
+// MetricField returns the name of the field as a metric label (spec: Metrics derived from the
+// log): clients cannot make up new ones.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {
@@ -44,8 +44,8 @@ func (c Check) MetricField() string {
 	return c.Field
 }
 
-// check compares a claim with the recomputed value, either nil when absent,
-// notes the outcome and returns the effective hash.
+// check compares a claim with the recomputed value, and adds the result to Checks. Either may
+// be nil. It returns the effective hash.
 func (r *Record) check(name string, claimed, computed []byte) []byte {
 	switch {
 	case claimed == nil && computed == nil:
@@ -64,7 +64,7 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 	return computed
 }
 
-// Mismatches are the checks that failed.
+// Mismatches returns the checks that failed.
 func (r *Record) Mismatches() []Check {
 	var failed []Check
 	for _, c := range r.Checks {
@@ -75,8 +75,7 @@ func (r *Record) Mismatches() []Check {
 	return failed
 }
 
-// PointerOf is the place of the request where the claim of a check stands, as a
-// JSON pointer.
+// PointerOf returns the JSON pointer to the claim of a check in the request.
 func (r *Record) PointerOf(c Check) string {
 	switch {
 	case c.pointer != "":

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
 
-// effective is the hashes that a record comes out with, by name.
+// effective returns the effective hashes of a record by name.
 func effective(t *testing.T, kind Kind, body []byte) map[string]*string {
 	t.Helper()
 	r := parse(t, kind, body)
@@ -35,7 +35,7 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 	cpython.Compare(t, oracle, operation, bodies, compute)
 }
 
-// producerOf is now and then a record's producer, which no hash covers.
+// producerOf sometimes returns a producer for a record. No hash covers it.
 func producerOf(g *cpython.Generator) string {
 	return g.Maybe("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
 }
@@ -54,7 +54,7 @@ func TestIPCAgainstCPython(t *testing.T) {
 	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
 }
 
-// stagesOf adds the effective stages to the hashes, as the oracle has them.
+// stagesOf adds the effective stages to the hashes, in the form of the oracle.
 func stagesOf(t *testing.T, body []byte) map[string]*string {
 	hashes := effective(t, RunDAG, body)
 	r := parse(t, RunDAG, body)
@@ -75,8 +75,8 @@ func TestRunDAGAgainstCPython(t *testing.T) {
 	compareRecords(t, "run_dag", 2500, randomDAG, func(body []byte) map[string]*string { return stagesOf(t, body) })
 }
 
-// randomDAG is a record with inputs or reject_inputs and, now and then, the
-// content that their hashes are of.
+// randomDAG makes a record with inputs or reject_inputs and sometimes with the content of
+// their hashes.
 func randomDAG(g *cpython.Generator) string {
 	text := func() string { return g.String(40, false) }
 	list := func() string { return "[" + g.Value(2, false) + "]" }

@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The digest is one for all ways to post the same record, and exact for what the record
-// brings as JSON of its own.
+// All ways to post the same record have one digest. JSON of the client's own counts exactly.
 func TestDigestOfTheNormalisedRecord(t *testing.T) {
 	digest := func(kind Kind, posted string) Hash {
 		t.Helper()

@@ -2,8 +2,8 @@ package record
 
 import "colophon/ledger/record/pyjson"
 
-// EffectiveHash is the effective hash of that name in hexadecimal; empty when
-// it is null or the record has none of that name.
+// EffectiveHash returns the effective hash of that name in hexadecimal digits; empty if it is
+// null or missing.
 func (r *Record) EffectiveHash(name string) string {
 	var hashes pyjson.Document
 	if err := hashes.Parse(r.HashesJSON()); err != nil {

@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"strconv"
 	"time"
 	"unicode"
@@ -10,6 +9,7 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
 // Rules is the version of the hash rules that the checks follow (spec: Versions).
@@ -25,39 +25,27 @@ const MaxEntry = 65535
 // TimeLayout is RFC 3339 in UTC with microseconds (spec: Event body).
 const TimeLayout = "2006-01-02T15:04:05.000000Z"
 
-// maxSuffix is the longest that AppendSuffix can be, in bytes.
+// maxSuffix is the greatest length of what AppendSuffix appends, in bytes.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + TimeLayout + `","v":1}`)
 
-// Event is what the ledger knows of an event before the sequencer does.
+// Event has the members of an event that are known before the sequencer takes it.
 type Event struct {
-	Actor  string // name of the token that posted it, or "anonymous"
+	Actor  string // name of the client that posted it, or "anonymous"
 	Ledger string
-	// Key is the digest of the idempotency key; nil when there is none.
+	// Key is the digest of the idempotency key, or nil.
 	Key *Hash
-}
-
-// RunKey returns the digest of the idempotency key that a record without one has by its
-// run_id (spec: Idempotency).
-func RunKey(kind Kind, runID string) Hash {
-	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
-}
-
-// RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1.
-func RotationKey(n int) Hash {
-	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }
 
 // maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
 // and a claim of 255.
 const maxActor = 5 + 64 + 1 + 255
 
-// unseen are characters that no name has: a reader could not tell names with them apart.
-// Characters that Unicode does not know yet are not among them: a later server may.
+// unseen are characters that no actor has, because readers could not see them. Characters that
+// Unicode has not assigned yet are allowed, since a later server may know them.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
-// IsActor reports whether a text can be the actor of an event. It allows every name that a
-// server gives to a token, a certificate, or the subject of an OpenID Connect issuer.
+// IsActor reports whether a text can be the actor of an event: the name of a token, of a
+// certificate, or of a subject of an OpenID Connect issuer.
 func IsActor(name []byte) bool {
 	odd := func(r rune) bool {
 		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '
@@ -65,25 +53,25 @@ func IsActor(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, odd) && len(bytes.TrimSpace(name)) == len(name)
 }
 
-// AppendBody appends the event body up to the members that the sequencer fills
-// in (spec: Event body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
+// AppendBody appends the event body up to the members that the sequencer adds (spec: Event
+// body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
 func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body is what AppendBody appends, in memory of r: it lives as long as r.
+// Body is AppendBody into memory of r, which is valid until Release or the next call.
 func (r *Record) Body(e Event) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
 }
 
-// writer is r's own builder, which keeps its memory from one use to the next.
+// writer returns r's own builder, which appends to dst. It keeps its memory between uses.
 func (r *Record) writer(dst []byte) *pyjson.Builder {
 	r.builder.B = dst
 	return &r.builder
 }
 
-// appendEvent writes the members that every event has around the record, which is what members writes.
+// appendEvent writes the members that every event has, and calls members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*pyjson.Builder)) []byte {
 	w.OpenOrdered()
 	w.Text("actor", []byte(e.Actor))
@@ -98,7 +86,7 @@ func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*py
 	return w.B
 }
 
-// noChecks is for events that are not about a record's claims.
+// noChecks writes the checks of an event that makes no claims.
 func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
 // AppendSuffix completes an event body.
@@ -106,7 +94,7 @@ func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	return AppendSuffixAt(dst, seq, at.UTC().Format(TimeLayout))
 }
 
-// AppendSuffixAt is AppendSuffix for a time that is written as TimeLayout says.
+// AppendSuffixAt is AppendSuffix for a time in the form of TimeLayout.
 func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
@@ -115,8 +103,8 @@ func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize refuses a body, as AppendBody made it, that cannot become an entry
-// of at most MaxEntry bytes. The error is an *Error.
+// CheckSize returns a *strict.Error if a body of AppendBody is too large for an entry of
+// MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
@@ -124,9 +112,9 @@ func checkSize(body []byte, pointer, advice string) error {
 	if size <= MaxEntry {
 		return nil
 	}
-	d := new(decoder)
-	d.invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
-	return d.err()
+	d := new(strict.Decoder)
+	d.Invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
+	return d.Err()
 }
 
 // appendMembers writes the event's record object.
@@ -135,7 +123,7 @@ func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	r.fields.append(w, &r.common)
 }
 
-// serialise writes what the event and its receipt have in common, once for both.
+// serialise writes the checks and the effective hashes once, for the event and its receipt.
 func (r *Record) serialise() {
 	w := r.writer(r.arena)
 	start := len(w.B)
@@ -158,11 +146,11 @@ func (r *Record) serialise() {
 	}
 }
 
-// ChecksJSON is the checks as a canonical JSON object, by field: what the event and
-// its receipt have. It lives as long as r.
+// ChecksJSON returns the checks of the event and its receipt: a canonical JSON object, by
+// field. It is valid until Release.
 func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 
-// HashesJSON is the effective hashes likewise.
+// HashesJSON returns the effective hashes in the same way.
 func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
 func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
@@ -172,52 +160,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// AppendLedgerCreated appends the body of a ledger's first event.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
-	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
-		created.append(w, nil)
-	})
-}
-
-// Refusal is why the ledger did not take a record that it could read (spec: Refusals;
-// Idempotency).
-type Refusal string
-
-// The reasons.
-const (
-	RefusedMismatch Refusal = "mismatch" // a claim failed and the writer wanted that refused
-	RefusedKey      Refusal = "idempotency_key_conflict"
-)
-
-// maxRefusedBytes bounds the failed checks that a refusal lists, so that it always
-// fits an entry; their number is given in full.
-const maxRefusedBytes = 32 << 10
-
-// AppendRefusal appends the body of the event that logs a refusal: the record's
-// digest and the failed checks. first is the event that holds
-// the idempotency key; it is written for RefusedKey only.
-func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
-	mismatches := r.Mismatches()
-	checks := func(w *pyjson.Builder) {
-		w.Name("checks")
-		w.Open()
-		for _, c := range mismatches {
-			if len(w.B) > maxRefusedBytes {
-				break
-			}
-			w.Name(c.Field)
-			c.append(w)
-		}
-		w.Close()
-	}
-	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
-}
-
-// eventText is text that is hashed as WTF-8 but may enter an event only when it
-// is valid UTF-8 and short; nil otherwise. Its content keeps it as it came.
+// eventText returns a text that may stand in an event: it is short and valid UTF-8. For any
+// other it returns nil. The hashes cover the text in WTF-8, and its content has it as it was
+// sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -225,8 +170,7 @@ func eventText(text []byte) []byte {
 	return text
 }
 
-// AppendComputed appends what the ledger would record, without recording it:
-// {"checks", "hashes", "kind", "record"}.
+// AppendComputed appends what the ledger would record: {"checks", "hashes", "kind", "record"}.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
 	w.OpenOrdered()

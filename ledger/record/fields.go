@@ -1,40 +1,43 @@
 package record
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
 
-// Fields is what the record of an event has that only its kind has. There is one type for
-// each kind: it is filled by what decodes a request and by what reads an event (package
-// event), and writes the event in both cases.
+// Fields are the members of an event's record that only its kind has. Each kind has one type.
+// Decoding a request and reading an event (package event) both fill it, and it writes the
+// event.
 type Fields interface {
-	// Check reports what no event of the kind can say: a member that is missing, too long,
-	// or of the wrong form. What has a wrong type is not in the fields.
+	// Check returns an error if no event of the kind can have these fields: one is missing,
+	// too long, or of the wrong form. A member of the wrong type is not in the fields.
 	Check() error
 	append(w *pyjson.Builder, c *CommonFields)
 }
 
-// hashFields are fields that have effective hashes (spec: Effective hashes).
+// hashFields are fields of a kind with effective hashes (spec: Effective hashes).
 type hashFields interface {
 	Fields
 	appendHashes(w *pyjson.Builder) // in their order
 }
 
-// CommonFields is what the record of an event has that the records of other kinds have too.
+// CommonFields are the members of an event's record that several kinds have.
 type CommonFields struct {
 	Contents []ContentField
 	Digest   Hash
-	Key      *Hash        // digest of the idempotency key; nil when there is none
-	Labels   pyjson.Value // Absent when there are none
+	Key      *Hash        // digest of the idempotency key, or nil
+	Labels   pyjson.Value // Absent if there are none
 	Producer Producer
-	RunID    []byte // nil when there is none, as is Timestamp
-	// Timestamp is as it was sent, RFC 3339.
+	RunID    []byte // nil if there is none
+	// Timestamp is RFC 3339, as it was sent; nil if there is none.
 	Timestamp []byte
 
-	hashes []byte // those of the fields in canonical JSON, if they were written before
+	hashes []byte // effective hashes in canonical JSON, if serialise has written them
 }
 
 // ContentField names a piece of content (spec: Content).
@@ -58,7 +61,7 @@ func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	}
 }
 
-// appendIdentity writes the digest of the record, and that of its idempotency key.
+// appendIdentity writes the digest of the record and that of its idempotency key.
 func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
@@ -81,15 +84,15 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f hashFields) {
 	w.Close()
 }
 
-// CheckField is the check of one hash as an event has it (spec: Checks). Claimed and Computed
-// are nil where they are not shown, or null.
+// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil
+// if the event does not show them, or shows null.
 type CheckField struct {
 	Result            Result
 	Claimed, Computed []byte
 }
 
 func (c *CheckField) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // most are like that
+	if c.Result != Mismatch && c.Claimed == nil { // like most checks
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
 		return
@@ -105,14 +108,14 @@ func (c *CheckField) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// NamedCheck is a check and the hash that it is of.
+// NamedCheck is a check with the name of its hash.
 type NamedCheck struct {
 	Name string
 	CheckField
 }
 
-// AppendFields appends an event body that was read, up to the members that AppendSuffixAt
-// appends.
+// AppendFields appends the body of an event that was read, up to the members that
+// AppendSuffixAt appends.
 func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f Fields, c *CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.Name("checks")
@@ -126,258 +129,67 @@ func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f 
 	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.append(w, c) })
 }
 
-// IPCFields is what an ipc_record event says (spec: IPC hashes). Texts are as the event has
-// them, numbers in their canonical form; nil where null or absent.
-type IPCFields struct {
-	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-	// IPCIDAdvanced is nil where it is null, too. HasAdvanced: the event has it.
-	IPCIDAdvanced []byte
-	HasAdvanced   bool
-
-	Model, Temperature, MaxTokens, Seed []byte
-
-	OllamaBuildHash, ModelDigest, HostPlatform []byte
-
-	PayloadSchema []byte
-	Usage         pyjson.Value // Absent where it is content or not given
-}
-
-// IsRun reports whether the record is a run: it has an ipc_id and an output hash
-// (spec: Runs).
-func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
-
-func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
-		w.Name("environment")
-		w.OpenOrdered()
-		w.Text("host_platform", f.HostPlatform)
-		w.Text("model_digest", f.ModelDigest)
-		w.Text("ollama_build_hash", f.OllamaBuildHash)
-		w.Close()
-	}
-	c.appendHashes(w, f)
-	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	w.Raw("max_tokens", f.MaxTokens)
-	w.Text("model", f.Model)
-	w.Text("payload_schema", f.PayloadSchema)
-	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Raw("seed", f.Seed)
-	w.Raw("temperature", f.Temperature)
-	w.Text("timestamp", c.Timestamp)
-	w.Value("usage", f.Usage)
-	w.Close()
-}
-
-func (f *IPCFields) appendHashes(w *pyjson.Builder) {
-	w.Plain("input_hash", f.InputHash)
-	w.Plain("ipc_id", f.IPCID)
-	if f.HasAdvanced {
-		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
-	}
-	w.Plain("output_hash", f.OutputHash)
-	w.Plain("system_prompt_hash", f.SystemPromptHash)
-}
-
-// StageField is one node of a run-DAG, name and hash, or one dimension of its cache key,
-// whose value is nil for null.
-type StageField struct{ Name, Hash []byte }
-
-// RunFields is what a run_dag event says (spec: Run-DAG hashes). What is null or absent is nil.
-type RunFields struct {
-	Root, QuestionHash, CacheKey []byte
-
-	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
-	GovernancePolicyHash, VerifierPolicyHash                      []byte
-	SourceRoot, ModelProfileHash                                  []byte
-
-	Stages []StageField
-	// Dimensions are the cache-key dimensions, by name.
-	Dimensions []StageField
-
-	Shape, FailureStage, Preflight                    []byte
-	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	Quotes, Verified, Sources                         []byte // decimal
-	QuestionMode                                      []byte
-}
-
-// runHashes are the names of the hashes that a run may have.
-var runHashes = [...]string{
-	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
-	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
-}
-
-// Hash is the place of the effective hash of that name; nil if a run has none of that name.
-func (f *RunFields) Hash(name string) *[]byte {
-	switch name {
-	case "cache_key":
-		return &f.CacheKey
-	case "context_root":
-		return &f.ContextRoot
-	case "conversation_hash":
-		return &f.ConversationHash
-	case "evidence_map_root":
-		return &f.EvidenceMapRoot
-	case "governance_policy_hash":
-		return &f.GovernancePolicyHash
-	case "model_profile_hash":
-		return &f.ModelProfileHash
-	case "preflight_hash":
-		return &f.PreflightHash
-	case "question_hash":
-		return &f.QuestionHash
-	case "root":
-		return &f.Root
-	case "source_root":
-		return &f.SourceRoot
-	case "verifier_policy_hash":
-		return &f.VerifierPolicyHash
-	}
-	return nil
-}
-
-// Dimension is the value of a dimension of the cache key. It is not given if the run has no
-// cache key, or none with that dimension.
-func (f *RunFields) Dimension(name string) (value []byte, given bool) {
-	for _, d := range f.Dimensions {
-		if string(d.Name) == name {
-			return d.Hash, true
+// Check returns an error if no event can have these fields.
+func (c *CommonFields) Check() error {
+	for i := range c.Contents {
+		switch named := &c.Contents[i]; {
+		case !rules.IsDigest(named.Digest):
+			return fmt.Errorf("its content %.100q has as sha256 %.100q, which is no SHA-256 in hexadecimal digits", named.Name, named.Digest)
+		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
+			return fmt.Errorf("its content %.100q has the size %d, which is not that of its digest %s", named.Name, named.Size, named.Digest)
 		}
 	}
-	return nil, false
-}
-
-// StageNames are the names of the stages, in their order.
-func (f *RunFields) StageNames() []string {
-	names := make([]string, len(f.Stages))
-	for i, s := range f.Stages {
-		names[i] = string(s.Name)
+	if c.Timestamp != nil {
+		if _, ok := ParseTime(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
+			return fmt.Errorf("its timestamp %.100q is not RFC 3339", c.Timestamp)
+		}
 	}
-	return names
-}
-
-func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	w.Text("answer_mode", f.AnswerMode)
-	w.Text("audit_mode", f.AuditMode)
-	f.appendDimensions(w)
-	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	w.Nullable("failure_stage", f.FailureStage)
-	c.appendHashes(w, f)
-	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	w.Text("lookup_path", f.LookupPath)
-	w.Raw("n_quotes", f.Quotes)
-	w.Raw("n_sources", f.Sources)
-	w.Raw("n_verified", f.Verified)
-	w.Name("nodes")
-	w.B = append(w.B, '[')
-	for i, n := range f.Stages {
-		w.Comma(i)
-		w.OpenOrdered()
-		w.Text("hash", n.Hash)
-		w.Text("stage", n.Name)
-		w.Close()
+	for name, value := range c.Labels.Members() {
+		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
+			return fmt.Errorf("its label %.100q is %.100s", name.Text(), value.Raw())
+		}
 	}
-	w.B = append(w.B, ']')
-	w.Text("preflight", f.Preflight)
-	c.Producer.append(w)
-	w.Text("question_mode", f.QuestionMode)
-	w.Text("run_id", c.RunID)
-	w.Text("shape", f.Shape)
-	w.Text("timestamp", c.Timestamp)
-	w.Text("verifier_method", f.VerifierMethod)
-	w.Close()
+	var f forms
+	if c.RunID != nil {
+		f.filled("run_id", c.RunID, MaxName)
+	}
+	if c.Producer.ID != nil || c.Producer.Seq != nil {
+		f.filled("producer's id", c.Producer.ID, maxProducer)
+		f.required("producer's seq", c.Producer.Seq, len(c.Producer.Seq))
+		f.count("producer's seq", c.Producer.Seq)
+		if !isProducerSeq(c.Producer.Seq) {
+			f.fail("producer's seq", c.Producer.Seq, "is too large")
+		}
+	}
+	return f.err
 }
 
-func (f *RunFields) appendDimensions(w *pyjson.Builder) {
-	if len(f.Dimensions) == 0 {
+// emptyDigest is the SHA-256 of nothing, in hexadecimal digits.
+var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
+
+// Producer identifies a record among those of its producer, which numbers them from 1. A
+// missing number was never posted.
+type Producer struct {
+	ID  []byte // nil if the record names none
+	Seq []byte // decimal, 0 to 2^63-1
+}
+
+// isProducerSeq reports whether a count in decimal is one that a producer can have.
+func isProducerSeq(seq []byte) bool {
+	_, err := strconv.ParseInt(string(seq), 10, 64)
+	return err == nil
+}
+
+func (p *Producer) append(w *pyjson.Builder) {
+	if p.ID == nil {
 		return
 	}
-	w.Name("cache_dimensions")
-	w.Open()
-	for _, d := range f.Dimensions {
-		w.Nullable(string(d.Name), d.Hash)
-	}
-	w.Close()
-}
-
-func (f *RunFields) appendHashes(w *pyjson.Builder) {
-	for _, name := range runHashes {
-		w.Text(name, *f.Hash(name))
-	}
-}
-
-// CitationField is one citation of a set. Section is nil for null.
-type CitationField struct {
-	ChunkHash, SourceID, Section []byte
-	Weight                       []byte // canonical number
-}
-
-// SetFields is what a citation_set event says (spec: Citation hashes).
-type SetFields struct {
-	Subject   []byte
-	Citations []CitationField
-}
-
-func (f *SetFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Name("producer")
 	w.OpenOrdered()
-	w.Name("citations")
-	w.B = append(w.B, '[')
-	for i, c := range f.Citations {
-		w.Comma(i)
-		w.OpenOrdered()
-		w.Text("chunk_hash", c.ChunkHash)
-		w.Nullable("section", c.Section)
-		w.Text("source_id", c.SourceID)
-		w.Raw("weight", c.Weight)
-		w.Close()
-	}
-	w.B = append(w.B, ']')
-	c.appendContents(w)
-	c.appendIdentity(w)
-	w.Value("labels", c.Labels)
-	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Text("subject", f.Subject)
-	w.Text("timestamp", c.Timestamp)
+	w.Text("id", p.ID)
+	w.Raw("seq", p.Seq)
 	w.Close()
 }
 
-func (f *SetFields) appendHashes(*pyjson.Builder) {}
-
-// PathFields is what a path_fingerprint event says (spec: Path fingerprints). What is null is
-// nil.
-type PathFields struct {
-	Project, Build                                    []byte
-	PathID, ContentFingerprint, RawContentFingerprint []byte
-	Passages                                          [][]byte // of the route
-}
-
-func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
-	w.Text("build", f.Build)
-	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	w.Text("hash_version", []byte(rules.FingerprintVersion))
-	c.appendHashes(w, f)
-	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	c.Producer.append(w)
-	w.Text("project", f.Project)
-	w.Texts("route", f.Passages)
-	w.Text("run_id", c.RunID)
-	w.Text("timestamp", c.Timestamp)
-	w.Close()
-}
-
-func (f *PathFields) appendHashes(w *pyjson.Builder) {
-	w.Nullable("content_fingerprint", f.ContentFingerprint)
-	w.Nullable("path_id", f.PathID)
-	w.Nullable("raw_content_fingerprint", f.RawContentFingerprint)
-}
+// maxProducer bounds a producer's id, in bytes.
+const maxProducer = MaxShort

@@ -12,10 +12,11 @@ import (
 	"colophon/ledger/record/pyjson"
 
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
-// FuzzRecord: whatever comes in, there is an answer; what is accepted makes a
-// canonical event body, and the same one every time.
+// FuzzRecord: every input has an answer. An accepted one makes a canonical event body, the
+// same each time.
 func FuzzRecord(f *testing.F) {
 	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
 		`{"producer":{"id":"p","seq":7},` + goodSet[1:]} {
@@ -25,7 +26,7 @@ func FuzzRecord(f *testing.F) {
 		k := Kinds[int(kind)%len(Kinds)]
 		r, err := Parse(k, body)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			for _, p := range problem.Problems {
@@ -46,14 +47,14 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLine: a line of a batch is a record or a problem.
+// FuzzLine: a line of a batch is a record or an error.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
 	f.Add([]byte(`{"kind":null}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		l, err := ParseLine(line)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			return
 		}
@@ -62,8 +63,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzTextRules holds each rule of text (spec: Text and JSON; Hashes) against what it promises
-// of itself and against a naive form of it.
+// FuzzTextRules compares each rule for texts (spec: Text and JSON; Hashes) with its properties
+// and with a naive implementation.
 func FuzzTextRules(f *testing.F) {
 	for _, text := range []string{"", " a  b \r\n c\x1c", "[[a]] [b](c)", "[a] text [b](c)", "[[a\n]]", "The  end? !", "a\n\n\n\nb", "\xed\xa0\x80"} {
 		f.Add([]byte(text))

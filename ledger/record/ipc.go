@@ -7,7 +7,28 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
+
+// IPCFields are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
+// canonical form. What is null or missing is nil.
+type IPCFields struct {
+	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	// HasAdvanced is true if the event has the member, even if it is null.
+	IPCIDAdvanced []byte
+	HasAdvanced   bool
+
+	Model, Temperature, MaxTokens, Seed []byte
+
+	OllamaBuildHash, ModelDigest, HostPlatform []byte
+
+	PayloadSchema []byte
+	Usage         pyjson.Value // Absent if it is content or not given
+}
+
+// IsRun reports whether the record is a run: it has an ipc_id and an output hash
+// (spec: Runs).
+func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
 
 // ipc is an IPC record while it is decoded.
 type ipc struct {
@@ -16,35 +37,35 @@ type ipc struct {
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
-func (r *Record) decodeIPC(d *decoder, v pyjson.Value, pointer string) {
-	o := d.object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
+func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
+	o := d.Object(v, pointer, "run_id", "payload", "input_hash", "payload_schema", "system_prompt",
 		"system_prompt_hash", "output", "output_hash", "model", "temperature", "max_tokens", "seed", "ipc_id",
 		"ipc_id_advanced", "environment", "usage", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
 	p := &r.ipc
 	*p = ipc{r: r}
 	r.fields = &p.IPCFields
-	p.Model = o.requiredText("model", maxName)
-	p.MaxTokens = o.requiredCount(r, "max_tokens")
+	p.Model = o.RequiredText("model", maxName)
+	p.MaxTokens = r.readCount(o, "max_tokens")
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
 	p.decodeUsage(o)
 
-	input := r.check("input_hash", o.hash("input_hash"), p.inputHash(o))
-	prompt := r.check("system_prompt_hash", o.hash("system_prompt_hash"),
+	input := r.check("input_hash", o.Hash("input_hash"), p.inputHash(o))
+	prompt := r.check("system_prompt_hash", o.Hash("system_prompt_hash"),
 		r.normalisedHash(o, "system_prompt", rules.AppendSystemPrompt))
-	output := r.check("output_hash", o.hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
-	id, advanced := o.hash("ipc_id"), o.hash("ipc_id_advanced")
-	if d.failed() {
+	output := r.check("output_hash", o.Hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
+	id, advanced := o.Hash("ipc_id"), o.Hash("ipc_id_advanced")
+	if d.Failed() {
 		return
 	}
 	p.InputHash, p.SystemPromptHash, p.OutputHash = input, prompt, output
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
-// identify computes and checks ipc_id and ipc_id_advanced. Where the chain is
-// incomplete they are null, and a claim stands in the check alone (spec: IPC hashes).
+// identify computes and checks ipc_id and ipc_id_advanced. If the chain is incomplete they are
+// null, and only the check shows the claim (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -59,27 +80,27 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID is the hash of the parts of an ipc_id.
+// chainID returns the hash of the parts of an ipc_id.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.ChainID(r.scratch, parts...)
 	return r.hex(sum)
 }
 
-// checkChain checks a hash over the whole chain, and gives the effective one.
+// checkChain checks a hash of the whole chain and returns the effective hash.
 func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
 	effective := r.check(name, claimed, computed)
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // nothing else shows it
+	r.Checks[len(r.Checks)-1].Claimed = claimed // only the check shows it
 	return nil
 }
 
-func (p *ipc) decodeTemperature(o object) {
-	value, given := o.double("temperature")
-	if !o.member("temperature").Given() {
-		o.missing("temperature")
+func (p *ipc) decodeTemperature(o strict.Object) {
+	value, given := o.Double("temperature")
+	if !o.Member("temperature").Given() {
+		o.Missing("temperature")
 	}
 	if given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
@@ -87,70 +108,71 @@ func (p *ipc) decodeTemperature(o object) {
 	}
 }
 
-// decodeSeed takes the record's seed or, when it has none, the payload's.
-func (p *ipc) decodeSeed(o object) {
-	payload := o.member("payload")
-	if p.Seed = o.integer(p.r, "seed", false); p.Seed != nil || o.member("seed").Given() {
-		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
+// decodeSeed reads the record's seed. If the record has none, it takes the payload's.
+func (p *ipc) decodeSeed(o strict.Object) {
+	payload := o.Member("payload")
+	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
+		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.Member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
 			p.r.implied = "seed"
 		}
 		return
 	}
 	if payload.Kind() == pyjson.Object {
-		inner := object{o.d, payload, o.at("payload")}
-		if string(o.text("payload_schema", maxName)) == rules.AxisPayload {
-			p.Seed = inner.axisSeed(p.r)
+		inner := o.Inner("payload", payload)
+		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
+			p.Seed = p.r.readAxisSeed(inner)
 			return
 		}
-		p.Seed = inner.integer(p.r, "seed", false)
+		p.Seed = p.r.readInteger(inner, "seed", false)
 	}
 }
 
-// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal;
-// nothing if the payload has none. schema is the record's payload_schema.
+// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal. It
+// appends nothing if the payload has none. schema is the record's payload_schema.
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
-		return append(dst, object{new(decoder), payload, ""}.axisSeed(new(Record))...)
+		return append(dst, new(Record).readAxisSeed(strict.Object{D: new(strict.Decoder), V: payload})...)
 	}
 	dst, _ = seed.AppendInteger(dst)
 	return dst
 }
 
-func (p *ipc) decodeEnvironment(o object) {
-	v := o.member("environment")
+func (p *ipc) decodeEnvironment(o strict.Object) {
+	v := o.Member("environment")
 	if !v.Given() {
 		return
 	}
-	e := o.d.object(v, o.at("environment"), rules.Environment[:]...)
-	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.text("ollama_build_hash", maxName), e.text("model_digest", maxName), e.text("host_platform", maxName)
+	e := o.D.Object(v, o.At("environment"), rules.Environment[:]...)
+	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash hashes the payload in spaced canonical JSON; nil without payload.
-func (p *ipc) inputHash(o object) []byte {
+// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
+func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
-	payload := o.typed("payload", pyjson.Object, "an object")
-	o.strictJSON("payload", payload)
-	o.constant("payload_schema", rules.AxisPayload)
-	p.PayloadSchema = o.text("payload_schema", maxName)
+	payload := o.Typed("payload", pyjson.Object, "an object")
+	o.CheckUTF8("payload", payload)
+	o.Constant("payload_schema", rules.AxisPayload)
+	p.PayloadSchema = o.Text("payload_schema", maxName)
 	if !payload.Given() {
-		if !o.member("payload").Given() && !o.member("input_hash").Given() {
-			o.d.invalid(o.at("payload"), "is required, or input_hash in its place")
+		if !o.Member("payload").Given() && !o.Member("input_hash").Given() {
+			o.Invalid("payload", "is required, or input_hash in its place")
 		}
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
 	if p.PayloadSchema != nil {
-		return o.axisPayloadHash(r, payload)
+		return r.axisPayloadHash(o, payload)
 	}
 	var sum Hash
 	sum, r.scratch = rules.PayloadHash(r.scratch, payload)
 	return r.hex(sum)
 }
 
-// normalisedHash hashes the normal form of a text (spec: IPC hashes); nil when not given.
-func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byte) []byte) []byte {
-	text, given := o.strict(name)
+// normalisedHash returns the hash of the normal form of a text (spec: IPC hashes); nil if it
+// is not given.
+func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
+	text, given := o.UTF8(name)
 	if !given {
 		return nil
 	}
@@ -160,4 +182,128 @@ func (r *Record) normalisedHash(o object, name string, rule func(dst, text []byt
 		digest = sha256.Sum256(r.scratch)
 	}
 	return r.hex(digest)
+}
+
+// Bounds of the usage that stands in the event, which is never erased (spec: Usage). It has
+// counts and durations, and no text but their names. Other usage is content (spec: Content).
+const (
+	maxUsage      = 1024 // bytes in compact canonical JSON
+	maxUsageName  = 64   // bytes of a member's name
+	maxUsageDepth = 64   // brackets, so that the event and a receipt around it can still be parsed
+)
+
+// decodeUsage reads usage. No hash covers it.
+func (p *ipc) decodeUsage(o strict.Object) {
+	usage := o.Typed("usage", pyjson.Object, "an object")
+	o.CheckUTF8("usage", usage)
+	switch {
+	case !usage.Given():
+	case p.isFigures(usage):
+		p.Usage = usage
+	default:
+		p.r.addContent("usage", usage.Raw())
+	}
+}
+
+// isFigures reports whether usage is within its bounds.
+func (p *ipc) isFigures(usage pyjson.Value) bool {
+	if !figures(usage, maxUsageDepth) {
+		return false
+	}
+	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)
+	return len(p.r.scratch) <= maxUsage
+}
+
+// IsUsage reports whether canonical JSON is usage that can stand in an event.
+func IsUsage(v pyjson.Value) bool {
+	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
+}
+
+// figures reports whether a value has only numbers, Booleans, and nulls in objects and arrays,
+// has only short names, and nests at most that many brackets.
+func figures(v pyjson.Value, brackets int) bool {
+	switch v.Kind() {
+	case pyjson.String:
+		return false
+	case pyjson.Array, pyjson.Object:
+		if brackets == 0 {
+			return false
+		}
+	}
+	for e := range v.Elements() {
+		if !figures(e, brackets-1) {
+			return false
+		}
+	}
+	for name, m := range v.Members() {
+		if len(name.Text()) > maxUsageName || !figures(m, brackets-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// Check implements Fields.
+func (f *IPCFields) Check() error {
+	var c forms
+	c.requiredHash("input_hash", f.InputHash)
+	c.hash("ipc_id", f.IPCID)
+	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
+	c.hash("output_hash", f.OutputHash)
+	c.hash("system_prompt_hash", f.SystemPromptHash)
+	c.text("host_platform", f.HostPlatform, maxName)
+	c.text("model_digest", f.ModelDigest, maxName)
+	c.text("ollama_build_hash", f.OllamaBuildHash, maxName)
+	c.required("max_tokens", f.MaxTokens, len(f.MaxTokens))
+	c.count("max_tokens", f.MaxTokens)
+	c.required("model", f.Model, maxName)
+	c.integer("seed", f.Seed)
+	c.required("temperature", f.Temperature, len(f.Temperature))
+	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
+		c.fail("temperature", f.Temperature, "is no double as events have them")
+	}
+	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
+		c.fail("payload_schema", f.PayloadSchema, "is unknown")
+	}
+	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
+		c.fail("usage", f.Usage.Raw(), "is more than figures")
+	}
+	return c.err
+}
+
+func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
+		w.Name("environment")
+		w.OpenOrdered()
+		w.Text("host_platform", f.HostPlatform)
+		w.Text("model_digest", f.ModelDigest)
+		w.Text("ollama_build_hash", f.OllamaBuildHash)
+		w.Close()
+	}
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Raw("max_tokens", f.MaxTokens)
+	w.Text("model", f.Model)
+	w.Text("payload_schema", f.PayloadSchema)
+	c.Producer.append(w)
+	w.Text("run_id", c.RunID)
+	w.Raw("seed", f.Seed)
+	w.Raw("temperature", f.Temperature)
+	w.Text("timestamp", c.Timestamp)
+	w.Value("usage", f.Usage)
+	w.Close()
+}
+
+func (f *IPCFields) appendHashes(w *pyjson.Builder) {
+	w.Plain("input_hash", f.InputHash)
+	w.Plain("ipc_id", f.IPCID)
+	if f.HasAdvanced {
+		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
+	}
+	w.Plain("output_hash", f.OutputHash)
+	w.Plain("system_prompt_hash", f.SystemPromptHash)
 }

@@ -6,12 +6,13 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
-// StageHashes are the hashes that a text may have as the stage of that name of a
-// run-DAG (spec: Stage hashes), that of its bytes first. For a question follow those of its
-// canonical form in the mode, or in both where mode is empty; for a stage that is
-// made of JSON those of what the text says, where it is JSON.
+// StageHashes returns the hashes that a text may have as a stage of a run-DAG (spec: Stage
+// hashes). The first is the hash of its bytes. A question also has the hash of its canonical
+// form in the mode, or in each mode if mode is empty. For a stage that is made from JSON, the
+// hashes of the JSON follow if the text is JSON.
 func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
@@ -31,13 +32,13 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes is the hash of a stage that is not the hash of its JSON, but is
-// made from it; empty where the JSON is not what the stage is made from.
+// derivedStageHashes returns the hash of a stage that is computed from JSON and is not the
+// hash of that JSON. It returns nothing if the stage cannot be computed from this text.
 func derivedStageHashes(stage string, text []byte) []Hash {
-	member, compute := "", (func(*runDAG, object) []byte)(nil)
+	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {
 	case rules.Preflight:
-		member, compute = "preflight_payload", func(g *runDAG, o object) []byte { return g.r.preflightHash(o) }
+		member, compute = "preflight_payload", func(g *runDAG, o strict.Object) []byte { return g.r.preflightHash(o) }
 	case "context":
 		member, compute = "source_roots", (*runDAG).contextRoot
 	case "evidence_map":
@@ -49,12 +50,12 @@ func derivedStageHashes(stage string, text []byte) []Hash {
 	if document.Parse(append(append([]byte(`{"`+member+`":`), text...), '}')) != nil {
 		return nil
 	}
-	d := &decoder{limits: NoLimits()}
-	digits := compute(&runDAG{r: new(Record)}, d.object(document.Root(), "", member))
-	if digits == nil || d.failed() {
+	d := new(strict.Decoder)
+	digits := compute(&runDAG{r: new(Record)}, d.Object(document.Root(), "", member))
+	if digits == nil || d.Failed() {
 		return nil
 	}
 	var sum Hash
-	_, _ = hex.Decode(sum[:], digits) // which compute has encoded
+	_, _ = hex.Decode(sum[:], digits) // encoded by compute
 	return []Hash{sum}
 }

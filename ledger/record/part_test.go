@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// inHex are hashes in hexadecimal.
+// inHex returns hashes in hexadecimal digits.
 func inHex(hashes []Hash) []string {
 	list := make([]string, len(hashes))
 	for i, h := range hashes {
@@ -40,7 +40,7 @@ func TestTextsOfPartsOfVectors(t *testing.T) {
 	for _, p := range dag.Preflight {
 		require.Contains(t, inHex(StageHashes("preflight", "", p.Payload)), p.SHA256)
 	}
-	// What is absent is as good as empty (spec: Preflight payload).
+	// A missing member has the hash of an empty one (spec: Preflight payload).
 	require.Contains(t, inHex(StageHashes("preflight", "", []byte(`{"classifier":{"intensity":"FEW"},"question_state":{"logical_statuses":["well_formed"]}}`))),
 		dag.Preflight[0].SHA256)
 	for _, q := range dag.Questions {
@@ -71,8 +71,8 @@ func sha(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The text of a stage of text is taken as it is, and JSON only where it is what the
-// stage is made from.
+// The text of a stage is hashed as it is. It also counts as JSON if the stage is made from
+// JSON.
 func TestTextsOfStages(t *testing.T) {
 	spaced := []byte(`{"a": 1}`)
 	for _, stage := range []string{"answer", "raw_answer", "render", "nobody knows"} {
@@ -85,7 +85,7 @@ func TestTextsOfStages(t *testing.T) {
 	for _, text := range []string{`[]`, `["a"]`, `{}`, `[{"chunk_root":"a"}]`, `1`, `null`, `[],"b":1`} {
 		require.LessOrEqual(t, len(StageHashes("context", "", []byte(text))), 2, text)
 		require.LessOrEqual(t, len(StageHashes("evidence_map", "", []byte(text))), 2, text)
-		if text != `{}` { // which says as much as any payload must
+		if text != `{}` { // which has all that a payload must have
 			require.LessOrEqual(t, len(StageHashes("preflight", "", []byte(text))), 2, text)
 		}
 	}

@@ -3,68 +3,119 @@ package record
 import (
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
+// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). What is
+// null is nil.
+type PathFields struct {
+	Project, Build                                    []byte
+	PathID, ContentFingerprint, RawContentFingerprint []byte
+	Passages                                          [][]byte // of the route
+}
+
 // decodePath reads a path fingerprint and checks its identifiers (spec: Path fingerprint).
-func (r *Record) decodePath(d *decoder, v pyjson.Value, pointer string) {
-	o := d.object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
+func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
+	o := d.Object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
-	p := &PathFields{Project: o.requiredText("project", maxName), Build: o.text("build", maxName)}
+	p := &PathFields{Project: o.RequiredText("project", maxName), Build: o.Text("build", maxName)}
 	r.fields, r.implied = p, "hash_version"
-	o.constant("hash_version", rules.FingerprintVersion)
-	p.Passages = o.route("route")
-	claimed, digits := o.pathID("path_id")
+	o.Constant("hash_version", rules.FingerprintVersion)
+	p.Passages = readRoute(o, "route")
+	claimed, digits := readPathID(o, "path_id")
 	p.PathID = r.check("path_id", claimed, rules.RouteID(p.Passages)[:digits])
 
 	var content, raw []byte
-	if text, given := o.strict("content"); given {
+	if text, given := o.UTF8("content"); given {
 		r.addContent("content", text)
 		content, r.scratch = rules.ContentFingerprint(r.scratch, text)
 		raw, r.scratch = rules.RawFingerprint(r.scratch, text)
 	}
-	p.ContentFingerprint = r.check("content_fingerprint", o.digits("content_fingerprint", "", rules.FingerprintDigits), content)
-	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
+	p.ContentFingerprint = r.check("content_fingerprint", o.Digits("content_fingerprint", "", rules.FingerprintDigits), content)
+	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.Digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
 }
 
-// route is a required list of strict names, each of at most maxName bytes.
-func (o object) route(name string) [][]byte {
-	if !o.member(name).Given() {
-		o.missing(name)
+// readRoute reads a required list of texts of at most maxName bytes each.
+func readRoute(o strict.Object, name string) [][]byte {
+	if !o.Member(name).Given() {
+		o.Missing(name)
 	}
-	list := o.array(name)
-	if !o.fits(name, list, len(`"",`), "split the route") {
+	list := o.Array(name)
+	if !fitsEntry(o, name, list, len(`"",`), "split the route") {
 		return nil
 	}
 	var route [][]byte
 	for e := range list.Elements() {
-		if o.d.full() {
+		if o.D.Full() {
 			return nil
 		}
-		at := o.element(name, len(route))
+		at := o.Element(name, len(route))
 		switch {
 		case e.Kind() != pyjson.String:
-			o.d.invalid(at, "must be a string")
+			o.D.Invalid(at, "must be a string")
 		case pyjson.HasLoneSurrogate(e.Text()):
-			o.d.invalid(at, loneSurrogate)
+			o.D.Invalid(at, strict.LoneSurrogate)
 		case len(e.Text()) > maxName:
-			o.d.invalid(at, "is %d bytes long, at most %d are allowed", len(e.Text()), maxName)
+			o.D.Invalid(at, "is %d bytes long, at most %d are allowed", len(e.Text()), maxName)
 		}
 		route = append(route, e.Text())
 	}
 	return route
 }
 
-// pathID is a claimed path_id and its number of digits: eight, or sixteen for a
-// route that met another under its eight (spec: Path id collisions).
-func (o object) pathID(name string) (claimed []byte, digits int) {
-	text, given := o.wtf(name)
+// readPathID reads a claimed path_id. It also returns its number of digits: 8, or 16 for a
+// route whose first 8 digits another route has (spec: Path id collisions).
+func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
+	text, given := o.WTF(name)
 	switch {
 	case !given:
 		return nil, rules.PathIDDigits
 	case rules.IsPathID(text):
 		return text, len(text)
 	}
-	o.d.invalid(o.at(name), "must be exactly 8 or 16 lower-case hexadecimal digits")
+	o.Invalid(name, "must be exactly 8 or 16 lower-case hexadecimal digits")
 	return nil, rules.PathIDDigits
+}
+
+// Check implements Fields.
+func (f *PathFields) Check() error {
+	var c forms
+	c.required("project", f.Project, maxName)
+	c.text("build", f.Build, maxName)
+	for _, passage := range f.Passages {
+		c.text("route", passage, maxName)
+	}
+	if !rules.IsPathID(f.PathID) {
+		c.fail("path_id", f.PathID, "is no path_id")
+	}
+	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
+		if fingerprint != nil && !rules.IsDigits(fingerprint, rules.FingerprintDigits) {
+			c.fail("fingerprint", fingerprint, "is no fingerprint")
+		}
+	}
+	return c.err
+}
+
+func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	w.Text("build", f.Build)
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	w.Text("hash_version", []byte(rules.FingerprintVersion))
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	c.Producer.append(w)
+	w.Text("project", f.Project)
+	w.Texts("route", f.Passages)
+	w.Text("run_id", c.RunID)
+	w.Text("timestamp", c.Timestamp)
+	w.Close()
+}
+
+func (f *PathFields) appendHashes(w *pyjson.Builder) {
+	w.Nullable("content_fingerprint", f.ContentFingerprint)
+	w.Nullable("path_id", f.PathID)
+	w.Nullable("raw_content_fingerprint", f.RawContentFingerprint)
 }

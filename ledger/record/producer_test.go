@@ -8,9 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
-// goodRecords is a record of each kind.
+// goodRecords returns a record of each kind.
 var goodRecords = map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath}
 
 func withProducer(good, producer string) []byte {
@@ -41,7 +42,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 	}
 }
 
-func TestBadProducerIsNamed(t *testing.T) {
+func TestBadProducerIsReported(t *testing.T) {
 	for kind, good := range goodRecords {
 		for _, c := range []struct {
 			given     string
@@ -69,7 +70,7 @@ func TestBadProducerIsNamed(t *testing.T) {
 			{`{"id":"a","seq":1,"seq":1}`, true, "/producer"},
 		} {
 			_, err := Parse(kind, withProducer(good, c.given))
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem, "%.200s", c.given)
 			require.Equal(t, c.malformed, problem.Malformed, "%.200s", c.given)
 			require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.given, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sharedData is real input that is not part of the repository; tests that want
-// it skip where it is absent.
+// sharedData is real input outside the repository. Tests that need it are skipped if it is
+// missing.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
 func eachLine(t *testing.T, name string, check func(r *Record)) (lines int) {

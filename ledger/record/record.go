@@ -1,9 +1,12 @@
-// Package record turns what a service posts into what the ledger keeps: it
-// decodes a record strictly, recomputes every hash (spec: Hashes),
-// checks each claim against it (spec: Checks), and serialises the event body up to the
-// members that only the sequencer knows (spec: Event body).
+// Package record turns what a service posts into what the ledger stores. It decodes a record
+// strictly, recomputes every hash (spec: Hashes), compares each claim with it (spec: Checks),
+// and writes the event body up to the members that only the sequencer knows (spec: Event
+// body).
 //
-// It does no I/O and reads no clock.
+// Each kind has one file: its fields, how a request is decoded, which forms its fields have,
+// and how the event is written.
+//
+// The package does no I/O and reads no clock.
 package record
 
 import (
@@ -14,76 +17,40 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
-
-// Kind names a kind of event (spec: Event body).
-type Kind string
-
-// The kinds that services post.
-const (
-	IPCRecord       Kind = "ipc_record"
-	RunDAG          Kind = "run_dag"
-	CitationSet     Kind = "citation_set"
-	PathFingerprint Kind = "path_fingerprint"
-)
-
-// The kinds that the ledger writes itself.
-const (
-	LedgerCreated Kind = "ledger_created"
-	RecordRefused Kind = "record_refused"
-	KeyRotated    Kind = "key_rotated"
-)
-
-// The kinds of verbs, which change the state of something (spec: States; Path validation;
-// Sources; Redactions).
-const (
-	RecordStateChanged Kind = "record_state_changed"
-	PathValidated      Kind = "path_validated"
-	SourceRegistered   Kind = "source_registered"
-	SourceRevoked      Kind = "source_revoked"
-	ContentRedacted    Kind = "content_redacted"
-)
-
-// Kinds lists the kinds that services post.
-var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 
-// KeyedDigest tells records apart under one idempotency key (spec: Record digest; Idempotency):
-// by kind and canonical digest.
-func KeyedDigest(kind Kind, digest Hash) Hash {
-	var room [64]byte // for every kind there is
-	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
-}
-
-// Content is text or JSON that is kept beside the log, byte for byte (spec: Content).
+// Content is text or JSON that is stored beside the log, byte for byte (spec: Content).
 type Content struct {
 	Name   string
 	Digest Hash
 	Bytes  []byte
 }
 
-// Record is a decoded, hashed and checked record. It refers to the bytes it was
-// parsed from: they must not change until Release.
+// Record is a decoded and checked record. It refers to the bytes of the request, which must
+// not change until Release.
 type Record struct {
 	Kind  Kind
-	RunID string // empty when the record has none
-	// Digest is the SHA-256 of the normalised record (docs/spec, "Record digest"). Two
-	// records are the same if kind and digest agree.
+	RunID string // empty if the record has none
+	// Digest is the SHA-256 of the normalised record (spec: Record digest). Two records are
+	// the same if kind and digest agree.
 	Digest   Hash
 	Checks   []Check
 	Contents []Content
 
+	limits  Limits
 	pointer string // where the record stands in the request
-	implied string // a member that the normalised record leaves out; empty for none
-	// checksJSON and hashesJSON are Checks and effective hashes as the event has them.
+	implied string // member that the normalised record leaves out, if any
+	// checksJSON and hashesJSON are Checks and the effective hashes, as the event has them.
 	checksJSON, hashesJSON []byte
 
 	fields   hashFields
 	common   CommonFields
 	document *pyjson.Document
-	decoder  decoder
+	decoder  strict.Decoder
 	builder  pyjson.Builder
 	ipc      ipc // an IPC record
 	scratch  []byte
@@ -95,32 +62,31 @@ var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits bounds what goes into an event and is a server's choice.
+// Limits bounds what goes into an event. Each server chooses its own.
 type Limits struct {
 	Labels     int // labels of a record
-	LabelBytes int // bytes of a label's name, and of its value
+	LabelBytes int // bytes of a label's name or value
 	Values     int // JSON values and member names of a record
 }
 
-// DefaultLimits are those of a server that is not told otherwise.
+// DefaultLimits are the limits of a server without settings of its own.
 func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
-// NoLimits is for records that a server has taken already.
+// NoLimits are the limits for records that a server has accepted before.
 func NoLimits() Limits {
 	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
 }
 
-// Parse decodes one record of a kind within the default limits. The error is an
-// *Error.
+// Parse decodes one record of a kind within the default limits. The error is a *strict.Error.
 func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Parse(kind, body) }
 
-// Parse decodes one record of a kind. The error is an *Error.
+// Parse decodes one record of a kind. The error is a *strict.Error.
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
-	r.decoder.limits = l
+	r.limits = l
 	if err := r.document.ParseWithin(body, l.Values); err != nil {
 		r.Release()
-		return nil, syntaxError(err)
+		return nil, strict.SyntaxError(err)
 	}
 	if err := r.decode(kind, r.document.Root(), ""); err != nil {
 		r.Release()
@@ -132,23 +98,23 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 // Line is one line of a batch (spec: Requests).
 type Line struct {
 	Record *Record
-	// Key is the line's idempotency_key; empty when it has none.
+	// Key is the line's idempotency_key, or empty.
 	Key string
 }
 
 // MaxKey bounds an idempotency key, in bytes.
 const MaxKey = 1024
 
-// ParseLine decodes a line within the default limits. The error is an *Error.
+// ParseLine decodes a line within the default limits. The error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is an *Error.
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is a *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
-	r.decoder.limits = l
+	r.limits = l
 	if err := r.document.ParseWithin(line, l.Values); err != nil {
 		r.Release()
-		return Line{}, syntaxError(err)
+		return Line{}, strict.SyntaxError(err)
 	}
 	key, err := r.decodeLine()
 	if err != nil {
@@ -160,21 +126,21 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 
 func (r *Record) decodeLine() (string, error) {
 	d := &r.decoder
-	o := d.object(r.document.Root(), "", "kind", "record", "idempotency_key")
-	kind := o.requiredText("kind", maxName)
-	key := o.identifier("idempotency_key", MaxKey)
-	o.requiredObject("record")
-	if d.failed() {
-		return "", d.err()
+	o := d.Object(r.document.Root(), "", "kind", "record", "idempotency_key")
+	kind := o.RequiredText("kind", maxName)
+	key := o.Identifier("idempotency_key", MaxKey)
+	o.RequiredObject("record")
+	if d.Failed() {
+		return "", d.Err()
 	}
-	if err := r.decode(Kind(kind), o.member("record"), "/record"); err != nil {
+	if err := r.decode(Kind(kind), o.Member("record"), "/record"); err != nil {
 		return "", err
 	}
 	return string(key), nil
 }
 
-// Release gives the record's memory back. Neither the record nor anything taken
-// from it may be used afterwards.
+// Release frees the record's memory for other records. Afterwards neither the record nor
+// anything taken from it may be used.
 func (r *Record) Release() {
 	r.document.Reset()
 	document, scratch, arena, body := r.document, r.scratch[:0], r.arena[:0], r.body[:0]
@@ -189,16 +155,16 @@ func (r *Record) Release() {
 	records.Put(r)
 }
 
-// maxPooled bounds, in bytes, the buffers that a released record keeps.
+// maxPooled bounds the buffers that a released record keeps, in bytes.
 const maxPooled = 1 << 20
 
-// decode fills r from v; pointer is where v stands in the request.
+// decode fills r from v, which stands at pointer in the request.
 func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	d := &r.decoder
 	r.Kind, r.pointer = kind, pointer
 	if v.Kind() != pyjson.Object {
-		d.invalid(pointer, "must be an object")
-		return d.err()
+		d.Invalid(pointer, "must be an object")
+		return d.Err()
 	}
 	switch kind {
 	case IPCRecord:
@@ -210,10 +176,10 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	case PathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
-		d.invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
+		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
 	}
-	if d.failed() {
-		return d.err()
+	if d.Failed() {
+		return d.Err()
 	}
 	r.scratch = r.appendNormalised(slices.Grow(r.scratch[:0], len(v.Raw())), v, true)
 	r.Digest = sha256.Sum256(r.scratch)
@@ -222,17 +188,17 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 }
 
 // decodeCommon reads the members that every kind has.
-func (r *Record) decodeCommon(o object) {
+func (r *Record) decodeCommon(o strict.Object) {
 	c := &r.common
-	c.RunID = o.identifier("run_id", maxName)
+	c.RunID = o.Identifier("run_id", maxName)
 	r.RunID = string(c.RunID)
-	c.Timestamp = o.timestamp("timestamp")
-	c.Labels = o.labels("labels")
-	c.Producer = o.producer(r, "producer")
+	c.Timestamp = readTimestamp(o, "timestamp")
+	c.Labels = o.Labels("labels", r.limits.Labels, r.limits.LabelBytes)
+	c.Producer = r.readProducer(o, "producer")
 }
 
-// appendNormalised appends the normalised record, or an object in it whose members are
-// the record's own.
+// appendNormalised appends the normalised record, or, if whole is false, an object in it with
+// known members.
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -245,7 +211,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		if before > start {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, '"'), text...), '"', ':') // a known name: none needs escapes
+		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
 		if !whole {
 			dst = value.AppendCanonical(dst, pyjson.Compact)
 			continue
@@ -273,21 +239,22 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 	return append(dst, '}')
 }
 
-// jsonHash is the JSON hash (spec: Text hash and JSON hash): compact canonical JSON in WTF-8.
+// jsonHash returns the JSON hash (spec: Text hash and JSON hash): of compact canonical JSON in
+// WTF-8.
 func (r *Record) jsonHash(v pyjson.Value) Hash {
 	var sum Hash
 	sum, r.scratch = rules.JSONHash(slices.Grow(r.scratch[:0], len(v.Raw())), v)
 	return sum
 }
 
-// addContent keeps bytes beside the log and returns their digest.
+// addContent adds content and returns its digest.
 func (r *Record) addContent(name string, b []byte) Hash {
 	digest := sha256.Sum256(b)
 	r.Contents = append(r.Contents, Content{Name: name, Digest: digest, Bytes: b})
 	return digest
 }
 
-// hex writes a hash in lower-case hexadecimal. The result lives as long as r.
+// hex returns a hash in lower-case hexadecimal digits. It is valid until Release.
 func (r *Record) hex(h Hash) []byte {
 	return r.keep(rules.AppendHex(r.scratch[:0], h))
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 func seqList(t testing.TB, seqs ...uint64) *SeqList {
@@ -60,7 +61,7 @@ func TestSeqLists(t *testing.T) {
 	require.False(t, l.Add(5000), "full")
 }
 
-// A list is full before it is too long for an event, wherever its numbers lie.
+// A list is full before it is too long for an event, whatever its numbers.
 func TestFullSeqLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(0, math.MaxUint64/2).Draw(t, "first")
@@ -127,7 +128,7 @@ func TestRedactionEvents(t *testing.T) {
 	}
 }
 
-// badReasons are members of a request that should have a reason and nothing else.
+// badReasons are bodies of requests that must have a reason and nothing else.
 var badReasons = []struct {
 	member    string
 	malformed bool
@@ -144,13 +145,13 @@ var badReasons = []struct {
 
 func requireProblem(t *testing.T, err error, malformed bool, pointer string) {
 	t.Helper()
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, err, &problem)
 	require.Equal(t, malformed, problem.Malformed, "%v", err)
 	require.Equal(t, pointer, problem.Problems[0].Pointer, "%v", err)
 }
 
-// A redaction is never too large for an entry.
+// A redaction always fits an entry.
 func TestSizesOfRedactions(t *testing.T) {
 	for _, step := range []uint64{1, 2, 1 << 40} {
 		l := new(SeqList)
@@ -220,7 +221,7 @@ func FuzzRedactionRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := ParseRedactionRequest(body)
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			return
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A retrieval of more chunks than anybody needs is refused before it takes memory,
-// however they are spread over sources.
+// A retrieval of too many chunks is refused before it takes memory, however they are spread
+// over sources.
 func TestRetrievalsAreBounded(t *testing.T) {
 	source := func(chunks int) string {
 		return `{"chunks":[{}` + strings.Repeat(`,{}`, chunks-1) + `]}`

@@ -5,23 +5,102 @@ import (
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
+
+// StageField is one node of a run-DAG, name and hash, or one dimension of its cache key,
+// whose value is nil for null.
+type StageField struct{ Name, Hash []byte }
+
+// RunFields are the fields of a run_dag event (spec: Run-DAG hashes). What is null or missing
+// is nil.
+type RunFields struct {
+	Root, QuestionHash, CacheKey []byte
+
+	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
+	GovernancePolicyHash, VerifierPolicyHash                      []byte
+	SourceRoot, ModelProfileHash                                  []byte
+
+	Stages []StageField
+	// Dimensions are those of the cache key, by name.
+	Dimensions []StageField
+
+	Shape, FailureStage, Preflight                    []byte
+	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
+	Quotes, Verified, Sources                         []byte // decimal
+	QuestionMode                                      []byte
+}
+
+// runHashes are the names of the hashes of a run.
+var runHashes = [...]string{
+	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
+	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
+}
+
+// Hash returns the place of the effective hash of that name; nil if no run has such a hash.
+func (f *RunFields) Hash(name string) *[]byte {
+	switch name {
+	case "cache_key":
+		return &f.CacheKey
+	case "context_root":
+		return &f.ContextRoot
+	case "conversation_hash":
+		return &f.ConversationHash
+	case "evidence_map_root":
+		return &f.EvidenceMapRoot
+	case "governance_policy_hash":
+		return &f.GovernancePolicyHash
+	case "model_profile_hash":
+		return &f.ModelProfileHash
+	case "preflight_hash":
+		return &f.PreflightHash
+	case "question_hash":
+		return &f.QuestionHash
+	case "root":
+		return &f.Root
+	case "source_root":
+		return &f.SourceRoot
+	case "verifier_policy_hash":
+		return &f.VerifierPolicyHash
+	}
+	return nil
+}
+
+// Dimension returns the value of a dimension of the cache key. given is false if the run has
+// no such dimension, or no cache key.
+func (f *RunFields) Dimension(name string) (value []byte, given bool) {
+	for _, d := range f.Dimensions {
+		if string(d.Name) == name {
+			return d.Hash, true
+		}
+	}
+	return nil, false
+}
+
+// StageNames returns the names of the stages in their order.
+func (f *RunFields) StageNames() []string {
+	names := make([]string, len(f.Stages))
+	for i, s := range f.Stages {
+		names[i] = string(s.Name)
+	}
+	return names
+}
 
 // runDAG is a run-DAG while it is decoded.
 type runDAG struct {
 	RunFields
 	r *Record
-	// base holds the effective hashes that stages and cache key are made of;
-	// fromContent names those that were recomputed.
+	// base are the effective hashes from which stages and cache key are computed. fromContent
+	// names those that were recomputed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // of the cache key, in the order in which they are joined
+	dimensions []dimension // of the cache key, in the order of its hash
 }
 
-// RunShape is the shape and the failure stage of a run-DAG (spec: Failure stage) as canonical
-// JSON, as they stand in its event; nil for other kinds.
+// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
+// canonical JSON, as in its event; nil for other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*RunFields)
 	if !ok {
@@ -34,10 +113,10 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG reads a run-DAG, rebuilds what its content allows (spec: Run-DAG) and
-// checks it stage by stage.
-func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
-	o := d.object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
+// decodeRunDAG reads a run-DAG, recomputes what its content allows (spec: Run-DAG), and checks
+// it stage by stage.
+func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string) {
+	o := d.Object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
 		"cache_key", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
@@ -48,85 +127,84 @@ func (r *Record) decodeRunDAG(d *decoder, v pyjson.Value, pointer string) {
 	arguments := g.arguments(o)
 	dimensions := g.decodeDimensions(o)
 	g.decodeBase(o, arguments, dimensions, claimed)
-	cacheKey := o.hash("cache_key")
-	answer, hasAnswer := o.wtf("answer_text")
+	cacheKey := o.Hash("cache_key")
+	answer, hasAnswer := o.WTF("answer_text")
 	if hasAnswer {
 		r.addContent("answer_text", answer)
 	}
 	switch {
-	case d.failed():
+	case d.Failed():
 		return
-	case o.member("inputs").Given():
+	case o.Member("inputs").Given():
 		g.build(o, arguments, answer, hasAnswer)
-	case o.member("reject_inputs").Given():
+	case o.Member("reject_inputs").Given():
 		g.buildReject(o, arguments, answer, hasAnswer)
 	case claimed != nil:
 		g.adopt(claimed, answer, hasAnswer)
 	default:
-		d.invalid(o.at("dag"), "is required, or inputs or reject_inputs in its place")
+		o.Invalid("dag", "is required, or inputs or reject_inputs in its place")
 	}
-	if d.failed() {
+	if d.Failed() {
 		return
 	}
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
 }
 
-// decodeDAG reads the DAG as the service built it.
-func (g *runDAG) decodeDAG(o object) (nodes []node, root []byte) {
-	v := o.member("dag")
+// decodeDAG reads the DAG that the service has built.
+func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
+	v := o.Member("dag")
 	if !v.Given() {
 		return nil, nil
 	}
 	g.r.addContent("dag", v.Raw())
-	dag := o.d.object(v, o.at("dag"), "root", "nodes", "preflight_payload")
-	if !dag.member("root").Given() {
-		dag.missing("root")
+	dag := o.D.Object(v, o.At("dag"), "root", "nodes", "preflight_payload")
+	if !dag.Member("root").Given() {
+		dag.Missing("root")
 	}
-	root = dag.hash("root")
-	list := dag.array("nodes")
+	root = dag.Hash("root")
+	list := dag.Array("nodes")
 	if list.Len() == 0 {
-		o.d.invalid(dag.at("nodes"), "must have at least one stage")
+		dag.Invalid("nodes", "must have at least one stage")
 	}
-	if !dag.fits("nodes", list, 64+len(`{"hash":"","stage":""},`), "split it into several records") {
+	if !fitsEntry(dag, "nodes", list, 64+len(`{"hash":"","stage":""},`), "split it into several records") {
 		return nil, nil
 	}
 	for e := range list.Elements() {
-		if o.d.full() {
+		if o.D.Full() {
 			return nil, nil
 		}
-		n := o.d.object(e, dag.element("nodes", len(nodes)), "stage", "hash")
-		if !n.member("hash").Given() {
-			n.missing("hash")
+		n := o.D.Object(e, dag.Element("nodes", len(nodes)), "stage", "hash")
+		if !n.Member("hash").Given() {
+			n.Missing("hash")
 		}
-		nodes = append(nodes, node{stage: string(n.requiredText("stage", maxStage)), hash: n.hash("hash")})
+		nodes = append(nodes, node{stage: string(n.RequiredText("stage", maxStage)), hash: n.Hash("hash")})
 	}
 	return nodes, root
 }
 
-// arguments is inputs or reject_inputs, an empty object when neither is given.
-func (g *runDAG) arguments(o object) object {
-	inputs, reject := o.member("inputs"), o.member("reject_inputs")
+// arguments returns inputs or reject_inputs, or an empty object if neither is given.
+func (g *runDAG) arguments(o strict.Object) strict.Object {
+	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
 	case inputs.Given() && reject.Given():
-		o.d.invalid(o.at("reject_inputs"), "cannot stand beside inputs; a run has one shape")
+		o.Invalid("reject_inputs", "cannot stand beside inputs; a run has one shape")
 	case inputs.Given():
 		g.r.addContent("inputs", inputs.Raw())
-		return o.d.object(inputs, o.at("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
+		return o.D.Object(inputs, o.At("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
 			"evidence_map_root", "conversation_hash", "answer_text", "raw_answer_text", "rendered_text",
 			"parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
 			"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode")
 	case reject.Given():
 		g.r.addContent("reject_inputs", reject.Raw())
-		return o.d.object(reject, o.at("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
+		return o.D.Object(reject, o.At("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
 			"rejection_reason", "answer_text", "violations", "audit_mode", "verifier_method")
 	}
-	return object{d: o.d}
+	return strict.Object{D: o.D}
 }
 
-// decodeBase recomputes the base hashes from content and checks their claims,
-// which the builders' arguments hold or, failing them, the claimed stages, whose
-// own checks stand for them, or the cache dimensions.
-func (g *runDAG) decodeBase(o, arguments, dimensions object, claimed []node) {
+// decodeBase recomputes the base hashes from content and checks their claims. claimOf says
+// which claim that is.
+func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
 		"context_root":           g.contextRoot(o),
@@ -158,38 +236,38 @@ func (g *runDAG) decodeBase(o, arguments, dimensions object, claimed []node) {
 
 // baseClaim is what a record claims of a base hash.
 type baseClaim struct {
-	hash     []byte // nil when it claims nothing
-	pointer  string // where hash stands
-	checked  bool   // it is a stage's, whose own check stands for it
-	repeated []byte // the dimension of the same name, where that is not hash itself
+	hash     []byte // nil without a claim
+	pointer  string // to hash in the request
+	checked  bool   // it is the hash of a stage, which is checked as such
+	repeated []byte // the dimension of the same name, unless hash is from there
 }
 
-// claimOf takes the claim of the builders' arguments or, where there are none,
-// that of the stage, or else that of the cache dimensions.
-func claimOf(name string, stage []byte, arguments, dimensions object) baseClaim {
-	dimension := dimensions.hash(name)
-	if claim := arguments.hash(name); claim != nil {
-		return baseClaim{hash: claim, pointer: arguments.at(name), repeated: dimension}
+// claimOf returns the claim in the builders' arguments. Without one it returns the hash of the
+// claimed stage, and without that the cache dimension.
+func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
+	dimension := dimensions.Hash(name)
+	if claim := arguments.Hash(name); claim != nil {
+		return baseClaim{hash: claim, pointer: arguments.At(name), repeated: dimension}
 	}
-	if stage != nil && arguments.v.Kind() == pyjson.Absent {
+	if stage != nil && arguments.V.Kind() == pyjson.Absent {
 		return baseClaim{hash: stage, checked: true, repeated: dimension}
 	}
-	return baseClaim{hash: dimension, pointer: dimensions.at(name)}
+	return baseClaim{hash: dimension, pointer: dimensions.At(name)}
 }
 
 // checkRepeated checks a dimension against the hash of the same name.
 func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
 	if !fromContent && bytes.Equal(claimed, effective) {
-		effective = nil // one claim does not prove another
+		effective = nil // one claim does not prove the other
 	}
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash takes the payload from the builders' arguments or, failing
-// them, from the DAG's own sidecar; where there are two, they must agree.
-func (g *runDAG) preflightHash(o, arguments object) []byte {
+// preflightHash takes the payload from the builders' arguments, or else from the DAG. If both
+// have one, they must agree.
+func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
-	dag := object{o.d, o.member("dag"), o.at("dag")}
+	dag := o.Inner("dag", o.Member("dag"))
 	beside := g.r.preflightHash(dag)
 	if computed == nil {
 		return beside
@@ -200,12 +278,12 @@ func (g *runDAG) preflightHash(o, arguments object) []byte {
 	return computed
 }
 
-func (g *runDAG) questionHash(o object) []byte {
-	mode := o.text("question_mode", maxStage)
+func (g *runDAG) questionHash(o strict.Object) []byte {
+	mode := o.Text("question_mode", maxStage)
 	if mode != nil && string(mode) != "strict" && string(mode) != "equivalence_class" {
-		o.d.invalid(o.at("question_mode"), `must be "equivalence_class" or "strict"`)
+		o.Invalid("question_mode", `must be "equivalence_class" or "strict"`)
 	}
-	question, given := o.wtf("question")
+	question, given := o.WTF("question")
 	if !given || string(mode) == "equivalence_class" {
 		g.r.implied = "question_mode"
 	}
@@ -220,13 +298,13 @@ func (g *runDAG) questionHash(o object) []byte {
 	return g.r.hex(rules.QuestionHash(question, string(mode) == "strict"))
 }
 
-// contentHash is the JSON hash of a member that is kept as content.
-func (g *runDAG) contentHash(o object, name string, kind pyjson.Kind) []byte {
+// contentHash returns the JSON hash of a member that is stored as content.
+func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []byte {
 	want := "an object"
 	if kind == pyjson.Array {
 		want = "an array"
 	}
-	v := o.typed(name, kind, want)
+	v := o.Typed(name, kind, want)
 	if !v.Given() {
 		return nil
 	}
@@ -234,48 +312,138 @@ func (g *runDAG) contentHash(o object, name string, kind pyjson.Kind) []byte {
 	return g.r.hex(g.r.jsonHash(v))
 }
 
-func (g *runDAG) contextRoot(o object) []byte {
-	list := o.array("source_roots")
+func (g *runDAG) contextRoot(o strict.Object) []byte {
+	list := o.Array("source_roots")
 	if !list.Given() {
 		return nil
 	}
 	g.r.addContent("source_roots", list.Raw())
 	var roots [][]byte
 	for e := range list.Elements() {
-		if e.Kind() != pyjson.String || !isDigits(e.Text(), "", 64) {
-			o.d.invalid(o.element("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
+		if e.Kind() != pyjson.String || !strict.IsDigits(e.Text(), "", 64) {
+			o.D.Invalid(o.Element("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
 			return nil
 		}
 		roots = append(roots, e.Text())
 	}
 	if len(roots) == 0 {
-		o.d.invalid(o.at("source_roots"), "must not be empty; leave it out")
+		o.Invalid("source_roots", "must not be empty; leave it out")
 		return nil
 	}
 	return g.r.hex(rules.ContextRoot(roots))
 }
 
-func (g *runDAG) evidenceMapRoot(o object) []byte {
-	list := o.array("evidence")
+func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
+	list := o.Array("evidence")
 	if !list.Given() {
 		return nil
 	}
 	g.r.addContent("evidence", list.Raw())
 	var ids [][]byte
 	for e := range list.Elements() {
-		if o.d.full() {
+		if o.D.Full() {
 			return nil
 		}
-		item := o.d.object(e, o.element("evidence", len(ids)), "chunk_root", "start", "end")
-		if !item.member("chunk_root").Given() {
-			item.missing("chunk_root")
+		item := o.D.Object(e, o.Element("evidence", len(ids)), "chunk_root", "start", "end")
+		if !item.Member("chunk_root").Given() {
+			item.Missing("chunk_root")
 		}
-		ids = append(ids, rules.EvidenceID(item.hash("chunk_root"),
-			item.requiredCount(g.r, "start"), item.requiredCount(g.r, "end")))
+		ids = append(ids, rules.EvidenceID(item.Hash("chunk_root"),
+			g.r.readCount(item, "start"), g.r.readCount(item, "end")))
 	}
 	if len(ids) == 0 {
-		o.d.invalid(o.at("evidence"), "must not be empty; leave it out")
+		o.Invalid("evidence", "must not be empty; leave it out")
 		return nil
 	}
 	return g.r.hex(rules.EvidenceMapRoot(ids))
+}
+
+// Check implements Fields.
+func (f *RunFields) Check() error {
+	var c forms
+	c.requiredHash("root", f.Root)
+	for _, name := range runHashes {
+		c.hash(name, *f.Hash(name))
+	}
+	for _, s := range f.Stages {
+		c.required("stage", s.Name, maxStage)
+		c.requiredHash("hash of a stage", s.Hash)
+	}
+	c.text("answer_mode", f.AnswerMode, maxName)
+	c.text("audit_mode", f.AuditMode, maxName)
+	c.text("lookup_path", f.LookupPath, maxName)
+	c.text("verifier_method", f.VerifierMethod, maxName)
+	c.count("n_quotes", f.Quotes)
+	c.count("n_sources", f.Sources)
+	c.count("n_verified", f.Verified)
+	c.required("preflight", f.Preflight, maxName)
+	c.required("shape", f.Shape, maxName)
+	if len(f.Dimensions) == 0 {
+		return c.err
+	}
+	for i, name := range rules.Dimensions {
+		value, given := f.Dimension(name)
+		switch {
+		case !given && i < len(rules.Dimensions)-1:
+			c.required("cache_dimensions/"+name, nil, 0)
+		case rules.IsVersion(name):
+			c.text("cache_dimensions/"+name, value, maxName)
+		case given:
+			c.requiredHash("cache_dimensions/"+name, value)
+		}
+	}
+	return c.err
+}
+
+func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	w.Text("answer_mode", f.AnswerMode)
+	w.Text("audit_mode", f.AuditMode)
+	f.appendDimensions(w)
+	c.appendContents(w)
+	w.Digest("digest", c.Digest)
+	w.Nullable("failure_stage", f.FailureStage)
+	c.appendHashes(w, f)
+	c.appendKey(w)
+	w.Value("labels", c.Labels)
+	w.Text("lookup_path", f.LookupPath)
+	w.Raw("n_quotes", f.Quotes)
+	w.Raw("n_sources", f.Sources)
+	w.Raw("n_verified", f.Verified)
+	w.Name("nodes")
+	w.B = append(w.B, '[')
+	for i, n := range f.Stages {
+		w.Comma(i)
+		w.OpenOrdered()
+		w.Text("hash", n.Hash)
+		w.Text("stage", n.Name)
+		w.Close()
+	}
+	w.B = append(w.B, ']')
+	w.Text("preflight", f.Preflight)
+	c.Producer.append(w)
+	w.Text("question_mode", f.QuestionMode)
+	w.Text("run_id", c.RunID)
+	w.Text("shape", f.Shape)
+	w.Text("timestamp", c.Timestamp)
+	w.Text("verifier_method", f.VerifierMethod)
+	w.Close()
+}
+
+func (f *RunFields) appendDimensions(w *pyjson.Builder) {
+	if len(f.Dimensions) == 0 {
+		return
+	}
+	w.Name("cache_dimensions")
+	w.Open()
+	for _, d := range f.Dimensions {
+		w.Nullable(string(d.Name), d.Hash)
+	}
+	w.Close()
+}
+
+func (f *RunFields) appendHashes(w *pyjson.Builder) {
+	for _, name := range runHashes {
+		w.Text(name, *f.Hash(name))
+	}
 }

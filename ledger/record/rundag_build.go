@@ -1,27 +1,29 @@
 package record
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 )
 
-// build makes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
-func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
-	answer, hasAnswer = in.answer(o, answer, hasAnswer)
+// build computes the stages of a quote or pointer run from its inputs (spec: Stage hashes).
+func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
+	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
-		in.missing("answer_text")
+		in.Missing("answer_text")
 	}
 	g.decodeLabels(in)
-	list := in.array("sources")
-	if !in.member("sources").Given() {
-		in.missing("sources")
+	list := in.Array("sources")
+	if !in.Member("sources").Given() {
+		in.Missing("sources")
 	}
-	g.Quotes, g.Verified = in.requiredCount(g.r, "n_quotes"), in.requiredCount(g.r, "n_verified")
+	g.Quotes, g.Verified = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
 	for _, name := range [...]string{"claim_statuses", "violations"} {
-		in.array(name)
+		in.Array(name)
 	}
 	pointer := g.base["evidence_map_root"] != nil
 	g.requireBase(in, "question_hash", "question")
@@ -30,23 +32,23 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 		g.requireBase(in, "context_root", "source_roots")
 	}
 	retrieval := g.retrievalHash(in, list)
-	if in.d.failed() {
+	if in.D.Failed() {
 		return
 	}
 	g.Sources = strconv.AppendInt(nil, int64(list.Len()), 10)
-	g.FailureStage = rules.FailureStage(in.member("audit_mode").Text(), g.Sources, g.Quotes)
+	g.FailureStage = rules.FailureStage(in.Member("audit_mode").Text(), g.Sources, g.Quotes)
 
 	g.baseStage("question")
 	if g.base["preflight_hash"] != nil {
 		g.baseStage(rules.Preflight)
 	}
 	g.stage("retrieval", retrieval)
-	verify := g.r.hex(rules.VerifyHash(in.v, g.Quotes, g.Verified, g.FailureStage))
+	verify := g.r.hex(rules.VerifyHash(in.V, g.Quotes, g.Verified, g.FailureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
 		g.stage("raw_answer", g.textHash(in, "raw_answer_text", answer))
-		g.stage("parsed_claim_lattice", g.r.hex(rules.LatticeHash(in.member("parsed_lattice"))))
+		g.stage("parsed_claim_lattice", g.r.hex(rules.LatticeHash(in.Member("parsed_lattice"))))
 		g.stage("verify", verify)
 		g.stage("render", g.textHash(in, "rendered_text", answer))
 	} else {
@@ -55,15 +57,15 @@ func (g *runDAG) build(o, in object, answer []byte, hasAnswer bool) {
 		g.stage("answer", g.r.hex(sha256.Sum256(answer)))
 		g.stage("verify", verify)
 	}
-	g.stage("final_label", g.r.hex(rules.LabelHash(in.v)))
+	g.stage("final_label", g.r.hex(rules.LabelHash(in.V)))
 }
 
-// answer is the answer_text of the builders' arguments or, failing that, the
-// record's; where there are two, they must agree.
-func (o object) answer(record object, text []byte, given bool) ([]byte, bool) {
-	own, hasOwn := o.wtf("answer_text")
+// answerText returns the answer_text of the builders' arguments, or else the record's. If both
+// have one, they must agree.
+func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
+	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
-		o.d.invalid(record.at("answer_text"), "differs from %s; send it once", o.at("answer_text"))
+		record.Invalid("answer_text", "differs from %s; send it once", o.At("answer_text"))
 	}
 	if hasOwn {
 		return own, true
@@ -71,13 +73,13 @@ func (o object) answer(record object, text []byte, given bool) ([]byte, bool) {
 	return text, given
 }
 
-// decodeLabels reads the words that a run is labelled with. They are hashed as
-// WTF-8 and enter the event only where they fit.
-func (g *runDAG) decodeLabels(in object) {
-	g.AuditMode = eventText(in.requiredWTF("audit_mode"))
-	g.VerifierMethod = eventText(in.requiredWTF("verifier_method"))
-	lookup, _ := in.wtf("lookup_path")
-	mode, _ := in.wtf("answer_mode")
+// decodeLabels reads the texts that label a run. The hashes cover them in WTF-8; the event has
+// them if they are short and valid UTF-8.
+func (g *runDAG) decodeLabels(in strict.Object) {
+	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
+	g.VerifierMethod = eventText(in.RequiredWTF("verifier_method"))
+	lookup, _ := in.WTF("lookup_path")
+	mode, _ := in.WTF("answer_mode")
 	g.LookupPath, g.AnswerMode = eventText(lookup), eventText(mode)
 }
 
@@ -85,7 +87,7 @@ func (g *runDAG) stage(name string, hash []byte) {
 	g.nodes = append(g.nodes, node{stage: name, hash: hash})
 }
 
-// baseStage adds a stage that carries a base hash as it is.
+// baseStage adds a stage whose hash is a base hash.
 func (g *runDAG) baseStage(stage string) {
 	for _, b := range rules.BaseHashes {
 		if b.Stage == stage {
@@ -94,62 +96,62 @@ func (g *runDAG) baseStage(stage string) {
 	}
 }
 
-func (g *runDAG) requireBase(in object, name, content string) {
+func (g *runDAG) requireBase(in strict.Object, name, content string) {
 	if g.base[name] == nil {
-		in.d.invalid(in.at(name), "is required, or %s beside the inputs", content)
+		in.Invalid(name, "is required, or %s beside the inputs", content)
 	}
 }
 
-// textHash is the text hash of a member, or of a default when it is not given.
-func (g *runDAG) textHash(in object, name string, otherwise []byte) []byte {
-	text, given := in.wtf(name)
+// textHash returns the text hash of a member, or of another text if the member is not given.
+func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byte {
+	text, given := in.WTF(name)
 	if !given {
 		text = otherwise
 	}
 	return g.r.hex(sha256.Sum256(text))
 }
 
-// retrievalHash covers the sources and, with a plan, the plan.
-func (g *runDAG) retrievalHash(in object, list pyjson.Value) []byte {
+// retrievalHash returns the hash of the sources and, if given, of the plan.
+func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.Object {
-			in.d.invalid(in.element("sources", i), "must be an object")
+			in.D.Invalid(in.Element("sources", i), "must be an object")
 			return nil
 		}
 		i++
 	}
-	return g.r.hex(rules.RetrievalHash(list, in.hash("retrieval_plan_hash")))
+	return g.r.hex(rules.RetrievalHash(list, in.Hash("retrieval_plan_hash")))
 }
 
-// buildReject makes the stages of a run that preflight turned away (spec: Rejected runs).
-func (g *runDAG) buildReject(o, in object, answer []byte, hasAnswer bool) {
-	answer, _ = in.answer(o, answer, hasAnswer)
-	in.requiredWTF("rejection_reason")
-	in.array("violations")
-	mode, given := in.wtf("audit_mode")
+// buildReject computes the stages of a run that preflight rejected (spec: Rejected runs).
+func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool) {
+	answer, _ = answerText(in, o, answer, hasAnswer)
+	in.RequiredWTF("rejection_reason")
+	in.Array("violations")
+	mode, given := in.WTF("audit_mode")
 	if !given {
 		mode = []byte(rules.RejectAuditMode)
 	}
-	method, given := in.wtf("verifier_method")
+	method, given := in.WTF("verifier_method")
 	if !given {
 		method = []byte(rules.RejectVerifierMethod)
 	}
 	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
-		in.d.invalid(in.at("preflight_hash"), "is required, or preflight_payload in its place")
+		in.Invalid("preflight_hash", "is required, or preflight_payload in its place")
 	}
-	if in.d.failed() {
+	if in.D.Failed() {
 		return
 	}
 	g.baseStage("question")
 	g.baseStage(rules.Preflight)
-	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.v, mode, method, answer)))
+	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.V, mode, method, answer)))
 }
 
-// adopt takes the claimed nodes where nothing can be recomputed, and recomputes
-// those that carry the hash of content the record brings.
+// adopt takes the claimed nodes of a run without inputs. It recomputes those whose content the
+// record has.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
 	for _, n := range claimed {
@@ -162,7 +164,7 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	}
 }
 
-// contentStage is the hash of a stage that follows from content alone.
+// contentStage returns the hash of a stage that is computed from content alone, or nil.
 func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byte {
 	if stage == "answer" && hasAnswer {
 		return g.r.hex(sha256.Sum256(answer))
@@ -173,4 +175,148 @@ func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byt
 		}
 	}
 	return nil
+}
+
+// node is one stage of a run-DAG. hash has 64 hexadecimal digits.
+type node struct {
+	stage   string
+	hash    []byte
+	adopted bool // hash is a claim and could not be recomputed
+}
+
+// stageNames returns the names of the stages of a run.
+func stageNames(nodes []node) []string {
+	stages := make([]string, len(nodes))
+	for i, n := range nodes {
+		stages[i] = n.stage
+	}
+	return stages
+}
+
+// runRoot returns the root of the hashes of the stages of a run.
+func runRoot(nodes []node) Hash {
+	hashes := make([][]byte, len(nodes))
+	for i, n := range nodes {
+		hashes[i] = n.hash
+	}
+	return rules.RunRoot(hashes)
+}
+
+// preflightHash returns the hash of a preflight payload; nil if it is not given.
+func (r *Record) preflightHash(o strict.Object) []byte {
+	v := o.Typed("preflight_payload", pyjson.Object, "an object")
+	if !v.Given() {
+		return nil
+	}
+	p := o.D.Object(v, o.At("preflight_payload"), append([]string{"stage", "node_version"}, rules.Clauses[:]...)...)
+	p.Constant("stage", rules.Preflight)
+	p.Constant("node_version", rules.PreflightVersion)
+	return r.hex(rules.PreflightHash(p.V))
+}
+
+// decodeDimensions reads cache_dimensions. It returns an empty object if they are not given.
+func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
+	v := o.Member("cache_dimensions")
+	if !v.Given() {
+		return strict.Object{D: o.D}
+	}
+	dims := o.D.Object(v, o.At("cache_dimensions"), rules.Dimensions[:]...)
+	for i, name := range rules.Dimensions {
+		if i < len(rules.Dimensions)-1 && !dims.Member(name).Given() {
+			dims.Missing(name)
+		}
+		var value []byte
+		if rules.IsVersion(name) {
+			value, _ = dims.WTF(name)
+		} else {
+			value = dims.Hash(name)
+		}
+		if value != nil {
+			g.dimensions = append(g.dimensions, dimension{name, value})
+		}
+	}
+	return dims
+}
+
+// cacheKey recomputes the cache key and checks its claim. For dimensions whose hash was
+// recomputed from content, it takes that hash.
+func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
+	if len(g.dimensions) == 0 {
+		return g.r.check("cache_key", claimed, nil)
+	}
+	for _, name := range rules.ClaimedDimensions {
+		*g.Hash(name) = g.r.check(name, dimensions.Hash(name), nil)
+	}
+	values := make([][]byte, len(g.dimensions))
+	for i, d := range g.dimensions {
+		if g.fromContent[d.name] {
+			d.value = g.base[d.name]
+		}
+		values[i] = d.value
+		g.Dimensions = append(g.Dimensions, StageField{[]byte(d.name), eventText(d.value)})
+	}
+	return g.r.check("cache_key", claimed, g.r.hex(rules.CacheKey(values)))
+}
+
+// dimension is one dimension of the cache key.
+type dimension struct {
+	name  string
+	value []byte
+}
+
+// finish checks the claimed DAG and the cache key against the effective nodes, and sets the
+// effective hashes.
+func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
+	stages := stageNames(g.nodes)
+	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
+	for _, n := range g.nodes {
+		g.Stages = append(g.Stages, StageField{[]byte(n.stage), n.hash})
+	}
+	if claimed != nil {
+		g.checkStages(claimed)
+	}
+	g.Root = g.r.check("root", claimedRoot, g.r.hex(runRoot(g.nodes)))
+	g.CacheKey = g.cacheKey(dimensions, cacheKey)
+	for _, b := range rules.BaseHashes {
+		*g.Hash(b.Name) = g.base[b.Name]
+	}
+}
+
+// hashOf returns the hash of the first stage of that name; nil if there is none.
+func hashOf(nodes []node, stage string) []byte {
+	for _, n := range nodes {
+		if n.stage == stage && stage != "" {
+			return n.hash
+		}
+	}
+	return nil
+}
+
+// checkStages compares the claimed nodes with the effective ones, by name.
+func (g *runDAG) checkStages(claimed []node) {
+	effective := make(map[string]node, len(g.nodes))
+	names := rules.StageChecks(stageNames(g.nodes))
+	for i, n := range g.nodes {
+		effective[names[i]] = n
+	}
+	for i, field := range rules.StageChecks(stageNames(claimed)) {
+		n, built := effective[field]
+		switch {
+		case !built:
+			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
+		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
+			g.r.check(field, n.hash, nil) // one claim does not prove the other
+		default:
+			g.r.check(field, claimed[i].hash, n.hash)
+		}
+		delete(effective, field)
+	}
+	for _, field := range names {
+		switch n, left := effective[field]; {
+		case left && n.adopted:
+			g.r.check(field, n.hash, nil)
+		case left:
+			g.r.check(field, nil, n.hash)
+		}
+	}
 }

@@ -9,29 +9,28 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
-// Limits of a SeqList. With them an event that has one, and the longest reason,
-// is always small enough for an entry.
+// Bounds of a SeqList. With the longest reason, its event still fits an entry.
 const (
 	maxSeqs      = 4096
 	maxSeqsBytes = 32 << 10 // of its JSON
 )
 
-// SeqList is the numbers of events in ascending order, as a content_redacted
-// event names them: an array in which `7` is one event and `[9,12]` are those
-// from the first to the last of two or more neighbours. The zero SeqList is
-// empty; an event has one that is not.
+// SeqList is a list of event numbers in ascending order, as a content_redacted event has it:
+// an array in which `7` is one event and `[9,12]` are all from the first to the last of two or
+// more successive ones. The zero SeqList is empty; that of an event is not.
 type SeqList struct {
 	ranges []seqRange
 	count  int
-	bytes  int // of the JSON, without the outer brackets and with a comma behind each element
+	bytes  int // of the JSON, without the outer brackets and with a comma after each element
 }
 
-// seqRange is the events from first to last, both included.
+// seqRange is the events from first to last, inclusive.
 type seqRange struct{ first, last uint64 }
 
-// bytes is the length of the range in JSON, and of a comma.
+// bytes returns the length of the range in JSON, with a comma.
 func (r seqRange) bytes() int {
 	if r.first == r.last {
 		return len(strconv.FormatUint(r.first, 10)) + len(",")
@@ -39,8 +38,8 @@ func (r seqRange) bytes() int {
 	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
 }
 
-// Add appends a number that is greater than all before. It is false, and nothing
-// is added, where the list is full.
+// Add appends a number that is greater than all others. If the list is full, it adds nothing
+// and returns false.
 func (l *SeqList) Add(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
@@ -62,10 +61,10 @@ func (l *SeqList) Add(seq uint64) bool {
 	return true
 }
 
-// Len is how many numbers there are.
+// Len returns how many numbers the list has.
 func (l *SeqList) Len() int { return l.count }
 
-// Last is the greatest number; 0 where there is none.
+// Last returns the greatest number, or 0 if the list is empty.
 func (l *SeqList) Last() uint64 {
 	if len(l.ranges) == 0 {
 		return 0
@@ -73,7 +72,7 @@ func (l *SeqList) Last() uint64 {
 	return l.ranges[len(l.ranges)-1].last
 }
 
-// Has says whether the number is in the list.
+// Has reports whether the number is in the list.
 func (l *SeqList) Has(seq uint64) bool {
 	i := sort.Search(len(l.ranges), func(i int) bool { return l.ranges[i].last >= seq })
 	return i < len(l.ranges) && l.ranges[i].first <= seq
@@ -109,7 +108,7 @@ func (l *SeqList) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// ParseSeqs reads what AppendJSON wrote of a list that is not empty, and nothing
+// ParseSeqs reads what AppendJSON writes of a list that is not empty. It refuses everything
 // else.
 func ParseSeqs(v pyjson.Value) (*SeqList, error) {
 	if v.Kind() != pyjson.Array {
@@ -142,15 +141,15 @@ func ParseSeqs(v pyjson.Value) (*SeqList, error) {
 
 func parseSeqRange(v pyjson.Value) (seqRange, error) {
 	if v.Kind() != pyjson.Array {
-		seq, err := parseSeq(v)
+		seq, err := strict.ParseSeq(v)
 		return seqRange{seq, seq}, err
 	}
 	ends := slices.Collect(v.Elements())
 	if len(ends) != 2 {
 		return seqRange{}, errors.New("a range has two ends")
 	}
-	first, err := parseSeq(ends[0])
-	last, lastErr := parseSeq(ends[1])
+	first, err := strict.ParseSeq(ends[0])
+	last, lastErr := strict.ParseSeq(ends[1])
 	switch {
 	case err != nil || lastErr != nil:
 		return seqRange{}, errors.Join(err, lastErr)
@@ -158,13 +157,4 @@ func parseSeqRange(v pyjson.Value) (seqRange, error) {
 		return seqRange{}, errors.New("a range ends after it begins")
 	}
 	return seqRange{first, last}, nil
-}
-
-// parseSeq is the number of an event in plain decimal.
-func parseSeq(v pyjson.Value) (uint64, error) {
-	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
-	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
-		return 0, errors.New("no number from 0 to 2^64-1 in plain decimal")
-	}
-	return seq, nil
 }

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// ParseTime reads an RFC 3339 time as that document has it: two-digit fields in
-// their ranges, "T" and "Z" in either case, any number of fractional digits
-// after a dot, and second 60 where a leap second can be. What lies beyond
-// nanoseconds is cut.
+// ParseTime reads an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either
+// case, any number of fractional digits after a dot, and second 60 if a leap second is
+// possible. It drops digits beyond nanoseconds.
 func ParseTime(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
@@ -37,7 +36,7 @@ func ParseTime(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// parseDate reads "2006-01-02", faster than time.Parse does (BenchmarkExtend in
+// parseDate reads "2006-01-02". It is faster than time.Parse (BenchmarkExtend in
 // proofs/audit).
 func parseDate(text []byte) (time.Time, bool) {
 	century, year, month, day := twoDigits(text), twoDigits(text[2:]), twoDigits(text[5:]), twoDigits(text[8:])
@@ -64,8 +63,8 @@ func parseOffset(text []byte) (time.Duration, bool) {
 	return offset, hours <= 23 && minutes <= 59
 }
 
-// twoDigits is the number that a text begins with; 100, which no field can be,
-// if that is not two digits.
+// twoDigits returns the number of the first two digits; 100, which no field can be, if they
+// are no digits.
 func twoDigits(text []byte) int {
 	if text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9' {
 		return 100

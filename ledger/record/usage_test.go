@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage is a good IPC record with that usage, of which `{"usage":…}` is parsed.
+// withUsage makes a good IPC record with that usage, from which `{"usage":…}` is parsed.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
@@ -23,7 +23,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage that is figures stands in the event, up to each bound.
+// Usage that has only figures stands in the event, up to each bound.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,
@@ -42,7 +42,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	}
 }
 
-// Whatever else usage may be is content, byte for byte, and the event has none of it.
+// All other usage is content, byte for byte, and the event has none of it.
 func TestOtherUsageIsContent(t *testing.T) {
 	for _, usage := range []string{
 		`{"note": "a secret"}`,
@@ -81,14 +81,14 @@ func TestUsageIsInNoHash(t *testing.T) {
 	}
 }
 
-// usageOf is usage in canonical form, of so many bytes.
+// usageOf makes usage of that many bytes in canonical form.
 func usageOf(size int) string {
 	const empty = `{"a":[]}`
 	digits := size - len(empty)
 	return `{"a":[` + strings.Repeat("1,", (digits-1)/2) + strings.Repeat("1", digits-(digits-1)/2*2) + `]}`
 }
 
-// nested is usage of so many brackets.
+// nested makes usage with that many nested brackets.
 func nested(brackets int) string {
 	return `{"a":` + strings.Repeat("[", brackets-1) + strings.Repeat("]", brackets-1) + `}`
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
-// Whole records of each kind, to be spoilt by the cases below.
+// A complete record of each kind. The cases below change one part of it.
 const (
 	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
 	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +
@@ -22,12 +23,12 @@ const (
 	goodPath = `{"project":"p","route":["a","b"],"content":"c"}`
 )
 
-func TestBadInputIsNamed(t *testing.T) {
+func TestBadInputIsReported(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	for _, c := range []struct {
 		kind      Kind
 		good      string
-		from, to  string // what is spoilt, and how
+		from, to  string // the part that changes, and its new form
 		malformed bool
 		pointer   string
 	}{
@@ -108,7 +109,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		body := strings.Replace(c.good, c.from, c.to, 1)
 		require.NotEqual(t, c.good, body, "the case changes nothing: %s", c.from)
 		_, err := Parse(c.kind, []byte(body))
-		var problem *Error
+		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%s", body)
 		require.Equal(t, c.malformed, problem.Malformed, "%s: %v", body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%s: %v", body, err)
@@ -128,7 +129,7 @@ func TestLimitsAreSettable(t *testing.T) {
 	require.ErrorContains(t, err, "more than 9 values and member names")
 }
 
-func TestGoodRecordsAreTaken(t *testing.T) {
+func TestGoodRecordsAreAccepted(t *testing.T) {
 	for kind, body := range map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath} {
 		parse(t, kind, []byte(body))
 	}
@@ -136,12 +137,12 @@ func TestGoodRecordsAreTaken(t *testing.T) {
 
 func TestProblemsAreBounded(t *testing.T) {
 	_, err := Parse(CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat("1,", 500)+`1]}`))
-	var problem *Error
+	var problem *strict.Error
 	require.True(t, errors.As(err, &problem))
-	require.Len(t, problem.Problems, maxProblems)
+	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Every event body is canonical JSON, whatever the record.
+// Every event body is canonical JSON.
 func TestEventBodyIsCanonical(t *testing.T) {
 	full := `{"labels":{"z":"1","a":"2"},"timestamp":"2025-10-31T15:45:34-04:00","usage":{"b":1.50,"a":[]},` +
 		`"environment":{"model_digest":"d","ollama_build_hash":"b","host_platform":"p"},"ipc_id":"` + zeros + `",` + goodIPC[1:]
@@ -170,7 +171,7 @@ func TestEventBodyIsCanonical(t *testing.T) {
 	}
 }
 
-func TestLargeSetIsToBeSplit(t *testing.T) {
+func TestLargeSetIsRefused(t *testing.T) {
 	citation := `{"source_id":"x","text":"t","weight":0.5},`
 	set := func(n int) []byte {
 		return []byte(`{"subject":"s","citations":[` + strings.Repeat(citation, n-1) + citation[:len(citation)-1] + `]}`)
@@ -181,8 +182,8 @@ func TestLargeSetIsToBeSplit(t *testing.T) {
 	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
 }
 
-// Lists whose elements cannot all stand in one event are refused before anything is made
-// of the elements. What fits an event is not.
+// A list that cannot fit one event is refused before its elements are decoded. A list that
+// fits is not.
 func TestListsThatFitNoEvent(t *testing.T) {
 	zero := strings.Repeat("0", 64)
 	list := func(element string, n int) string {
@@ -205,7 +206,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 	}
 }
 
-// The largest refusal there can be fits an entry.
+// The largest possible refusal fits an entry.
 func TestRefusalsFit(t *testing.T) {
 	var nodes []string
 	for i := range 200 {
@@ -231,7 +232,7 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	}
 }
 
-// What cannot be recomputed for want of a seed or an environment is as claimed.
+// If the seed or the environment is missing, the hash that needs it is the claimed one.
 func TestClaimsOfACompleteChainStand(t *testing.T) {
 	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)
 	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
@@ -259,8 +260,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// However stages are named, no two checks are.
-func TestStagesThatStandSeveralTimes(t *testing.T) {
+// Names of checks are unique, whatever the names of stages are.
+func TestRepeatedStages(t *testing.T) {
 	stages := []string{"answer", "answer", "answer#2", "answer", "answer#3", "answer#2"}
 	var nodes []string
 	for i, stage := range stages {
@@ -279,7 +280,7 @@ func TestStagesThatStandSeveralTimes(t *testing.T) {
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 }
 
-// A rejected run's answer may stand beside the builder's arguments.
+// The answer of a rejected run may be given beside the builder's arguments.
 func TestAnswerOfARejectedRun(t *testing.T) {
 	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
 	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))
@@ -310,7 +311,7 @@ func TestAxisPayload(t *testing.T) {
 	require.NotEqual(t, want.EffectiveHash("input_hash"), post(strings.Replace(loose, "42.0", "42", 1), "").EffectiveHash("input_hash"))
 }
 
-// Dates are read as time.Parse reads them.
+// parseDate agrees with time.Parse.
 func TestParseDate(t *testing.T) {
 	for _, year := range []string{"0000", "0004", "1900", "2000", "2023", "2024", "9999", "20x4", "+024"} {
 		for month := range 100 {

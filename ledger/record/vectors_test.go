@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// vectors reads a file of testdata/vectors, which CPython made.
+// vectors reads a file of testdata/vectors. CPython made these files.
 func vectors[T any](t *testing.T, name string) T {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
@@ -25,8 +25,7 @@ func vectors[T any](t *testing.T, name string) T {
 	return v
 }
 
-// wtf8 decodes a JSON string, keeping lone surrogates, which encoding/json
-// would replace.
+// wtf8 decodes a JSON string and keeps lone surrogates, which encoding/json would replace.
 func wtf8(t *testing.T, raw json.RawMessage) []byte {
 	t.Helper()
 	d := new(pyjson.Document)
@@ -134,7 +133,7 @@ func TestVectorsRunDAG(t *testing.T) {
 				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
 					want := Match
 					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
-						want = Claimed // the arguments bring a hash, not its content
+						want = Claimed // the arguments have a hash, not its content
 					}
 					require.Equal(t, want, c.Result, c.Field)
 					stages++
@@ -265,7 +264,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	}
 }
 
-// rows are pinned chunks as JSON has them.
+// rows returns pinned chunks in the form of their JSON.
 func rows(chunks []rules.Chunk) []byte {
 	w := &pyjson.Builder{B: []byte("[")}
 	for i, c := range chunks {

@@ -2,18 +2,21 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // Verb is a decoded request to change the state of something (spec: States; Path validation;
 // Sources; Redactions). It owns its memory.
 type Verb struct {
 	Kind Kind
-	// Digest is the SHA-256 of what is asked, and of what, in compact canonical
-	// JSON; two requests are the same when kind and digest agree (spec: Record digest;
-	// Idempotency). An event shows all of it: its record without digest, idempotency_key and, for a
-	// path_validated, content_fingerprint and record_seq.
+	// Digest is the SHA-256 of the request and its subject in compact canonical JSON. Two
+	// requests are the same if kind and digest agree (spec: Record digest; Idempotency). The
+	// event has all of what it covers: its record without digest and idempotency_key and, for
+	// path_validated, without content_fingerprint and record_seq.
 	Digest Hash
 
 	fields VerbFields
@@ -23,40 +26,72 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 	return &Verb{Kind: kind, Digest: VerbDigest(f), fields: f}
 }
 
-// parseVerb decodes the request, an object that has no members but the known ones, into
-// fields that own their memory. The error is an *Error.
-func parseVerb(kind Kind, f VerbFields, body []byte, read func(o object), known ...string) (*Verb, error) {
+// parseVerb decodes a request, an object with only the known members, into fields that own
+// their memory. The error is a *strict.Error.
+func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
-		return nil, syntaxError(err)
+		return nil, strict.SyntaxError(err)
 	}
-	var d decoder
-	read(d.object(document.Root(), "", known...))
-	if d.failed() {
-		return nil, d.err()
+	var d strict.Decoder
+	read(d.Object(document.Root(), "", known...))
+	if d.Failed() {
+		return nil, d.Err()
 	}
 	return newVerb(kind, f), nil
 }
 
-// AppendBody appends the event body up to the members that the sequencer fills
-// in, as that of a Record does.
+// AppendBody appends the event body up to the members that the sequencer adds, like that of
+// Record.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
 		v.fields.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
-// CheckSize refuses a body that is too large for an entry; only a source with
-// its chunks can be. The error is an *Error.
+// CheckSize returns a *strict.Error if a body is too large for an entry. Only a source with
+// its chunks can be.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
 
-// AppendRefusal appends the body of the event that logs that another request or
-// record holds the idempotency key: first is its event. e has a key.
+// AppendRefusal appends the body of the event that logs a conflict: event first holds the
+// idempotency key. e has a key.
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
 		refused.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
+
+// VerbFields are the fields of an event that changes the state of something (spec: States;
+// Path validation; Sources; Redactions).
+type VerbFields interface {
+	Fields
+	appendAsked(w *pyjson.Builder) // the members that the digest covers
+}
+
+// VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
+func VerbDigest(f VerbFields) Hash {
+	w := new(pyjson.Builder)
+	w.Open()
+	f.appendAsked(w)
+	w.Close()
+	return sha256.Sum256(w.B)
+}
+
+func appendNumber(w *pyjson.Builder, name string, n uint64) {
+	w.Name(name)
+	w.B = strconv.AppendUint(w.B, n, 10)
+}
+
+// Bounds of texts in the events of verbs, in bytes of UTF-8.
+const (
+	// MaxSourceID bounds the id of a source, here and in citations.
+	MaxSourceID = maxName
+	// MaxReason bounds a reason.
+	MaxReason = 4096
+
+	maxReason = MaxReason
+	maxTitle  = maxName
+)

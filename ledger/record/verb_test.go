@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
-// verbOn parses a request of a kind about some target.
+// verbOn parses a request of a kind for some target.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
@@ -36,7 +37,7 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 
 var verbKinds = [...]Kind{RecordStateChanged, PathValidated, SourceRegistered, SourceRevoked}
 
-// A request of each kind, to be spoilt by the cases below.
+// A request of each kind. The cases below change one part of it.
 var goodVerbs = map[Kind]string{
 	RecordStateChanged: `{"state":"stale","reason":"r"}`,
 	PathValidated:      `{"validated":true}`,
@@ -49,7 +50,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // what is digested; what the event's record has around that
+		asked, present string // what the digest covers; what the event's record has
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
@@ -92,8 +93,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
-// Requests are the same if they ask the same of the same thing, however they are
-// spelt and whatever the ledger knows meanwhile.
+// Two requests are the same if they ask the same of the same target, in any spelling and
+// whatever the ledger's state is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
@@ -116,7 +117,7 @@ func TestDigestsOfVerbs(t *testing.T) {
 	}
 }
 
-func TestBadVerbsAreNamed(t *testing.T) {
+func TestBadVerbsAreReported(t *testing.T) {
 	long := strings.Repeat("x", maxReason+1)
 	for _, c := range []struct {
 		kind      Kind
@@ -159,19 +160,19 @@ func TestBadVerbsAreNamed(t *testing.T) {
 		{SourceRevoked, `{"title":"t"}`, true, "/title"},
 	} {
 		_, err := verbOn(c.kind, "x", c.body)
-		var problem *Error
+		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%.200s", c.body)
 		require.Equal(t, c.malformed, problem.Malformed, "%.200s: %v", c.body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.body, err)
 		require.NotEmpty(t, problem.Problems[0].Detail)
 	}
 	_, err := ParseRegistration("s", []byte(`{"chunk_hashes":[`+strings.Repeat("1,", 500)+`1]}`))
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, err, &problem)
-	require.Len(t, problem.Problems, maxProblems)
+	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Only a list of chunks can make a verb too large for an entry.
+// Only a list of chunks makes a verb too large for an entry.
 func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
 	target := strings.Repeat("\x01", MaxSourceID)
@@ -200,7 +201,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	body, v := register(800)
 	require.NoError(t, v.CheckSize(body))
 	body, v = register(884)
-	var problem *Error
+	var problem *strict.Error
 	require.ErrorAs(t, v.CheckSize(body), &problem)
 	require.False(t, problem.Malformed)
 	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
@@ -219,7 +220,7 @@ func TestKindsWithAState(t *testing.T) {
 	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
 }
 
-// Whatever is asked is in the event, and gives its digest.
+// The event has everything that the request asks, and its digest follows from that.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(verbKinds[:]).Draw(t, "kind")
@@ -250,7 +251,7 @@ func digestOf(canonical string) Hash {
 	return r.addContent("", []byte(canonical))
 }
 
-// randomRequest is a request of a kind that is acceptable.
+// randomRequest returns an acceptable request of a kind.
 func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
 	b.Open()
@@ -286,8 +287,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.B)
 }
 
-// FuzzVerb: whatever comes in, there is an answer; what is accepted makes a
-// canonical event body.
+// FuzzVerb: every input has an answer. An accepted one makes a canonical event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))
@@ -299,7 +299,7 @@ func FuzzVerb(f *testing.F) {
 		}
 		v, err := verbOn(verbKinds[int(kind)%len(verbKinds)], target, string(body))
 		if err != nil {
-			var problem *Error
+			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			return

@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
 	"colophon/proofs"
 )
 
@@ -96,7 +97,7 @@ func readContent(named pyjson.Value, content func(string, proofs.Hash) ([]byte, 
 // compare compares the event with that of the record which is posted again.
 func (d *Deriver) compare(seq uint64, event pyjson.Value, p *poster) error {
 	r, err := record.NoLimits().Parse(p.kind, escapeSurrogates(d.posted))
-	if refused := (*record.Error)(nil); errors.As(err, &refused) {
+	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return checkDamaged(seq, "", "what it says, with its content, makes no %s: %v", p.kind, err)
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// prose is text that compresses about as well as what people and models write.
+// prose is text that compresses about as well as prompts and outputs.
 func prose(bytes int) []byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 4000)
@@ -29,7 +29,7 @@ func prose(bytes int) []byte {
 	return text[:bytes]
 }
 
-// Bytes of what a record brings in a benchmark.
+// Bytes of a record in a benchmark.
 const (
 	benchEntry  = 1100
 	benchText   = 500 // of its payload, and of its output
@@ -37,8 +37,8 @@ const (
 	benchRecord = benchEntry + 2*benchText
 )
 
-// benchmarkBatch is n records: for each an entry, two texts of its own, a system
-// prompt that all have, and a key; and the tiles at the right edge.
+// benchmarkBatch makes n records and the tiles at the right edge. A record has an entry, two
+// texts of its own, a system prompt that all share, and a key.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -64,7 +64,7 @@ func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	return b
 }
 
-// BenchmarkCommit commits to the disk, with its syncs.
+// BenchmarkCommit commits to a real disk, with its syncs.
 func BenchmarkCommit(b *testing.B) {
 	text := prose(1 << 20)
 	for _, n := range []int{1, 64, 256, 1024} {
@@ -90,10 +90,9 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth is what a record costs in a database that grows to b.N of them,
-// in commits of 64: choose with -benchtime=1000000x. Bytes are by byte taken in:
-// written are all that tables and files of values had written to them, moves left
-// out; disk is what is left.
+// BenchmarkGrowth measures the cost of a record in a database that grows to b.N records, in
+// commits of 64; set -benchtime=1000000x. Bytes are per byte committed. written is what the
+// engine wrote to tables and value files; disk is what the folder has at the end.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)
@@ -125,9 +124,9 @@ func BenchmarkGrowth(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// BenchmarkKeys looks up 64 idempotency keys that nobody claimed, in a ledger of
-// 300,000 records that is too large for its filter in memory. Blocks are those of the tables, filters included, that a key
-// takes, and unfiltered the tables that a filter did not spare.
+// BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records that is too
+// large for its digest filter. blocks are the table blocks that a key needs, including
+// filters. unfiltered are the tables that no filter excluded.
 func BenchmarkKeys(b *testing.B) {
 	const records, commit, asked = 300_000, 1000, 64
 	text := prose(8 << 20)

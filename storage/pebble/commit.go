@@ -27,8 +27,8 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err := l.accepts(ctx, old, b); err != nil {
 		return err
 	}
-	c := newChange(l.db.engine, batchBytes(b))
-	erased, err := l.redact(c, b)
+	c := &ledgerChange{change: newChange(l.db.engine, batchBytes(b)), ledger: l.number, digests: l.digests}
+	erased, err := l.redact(c.change, b)
 	if err != nil {
 		return err
 	}
@@ -37,12 +37,12 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		return err
 	}
 	// The engine sorts keys; keys that arrive in order sort fastest.
-	l.setContents(c, p)
-	l.setEntries(c, old, b)
-	l.setHoldings(c, p)
-	l.setHead(c, b)
-	l.setClaims(c, b)
-	l.setTiles(c, b)
+	c.setContents(p)
+	c.setEntries(old, b)
+	c.setHoldings(p)
+	c.setHead(b)
+	c.setClaims(b)
+	c.setTiles(b)
 	if err := c.commit(l.db.durability); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		l.recent.remove(digest)
 	}
 	if len(erased) > 0 {
-		l.db.eraser.awake()
+		l.db.eraser.Wake()
 	}
 	head := b.Head
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
@@ -89,31 +89,38 @@ func batchBytes(b storage.Batch) int {
 	return n
 }
 
-func (l *ledger) setEntries(c *change, old storage.Head, b storage.Batch) {
+// ledgerChange is the change that one commit makes to a ledger.
+type ledgerChange struct {
+	*change
+	ledger  keys.Ledger
+	digests *digestFilter // learns each new digest before readers can see its key
+}
+
+func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {
 	var key [keys.MaxLength]byte
 	for i, e := range b.Entries {
-		c.set(keys.AppendEntry(key[:0], l.number, old.Size+uint64(i)), e)
+		c.set(keys.AppendEntry(key[:0], c.ledger, old.Size+uint64(i)), e)
 	}
 }
 
-func (l *ledger) setHead(c *change, b storage.Batch) {
-	c.set(keys.Head(l.number), keys.AppendHead(nil, b.Head))
+func (c *ledgerChange) setHead(b storage.Batch) {
+	c.set(keys.Head(c.ledger), keys.AppendHead(nil, b.Head))
 }
 
-func (l *ledger) setClaims(c *change, b storage.Batch) {
+func (c *ledgerChange) setClaims(b storage.Batch) {
 	sorted := slices.SortedStableFunc(slices.Values(b.Keys), func(a, b storage.Key) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	var key, value []byte
 	for _, k := range sorted {
-		l.digests.add(k.Key)
-		key = keys.AppendClaim(key[:0], l.number, k.Key)
+		c.digests.add(k.Key)
+		key = keys.AppendClaim(key[:0], c.ledger, k.Key)
 		value = keys.AppendClaimValue(value[:0], k)
 		c.set(key, value)
 	}
 }
 
-func (l *ledger) setTiles(c *change, b storage.Batch) {
+func (c *ledgerChange) setTiles(b storage.Batch) {
 	var key [keys.MaxLength]byte
 	for _, t := range b.Tiles {
-		c.set(keys.AppendTile(key[:0], l.number, t.Level, t.Index), t.Hashes)
+		c.set(keys.AppendTile(key[:0], c.ledger, t.Level, t.Index), t.Hashes)
 	}
 }

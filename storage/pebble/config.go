@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/internal/enginelog"
+	"colophon/storage/pebble/internal/disk"
 	"colophon/storage/pebble/internal/keys"
 )
 
@@ -101,6 +102,9 @@ const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
+
+// It does not compile if the free-space mark leaves less room.
+const _ = uint(disk.LeastMark - memTables*memTableBytes)
 
 // openFiles bounds the table files that are kept open. A flush of some 8,000 records makes two
 // files of entries and two of contents, which are never merged.

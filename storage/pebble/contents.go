@@ -63,18 +63,18 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
 
 // setContents writes the pieces that the ledger does not hold, each once.
-func (l *ledger) setContents(c *change, p *pieces) {
+func (c *ledgerChange) setContents(p *pieces) {
 	var key [keys.MaxLength]byte
 	for i := range p.contents {
 		if p.fresh[i] {
-			c.set(keys.AppendContent(key[:0], l.number, placeOf(&p.contents[i])), p.contents[i].Bytes)
+			c.set(keys.AppendContent(key[:0], c.ledger, placeOf(&p.contents[i])), p.contents[i].Bytes)
 		}
 	}
 }
 
 // setHoldings writes the places of new contents, and references for all other events that need
 // them.
-func (l *ledger) setHoldings(c *change, p *pieces) {
+func (c *ledgerChange) setHoldings(p *pieces) {
 	for i, first := range p.firsts {
 		end := len(p.sorted)
 		if i+1 < len(p.firsts) {
@@ -82,29 +82,29 @@ func (l *ledger) setHoldings(c *change, p *pieces) {
 		}
 		content := &p.contents[p.sorted[first]]
 		if p.fresh[p.sorted[first]] {
-			l.setPlace(c, content)
+			c.setPlace(content)
 		} else {
-			l.setReference(c, content)
+			c.setReference(content)
 		}
 		for _, other := range p.sorted[first+1 : end] {
 			if p.contents[other].Seq != content.Seq { // one reference per event
-				l.setReference(c, &p.contents[other])
+				c.setReference(&p.contents[other])
 			}
 		}
 	}
 }
 
-func (l *ledger) setPlace(c *change, content *storage.Content) {
-	l.digests.add(content.Digest)
+func (c *ledgerChange) setPlace(content *storage.Content) {
+	c.digests.add(content.Digest)
 	var key, value [keys.MaxLength]byte
-	c.set(keys.AppendPlace(key[:0], l.number, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
+	c.set(keys.AppendPlace(key[:0], c.ledger, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
 }
 
 func placeOf(content *storage.Content) keys.Place {
 	return keys.Place{Seq: content.Seq, Slot: content.Slot}
 }
 
-func (l *ledger) setReference(c *change, content *storage.Content) {
+func (c *ledgerChange) setReference(content *storage.Content) {
 	var key [keys.MaxLength]byte
-	c.set(keys.AppendReference(key[:0], l.number, content.Digest, content.Seq), nil)
+	c.set(keys.AppendReference(key[:0], c.ledger, content.Digest, content.Seq), nil)
 }

@@ -17,11 +17,10 @@ func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.writable(ctx); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
-	if err := d.space.check(); err != nil {
+	if err := d.space.Check(); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
-	d.logs.copied.RLock()
-	defer d.logs.copied.RUnlock()
+	defer d.logs.Hold()()
 	if err := d.engine.Checkpoint(dir, engine.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("copying the database to %s: %w", dir, err)
 	}

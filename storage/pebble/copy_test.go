@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// Copies that are made while commits go on hold whole commits, all that were answered
-// before, and go on by themselves.
+// Copies that are made during commits contain whole commits, at least all that returned
+// before, and can be written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
@@ -57,7 +57,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 	require.Error(t, db.Copy(ctx, "copy-0"), "nothing is written over")
 }
 
-// Logs that an erasure drops are not taken from under a copy.
+// An erasure does not remove logs that are being copied.
 func TestCopiesBesideErasures(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
@@ -66,7 +66,7 @@ func TestCopiesBesideErasures(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			err = db.logs.drop(ctx, db.space.dir, db.engine)
+			err = db.logs.Drop(ctx, db.space.Dir, db.engine)
 		}
 		ended <- err
 	}()
@@ -80,7 +80,7 @@ func TestCopiesBesideErasures(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// checkCopied checks that all that was committed up to head is there, and no more.
+// checkCopied checks that a copy contains the commits up to head and no others.
 func checkCopied(t *testing.T, store storage.Store, head storage.Head) {
 	t.Helper()
 	next := uint64(0)

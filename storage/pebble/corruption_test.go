@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/pebbletest"
 )
 
-// damage flips a bit in the middle of each file that matches.
+// damage flips a bit in the middle of each file that matches the pattern.
 func damage(t *testing.T, files *vfs.MemFS, pattern string) {
 	done := 0
 	for _, name := range matching(t, files, pattern) {
@@ -27,7 +28,7 @@ func damage(t *testing.T, files *vfs.MemFS, pattern string) {
 	require.Positive(t, done)
 }
 
-// matching is the names of the files that match, in the database's folder.
+// matching returns the files of the database that match a pattern.
 func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	names, err := files.List(testDir)
 	require.NoError(t, err)
@@ -41,7 +42,7 @@ func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	return matching
 }
 
-// commits makes a few commits and gives their batches.
+// commits makes a few commits and returns their batches.
 func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	var all []storage.Batch
 	var head storage.Head
@@ -54,15 +55,15 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	return all
 }
 
-// Damage to a file is the answer of the reads that meet it, the first of them at
-// the opening: an error, no panic, no wrong value, no end of the process.
+// The reads that need a damaged file return an error; opening is the first of them. They
+// neither panic, return wrong values, nor end the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
 	db, l := one(t, files)
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	for _, suffix := range []string{tableSuffix, valuesSuffix} {
+	for _, suffix := range []string{erase.TableSuffix, erase.ValuesSuffix} {
 		names := matching(t, files, "*"+suffix)
 		require.NotEmpty(t, names)
 		for _, name := range names {
@@ -73,7 +74,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// requireDamage checks that a database shows its damage.
+// requireDamage checks that a database reports its damage.
 func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config := testConfig(files)
 	config.Fatal = func(msg string) { panic(msg) }
@@ -108,8 +109,8 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	}
 }
 
-// readDamaged counts the reads of a batch that fail, and say that it is damage; the
-// others must be right.
+// readDamaged reads a batch. It returns how many reads fail with damage; the others must be
+// right.
 func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
 	failed := 0
 	right := func(got []byte, err error, want []byte) {
@@ -135,9 +136,8 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	return failed
 }
 
-// Damage inside the write-ahead log is not taken for its end: that would drop
-// acknowledged commits in silence. (In the last commit of a log the two cannot
-// be told apart.)
+// Damage inside the write-ahead log is not taken for its end, which would drop acknowledged
+// commits silently. (In the last commit of a log the two cannot be distinguished.)
 func TestDamagedLog(t *testing.T) {
 	crashable := vfs.NewCrashableMem()
 	db, l := one(t, crashable)
@@ -151,7 +151,7 @@ func TestDamagedLog(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrFormat)
 }
 
-// A database whose folder lost its manifest is not taken for a new one.
+// A database without its manifest is not taken for a new one.
 func TestLostManifest(t *testing.T) {
 	files := pebbletest.NewCrashable()
 	db, l := one(t, files.FS())

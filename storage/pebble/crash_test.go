@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// history is the series of commits that the power fails in. It knows what each
-// commit leaves, so that whatever is found can be held against it.
+// history is a series of commits during which the power fails. It knows the state after each
+// commit.
 type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i] and leads to heads[i+1]
 	heads   []storage.Head
@@ -26,7 +26,7 @@ type history struct {
 	flushes             int64        // of memory tables, while it was played
 }
 
-// newHistory has commits of a few sizes, from one block of the log to many.
+// newHistory makes commits of several sizes, from one block of the log to many.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -48,7 +48,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 		if err != nil {
 			return err
 		}
-		db.durability = durability
+		db.durability, db.eraser.Config.Durability = durability, durability
 		err = h.playOn(ctx, db, part[0], part[1])
 		metrics, unread := db.Metrics()
 		h.flushes += metrics.Flushes
@@ -94,8 +94,8 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 	return nil
 }
 
-// check opens what a power cut left. Of the steps begun, those acknowledged must
-// be there and whole; one more may be, whole too.
+// check opens the disk after a power cut. Every acknowledged step must be there completely.
+// Another step that had begun may be there, also completely.
 func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun int64) error {
 	db, err := Open(ctx, testConfig(files))
 	if err != nil {
@@ -125,8 +125,7 @@ func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged,
 	return fmt.Errorf("head of size %d after %d acknowledged steps of %d begun", head.Size, acknowledged, begun)
 }
 
-// checkLedger compares the ledger with what n commits leave, and goes on with
-// the next one.
+// checkLedger compares the ledger with its state after n commits, and makes the next commit.
 func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) error {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks tile, key and content of commit i after n commits.
+// checkBeside checks tile, key, and content of commit i after n commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
 	erased := i%8 == 2 && i+1 < n // by the commit that follows
@@ -187,15 +186,14 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	return failed
 }
 
-// cuts says where the power fails and how much of what is not synced is kept.
+// cuts says when the power fails and how much unsynced data survives.
 type cuts struct {
-	every    int   // each so many changing operations
+	every    int   // a cut before each operation of this multiple
 	percents []int // one cut each, with dice of its own
 }
 
-// losses does work that changes files, cuts the power before its operations, has
-// inspect look at what each cut leaves, and says how many there were and what
-// was found wrong.
+// losses runs work, cuts the power before its operations, and lets inspect check the disk
+// after each cut. It returns the number of cuts and the errors of inspect.
 func losses(
 	t *testing.T, files *pebbletest.Crashable, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
 ) (int, []error) {
@@ -243,7 +241,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 
-// A batch of more than half a memory table takes another way through Pebble.
+// Pebble commits a batch of more than half a memory table in another way.
 func TestPowerCutInLargeCommit(t *testing.T) {
 	h := newHistory(1)
 	large := batch(h.heads[1], 10, memTableBytes/16)
@@ -254,14 +252,14 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// The tests above can fail: without syncs they find losses.
+// The tests above notice losses: without syncs they find some.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)
 }
 
-// A restart, after a cut and cut itself, loses nothing either. Its few
-// operations matter to the whole database, so each is tried with many dice.
+// A restart after a cut, during which the power fails again, loses nothing either. It has few
+// operations, so each is tried with many seeds.
 func TestPowerCutInRestart(t *testing.T) {
 	h := newHistory(8)
 	ctx := t.Context()

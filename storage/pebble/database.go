@@ -11,6 +11,8 @@ import (
 
 	"colophon/internal/folderlock"
 	"colophon/storage"
+	"colophon/storage/pebble/internal/disk"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/internal/keys"
 )
 
@@ -19,10 +21,10 @@ import (
 type Database struct {
 	engine  *engine.DB
 	lock    *folderlock.Lock
-	space   space
-	reserve *reserveFS
-	logs    *logFS
-	eraser  *eraser
+	space   disk.Space
+	reserve *disk.ReserveFS
+	logs    *disk.LogFS
+	eraser  *erase.Eraser
 	// durability of every write is engine.Sync. It is a field only so that the crash test can
 	// prove that it notices a missing sync.
 	durability *engine.WriteOptions
@@ -61,7 +63,7 @@ func (d *Database) writable(ctx context.Context) error {
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
 // Roomy returns nil if free space is above the mark, and storage.ErrNoSpace otherwise.
-func (d *Database) Roomy() error { return d.space.check() }
+func (d *Database) Roomy() error { return d.space.Check() }
 
 // get returns a copy of the value of a key; storage.ErrNotFound if there is none.
 func (d *Database) get(key []byte) ([]byte, error) {
@@ -351,13 +353,13 @@ func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing: %w", errClosed)
 	}
-	d.reserve.patient.Store(false)
+	d.reserve.Patient.Store(false)
 	if !d.readOnly {
-		d.eraser.end()
+		d.eraser.End()
 	}
 	d.fillers.end()
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {
-		return fmt.Errorf("closing the database in %s: %w", d.space.dir, err)
+		return fmt.Errorf("closing the database in %s: %w", d.space.Dir, err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// asks is how often the filters of tables were asked while something was done.
+// asks returns how often f asked the filters of tables.
 func asks(db *Database, do func()) int64 {
 	before := db.engine.Metrics().Filter
 	do()
@@ -18,10 +18,10 @@ func asks(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// What was written by this process, and what an earlier one has left once that was read,
-// is found; what was never written is not looked for.
-func TestNewKeysAreNotLookedFor(t *testing.T) {
-	const records, asked = 2*fillKeys + 2000, 1000 // more keys than are read at a time
+// Digests are found that this process wrote, and those of earlier processes once they are
+// read. Digests that were never written are not looked up.
+func TestNewKeysAreNotLookedUp(t *testing.T) {
+	const records, asked = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
 	db, l := one(t, files)
 	fill := func(l *ledger, old storage.Head) storage.Head {
@@ -61,9 +61,9 @@ func TestNewKeysAreNotLookedFor(t *testing.T) {
 	}), int64(asked/10))
 }
 
-// Until what there was is read, and when that does not fit into memory or cannot be
-// read, everything may be there.
-func TestWhatIsNotKnownMayBeThere(t *testing.T) {
+// Before the stored digests are read, if they do not fit into memory, and if they cannot be
+// read, mayContain returns true.
+func TestUnreadDigestsAreLookedUp(t *testing.T) {
 	db, l := one(t, vfs.NewMem())
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, 100, prose(1<<20))))
 
@@ -85,9 +85,9 @@ func TestWhatIsNotKnownMayBeThere(t *testing.T) {
 	require.True(t, ended.mayContain(never))
 }
 
-// Where something cannot be read while a filter is filled, it says of nothing that it is
-// not there, and takes no memory.
-func TestBrokenFillKnowsNothing(t *testing.T) {
+// If a read fails while a filter is filled, mayContain returns true from then on, and the
+// filter takes no memory.
+func TestFailedFillExcludesNothing(t *testing.T) {
 	const records = 4000
 	files := vfs.NewMem()
 	db, l := one(t, files)

@@ -16,19 +16,19 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// erasure is a ledger with secrets in the last level, in level 0 and in the log,
-// whose redaction the power fails in.
+// erasure is a ledger with secrets in the last level, in level 0, and in the log. The power
+// fails during their redaction.
 type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // as the ledger and the eraser said
+	redacted, gone atomic.Bool // as ledger and eraser reported
 }
 
-// prepare makes the ledger, the eraser of which does nothing yet.
+// prepare makes the ledger and stops its eraser.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db, l := one(t, files)
-	db.eraser.end()
+	db.eraser.End()
 	for i := range uint64(3) {
 		s := newSecrets(i)
 		b := batch(e.head, 1, 2000)
@@ -46,9 +46,9 @@ func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, l
 }
 
-// play redacts all, waits until the secrets are gone, and goes on for a while.
+// play redacts everything, waits until the secrets are gone, and continues for a while.
 func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
-	db.eraser.start()
+	db.eraser.Start(db.engine)
 	b := batch(e.head, 1, 2000)
 	for _, s := range e.secrets {
 		b.Redactions = append(b.Redactions, s.redaction(e.head.Size))
@@ -79,12 +79,12 @@ func waitErased(ctx context.Context, db *Database) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return errors.New("erased content stays for ever")
+	return errors.New("erased content was not removed")
 }
 
-// check opens what a power cut left. If the redaction was acknowledged it stands;
-// if it stands, the secrets leave the folder, and if they had been said to be
-// gone they are not even there before the database is opened.
+// check opens the disk after a power cut. An acknowledged redaction is there. If the redaction
+// is there, the secrets leave the folder. If they were reported as gone, no file has them even
+// before the database is opened.
 func (e *erasure) check(ctx context.Context, files vfs.FS, redacted, gone bool) error {
 	if gone {
 		if err := e.notIn(ctx, files); err != nil {
@@ -135,7 +135,7 @@ func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database,
 	return e.notIn(ctx, files)
 }
 
-// notIn is nil if no file shows a secret.
+// notIn returns nil if no file contains a secret.
 func (e *erasure) notIn(ctx context.Context, files vfs.FS) error {
 	for i, s := range e.secrets {
 		found, err := s.found(ctx, files, testDir)

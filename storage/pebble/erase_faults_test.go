@@ -17,13 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/disk"
+	"colophon/storage/pebble/internal/erase"
 )
 
-// marked is a database whose ledger has secrets in the last level, redacted, and
-// an eraser that waits to be called.
+// marked makes a database with redacted secrets in the last level. Its eraser is stopped, so
+// that the test can call it.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := one(t, files)
-	db.eraser.end()
+	db.eraser.End()
 	s := newSecrets(1)
 	head := storage.Head{Size: 2, Tip: digestOf(1)}
 	b := storage.Batch{Head: head, Entries: [][]byte{{0}, {1}}, Contents: append(slices.Clone(s.contents), keptBeside(1))}
@@ -59,62 +61,62 @@ func TestErasing(t *testing.T) {
 	m, err := db.Metrics()
 	require.NoError(t, err)
 	require.Equal(t, e, m.Erasing)
-	worked, err := db.eraser.pass(t.Context())
+	worked, err := db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	require.True(t, worked)
 	e, err = db.Erasing(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, e)
-	requireNowhere(t, s, db.space.fs)
-	worked, err = db.eraser.pass(t.Context())
+	requireNowhere(t, s, db.space.FS)
+	worked, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	require.False(t, worked)
 }
 
-// What is erased counts as pending while a copy has to stay that may hold it.
+// An erasure is pending while a copy that may contain the content cannot be removed.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
-	held, asked := errors.New("somebody reads it"), 0
-	db.eraser.copies = func() error {
+	held, asked := errors.New("the copy is in use"), 0
+	db.eraser.Config.Copies = func() error {
 		asked++
 		return held
 	}
-	_, err := db.eraser.pass(t.Context())
+	_, err := db.eraser.Pass(t.Context())
 	require.ErrorIs(t, err, held)
 	require.Equal(t, 3, pending(t, db))
-	requireNowhere(t, s, db.space.fs)
+	requireNowhere(t, s, db.space.FS)
 	held = nil
-	_, err = db.eraser.pass(t.Context())
+	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, pending(t, db))
-	_, err = db.eraser.pass(t.Context())
+	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, asked, "not where nothing is erased")
 }
 
-// The check finds what is not rewritten yet.
+// The check finds content in tables that are not rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
-	var marks []mark
-	require.NoError(t, db.eachMark(1, func(m mark) { marks = append(marks, m) }))
+	var marks []erase.Mark
+	require.NoError(t, erase.EachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
 	require.Len(t, marks, 1)
-	require.ErrorContains(t, db.eraser.checkGone(t.Context(), marks), "still holds erased content")
-	db.eraser.begin()
-	require.NoError(t, db.eraser.rewrite(t.Context(), marks))
-	require.NoError(t, db.eraser.checkGone(t.Context(), marks))
+	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still holds erased content")
+	db.eraser.Begin()
+	require.NoError(t, db.eraser.Rewrite(t.Context(), marks))
+	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
 }
 
-// What fails is tried again, and nothing is forgotten.
+// A failed erasure is tried again, and its marks stay until it succeeds.
 func TestErasureTriedAgain(t *testing.T) {
 	for name, fault := range map[string]func(op errorfs.Op) bool{
 		"deleting a table": func(op errorfs.Op) bool {
-			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, tableSuffix)
+			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.TableSuffix)
 		},
 		"deleting a file of values": func(op errorfs.Op) bool {
-			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, valuesSuffix)
+			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.ValuesSuffix)
 		},
 		"making a file of values": func(op errorfs.Op) bool {
-			return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, valuesSuffix)
+			return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, erase.ValuesSuffix)
 		},
 		"deleting a log": func(op errorfs.Op) bool {
 			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, ".log")
@@ -132,13 +134,13 @@ func TestErasureTriedAgain(t *testing.T) {
 			})))
 			failing.Store(true)
 			for range 2 {
-				_, err := db.eraser.pass(t.Context())
+				_, err := db.eraser.Pass(t.Context())
 				require.ErrorIs(t, err, errorfs.ErrInjected)
 				require.Equal(t, 3, pending(t, db))
 			}
 			failing.Store(false)
 			require.Eventually(t, func() bool { // an attempt that was under way may still fail
-				_, err := db.eraser.pass(t.Context())
+				_, err := db.eraser.Pass(t.Context())
 				return err == nil
 			}, time.Minute, time.Millisecond)
 			require.Zero(t, pending(t, db))
@@ -147,8 +149,8 @@ func TestErasureTriedAgain(t *testing.T) {
 	}
 }
 
-// An eraser that works by itself says what fails, and goes on later.
-func TestErasureGoesOnByItself(t *testing.T) {
+// The eraser's goroutine logs a failure and tries again.
+func TestEraserTriesAgain(t *testing.T) {
 	var failing atomic.Bool
 	memory := vfs.NewMem()
 	db, _, s := marked(t, errorfs.Wrap(memory, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -158,98 +160,98 @@ func TestErasureGoesOnByItself(t *testing.T) {
 		return nil
 	})))
 	var said bytes.Buffer
-	db.eraser.logger = slog.New(slog.NewTextHandler(&said, nil))
+	db.eraser.Config.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	failing.Store(true)
-	db.eraser.start()
+	db.eraser.Start(db.engine)
 	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
-	db.eraser.end()
+	db.eraser.End()
 	require.Equal(t, 1, strings.Count(said.String(), "erased content is still in files of the database"))
 	require.Contains(t, said.String(), errorfs.ErrInjected.Error())
 	requireNowhere(t, s, memory)
 }
 
-// Tables that an iterator needs stay, and so do the marks, until it is closed.
+// Marks stay until the iterator that needs the old tables is closed.
 func TestErasureWaitsForIterators(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	open, err := db.engine.NewIter(nil)
 	require.NoError(t, err)
 	require.True(t, open.First())
-	db.eraser.patience = 0
-	_, err = db.eraser.pass(t.Context())
+	db.eraser.Patience = 0
+	_, err = db.eraser.Pass(t.Context())
 	require.ErrorContains(t, err, "not deleted yet: obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
-	db.eraser.patience = time.Minute
+	db.eraser.Patience = time.Minute
 	passed := make(chan error)
 	go func() {
-		_, err := db.eraser.pass(t.Context())
+		_, err := db.eraser.Pass(t.Context())
 		passed <- err
 	}()
 	require.NoError(t, open.Close())
 	require.NoError(t, <-passed)
 	require.Zero(t, pending(t, db))
-	requireNowhere(t, s, db.space.fs)
+	requireNowhere(t, s, db.space.FS)
 }
 
-// Below the mark of free space, erasing goes on in the reserve; where that is too
-// small, it says so.
+// Below the mark of free space, the eraser uses the reserve. If that is too small, it returns
+// an error.
 func TestErasureInTheReserve(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l, s := marked(t, memory)
 	usage := func(free uint64) {
 		memory.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 100 << 30})
 	}
-	usage(leastMark)
+	usage(disk.LeastMark)
 	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
-	_, err := db.eraser.pass(t.Context())
+	_, err := db.eraser.Pass(t.Context())
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	require.Equal(t, 3, pending(t, db))
 
-	usage(leastMark + 1<<20)
+	usage(disk.LeastMark + 1<<20)
 	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
-	_, err = db.eraser.pass(t.Context())
+	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, memory)
-	require.ErrorIs(t, db.reserve.enough(), storage.ErrNoSpace, "others wait again")
+	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "others wait again")
 }
 
-// fillingFS has plenty of room until full says otherwise.
+// fillingFS has enough space until full is set.
 type fillingFS struct {
 	vfs.FS
 	full atomic.Pointer[func() bool]
 }
 
 func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	usage := vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: 4 * mostMark}
+	usage := vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 4 * disk.MostMark}
 	if full := f.full.Load(); full != nil && (*full)() {
-		usage.AvailBytes = leastMark
+		usage.AvailBytes = disk.LeastMark
 	}
 	return usage, nil
 }
 
-// A disk that fills up while content is erased makes that fail, not wait.
+// If the disk fills during an erasure, the erasure fails and does not wait.
 func TestErasureFillsTheDisk(t *testing.T) {
 	files := &fillingFS{FS: vfs.NewMem()}
 	db, _, s := marked(t, files)
-	whileErasing := func() bool { return db.reserve.erasing.Load() > 0 }
+	whileErasing := func() bool { return db.reserve.Erasing.Load() > 0 }
 	files.full.Store(&whileErasing)
-	_, err := db.eraser.pass(t.Context())
+	_, err := db.eraser.Pass(t.Context())
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, 3, pending(t, db))
 
 	files.full.Store(nil)
-	_, err = db.eraser.pass(t.Context())
+	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, files)
 }
 
-// Closing ends an erasure; opening goes on.
+// Close interrupts an erasure, and the next Open continues it.
 func TestCloseEndsAnErasure(t *testing.T) {
 	memory := vfs.NewMem()
 	db, _, s := marked(t, memory)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := db.eraser.pass(ctx)
+	_, err := db.eraser.Pass(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, db.Close())
 	db = openOn(t, memory)

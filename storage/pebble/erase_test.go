@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places are the ways of content into the files of a database.
+// places are the ways in which content gets into the files of a database.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -29,7 +29,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			c.flush()
 			c.commit(nil)
 			c.flush() // and the file of the secrets is used again
-			return s, fmt.Sprintf("%06d.log", c.db.logs.latest.Load())
+			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -78,7 +78,7 @@ func TestErasedContentLeavesTheFolder(t *testing.T) {
 	}
 }
 
-// A reader who takes his time holds nothing back.
+// A slow reader does not delay an erasure.
 func TestErasureBesideASlowReader(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()
@@ -99,7 +99,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves its erasures to the next.
+// If a process is killed, the next one continues its erasures.
 func TestErasureAfterAKill(t *testing.T) {
 	for _, in := range []string{".log", inTables, anywhere} {
 		t.Run(in, func(t *testing.T) {
@@ -132,7 +132,7 @@ const (
 	secretSeq     = 50
 )
 
-// roleErase redacts secrets, says so and waits to be killed.
+// roleErase redacts secrets, reports that, and waits to be killed.
 func roleErase(dir string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
@@ -140,7 +140,7 @@ func roleErase(dir string) error {
 		return err
 	}
 	if os.Getenv(whereVariable) != anywhere {
-		db.eraser.end()
+		db.eraser.End()
 	}
 	store, err := db.Create(ctx, storage.Info{Name: "default"})
 	if err != nil {
@@ -172,8 +172,8 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// The place goes with the content, and the word that it is to be erased.
-func TestErasureTakesThePlaceAway(t *testing.T) {
+// The place and the mark of a content are removed with it.
+func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()
 	c.compact()
@@ -193,7 +193,7 @@ func TestErasureTakesThePlaceAway(t *testing.T) {
 	require.False(t, c.tablesHold(start, end))
 }
 
-// Of what several records need, nothing is erased before the last of them.
+// Content that several records need stays until the last of them is redacted.
 func TestErasureOfSharedContent(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()

@@ -33,9 +33,8 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// A commit whose write fails does not come back: the process ends in it. What
-// was acknowledged before is there at the next start, and of the failed commit
-// all or nothing.
+// A commit whose write fails ends the process and does not return. The next start has all that
+// was acknowledged before, and all or nothing of the failed commit.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -86,14 +85,14 @@ func TestFailedLogIsFatal(t *testing.T) {
 	}
 }
 
-// A Fatal that returns against its contract does not let the engine go on.
+// If Fatal returns against its contract, the engine still does not continue.
 func TestFatalMustNotReturn(t *testing.T) {
 	l := testConfigLogger(func(string) {})
 	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
 		func() { l.Fatalf("lost %d", 3) })
 }
 
-// Errors in the background are reported, and what can be tried again is.
+// Errors in the background are logged, and the operation is tried again if possible.
 func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	var fail atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -111,8 +110,8 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
 
-// The engine shows what a commit erases before the commit is durable. A reader that
-// misses the content then finds the redaction.
+// The engine shows the erasures of a commit before the commit is durable. A reader that misses
+// content then finds its redaction.
 func TestContentThatIsBeingErased(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
@@ -127,7 +126,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		return nil
 	}))
 	db, l := one(t, files)
-	db.eraser.end()
+	db.eraser.End()
 	first := batch(storage.Head{}, 3, 1000)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
 	second := batch(first.Head, 1, 10)
@@ -150,11 +149,11 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // the reader comes before the commit is durable
 		close(release)
 	}()
-	require.NoError(t, <-missed, "the content is gone and nothing says why")
+	require.NoError(t, <-missed, "the content is missing and no redaction explains it")
 	require.NoError(t, <-committed)
 }
 
-// Each commit costs one sync of the log, whatever is in it.
+// Each commit syncs the log once, whatever it contains.
 func TestOneSyncPerCommit(t *testing.T) {
 	var syncs atomic.Int64
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -165,7 +164,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := one(t, files)
-	db.eraser.end() // its syncs are not those of the commits
+	db.eraser.End() // its syncs are not those of the commits
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

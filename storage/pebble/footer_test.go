@@ -5,10 +5,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+
+	"colophon/storage/pebble/internal/erase"
 )
 
-// The footers of files say where the rest is, and are read before any block. Whatever bit
-// of one has changed: what needs the file fails, and ends no process.
+// Footers of files locate the other blocks and are read first. If any bit of a footer changes,
+// what needs the file fails, and the process goes on.
 func TestEveryBitOfAFooter(t *testing.T) {
 	const footer = 38 // bytes, about the least
 	files := vfs.NewMem()
@@ -16,7 +18,7 @@ func TestEveryBitOfAFooter(t *testing.T) {
 	all := commits(t, l, 1)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	for _, suffix := range []string{tableSuffix, valuesSuffix} {
+	for _, suffix := range []string{erase.TableSuffix, erase.ValuesSuffix} {
 		for _, name := range matching(t, files, "*"+suffix) {
 			sound := readFile(t, files, name)
 			for bit := 8 * (len(sound) - footer); bit < 8*len(sound); bit++ {

@@ -13,24 +13,24 @@ import (
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// digestOf is a digest that stands for a number.
+// digestOf returns the digest that stands for a number.
 func digestOf(n uint64) storage.Hash {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
 }
 
-// fill makes bytes that hardly compress and depend on seed alone.
+// fill writes bytes that hardly compress and depend only on seed.
 func fill(b []byte, seed uint64) {
 	source := rand.NewChaCha8(digestOf(seed))
 	_, _ = source.Read(b) // never fails
 }
 
-// redactionOf redacts the event that brought the content of a batch on a head of
-// that size.
+// redactionOf returns the redaction of the event whose content a batch on a head of that size
+// has posted.
 func redactionOf(size, by uint64) storage.Redaction {
 	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
 }
 
-// testConfigLogger is the engine's logger of a database with that Config.Fatal.
+// testConfigLogger returns the engine's logger of a database with that Config.Fatal.
 func testConfigLogger(fatal func(string)) engine.Logger {
 	return Config{Logger: silent(), Fatal: fatal}.options().Logger
 }

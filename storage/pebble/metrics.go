@@ -46,7 +46,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
 		return Metrics{}, fmt.Errorf("reading the latency of syncs: %w", err)
 	}
-	free, mark, err := d.space.room()
+	free, mark, err := d.space.Room()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
 	}

@@ -17,7 +17,7 @@ func (s sized) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{TotalBytes: s.total, AvailBytes: s.free}, nil
 }
 
-func TestMetricsTellTheFreeSpace(t *testing.T) {
+func TestMetricsOfFreeSpace(t *testing.T) {
 	for name, c := range map[string]struct {
 		fs         vfs.FS
 		minFree    uint64

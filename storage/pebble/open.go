@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -15,6 +14,8 @@ import (
 	"colophon/internal/folderlock"
 	"colophon/internal/frames"
 	"colophon/storage"
+	"colophon/storage/pebble/internal/disk"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/internal/keys"
 )
 
@@ -50,8 +51,8 @@ func open(cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := space{fs: cfg.FS, dir: dir, minFree: cfg.MinFreeBytes}
-	full := room.checkOpening()
+	room := disk.Space{FS: cfg.FS, Dir: dir, MinFree: cfg.MinFreeBytes}
+	full := room.CheckOpening()
 	if cfg.ReadOnly || !errors.Is(full, storage.ErrNoSpace) {
 		full = nil
 	}
@@ -62,14 +63,17 @@ func open(cfg Config) (*Database, error) {
 	d := &Database{
 		lock:       lock,
 		space:      room,
-		reserve:    &reserveFS{FS: cfg.FS, space: room},
+		reserve:    &disk.ReserveFS{FS: cfg.FS, Space: room},
 		durability: engine.Sync,
 		readOnly:   cfg.ReadOnly,
 		ledgers:    make(map[string]*ledger),
 		full:       full,
 	}
-	d.logs = &logFS{FS: d.reserve}
-	d.eraser = newEraser(d, cfg)
+	d.logs = &disk.LogFS{FS: d.reserve}
+	d.eraser = erase.New(erase.Config{
+		Space: room, Reserve: d.reserve, Logs: d.logs, LeastApart: leastApart,
+		Durability: d.durability, Logger: cfg.Logger, Copies: cfg.Copies,
+	})
 	cache := cfg.newCache()
 	defer cache.Unref() // the engine keeps its own reference
 	d.fillers = newFillers(d, cache, cfg)
@@ -78,9 +82,9 @@ func open(cfg Config) (*Database, error) {
 	options.Lock = lock.File
 	options.FormatMajorVersion = format
 	options.ReadOnly = cfg.ReadOnly
-	options.FS = frames.Files{FS: markerFS{d.logs}}
-	options.Experimental.ValueSeparationPolicy = d.eraser.separation
-	d.eraser.listen(options.EventListener)
+	options.FS = frames.Files{FS: disk.MarkerFS{FS: d.logs}}
+	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
+	d.eraser.ListenTo(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
 	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // nothing to read
 		err = full
@@ -98,9 +102,9 @@ func open(cfg Config) (*Database, error) {
 	if full != nil {
 		cfg.Logger.Error("the disk is full: the database is read-only until there is space", "reason", full)
 	}
-	d.reserve.patient.Store(true)
+	d.reserve.Patient.Store(true)
 	if !cfg.ReadOnly {
-		d.eraser.start()
+		d.eraser.Start(d.engine)
 	}
 	return d, nil
 }
@@ -117,56 +121,11 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 			return "", 0, err
 		}
 	}
-	if dir, err = makeFolder(cfg.FS, cfg.Dir); err != nil {
+	if dir, err = disk.MakeFolder(cfg.FS, cfg.Dir); err != nil {
 		return "", 0, err
 	}
 	format, err = peek(cfg.FS, dir)
 	return dir, format, err
-}
-
-// makeFolder makes dir and its parents, durably. It returns the canonical path: two paths to
-// one folder must not give two locks.
-func makeFolder(files vfs.FS, dir string) (string, error) {
-	if vfs.Root(files) == vfs.Default {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return "", err
-		}
-		dir = absolute
-	}
-	var parents []string // folders that do not exist yet, innermost first
-	for at := dir; ; at = files.PathDir(at) {
-		if _, err := files.Stat(at); err == nil {
-			break
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		parent := files.PathDir(at)
-		if parent == at {
-			break
-		}
-		parents = append(parents, parent)
-	}
-	if err := files.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	for _, parent := range parents {
-		if err := syncFolder(files, parent); err != nil {
-			return "", err
-		}
-	}
-	if vfs.Root(files) == vfs.Default {
-		return filepath.EvalSymlinks(dir)
-	}
-	return dir, nil
-}
-
-func syncFolder(files vfs.FS, dir string) error {
-	folder, err := files.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // peek returns the version of Pebble's file formats to open the folder with at first. For an

@@ -54,7 +54,7 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Who deletes the lock file lets nobody in.
+// If the lock file is deleted, the database still cannot be opened twice.
 func TestOpenTwiceWithoutLockFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there, a lock file that is held cannot be deleted")

@@ -29,7 +29,7 @@ func inMemory(t *testing.T) storage.Database { return openOn(t, vfs.NewMem()) }
 
 func reopen(t *testing.T, db storage.Database) storage.Database {
 	require.NoError(t, db.Close())
-	return openOn(t, db.(*Database).space.fs)
+	return openOn(t, db.(*Database).space.FS)
 }
 
 func TestConformance(t *testing.T) {
@@ -40,7 +40,7 @@ func TestTamper(t *testing.T) {
 	storagetest.RunTampering(t, inMemory,
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
 			require.NoError(t, db.Close())
-			files := db.(*Database).space.fs
+			files := db.(*Database).space.FS
 			tamper, err := pebbletest.OpenTamper(files, testDir, ledger)
 			require.NoError(t, err)
 			change(tamper)
@@ -49,7 +49,7 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// one is a new ledger in a database of its own, closed when the test ends.
+// one makes a ledger in a new database, which is closed when the test ends.
 func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db := openOn(t, files)
 	t.Cleanup(func() {
@@ -62,8 +62,8 @@ func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, store.(*ledger)
 }
 
-// batch is n entries of size bytes on old, the first with content and a key, and
-// all of it different for each old size.
+// batch makes n entries of size bytes on old. The first has content and a key. All differ for
+// each size of old.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {
@@ -164,8 +164,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The number of a ledger is not given again, whatever the database says was given last.
-func TestCreateWritesOverNoLedger(t *testing.T) {
+// The number of a ledger is never given again, even if the stored last number is wrong.
+func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestCreateWritesOverNoLedger(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// A database that is opened for reading alone is left as it is, and is not made.
+// Opening for reading only changes nothing and creates nothing.
 func TestReadOnly(t *testing.T) {
 	files := vfs.NewMem()
 	_, err := Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// The tests below need other processes: this test binary again, told by the
-// environment what to do and where.
+// The tests below need other processes: this test binary, with its role and folder in the
+// environment.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process is another process in that role. It ends with the test.
+// process starts another process in a role. The process ends with the test.
 func process(t *testing.T, role, dir string) *exec.Cmd {
 	executable, err := os.Executable()
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func process(t *testing.T, role, dir string) *exec.Cmd {
 	return command
 }
 
-// roleOpen opens the database and says how that went.
+// roleOpen opens the database and prints the result.
 func roleOpen(dir string) error {
 	db, err := Open(context.Background(), Config{Dir: dir, Logger: silent()})
 	if errors.Is(err, storage.ErrInUse) {
@@ -74,7 +74,7 @@ func TestOpenInTwoProcesses(t *testing.T) {
 	require.Empty(t, string(said))
 }
 
-// roleCommit commits until it is killed and says each time how far it is.
+// roleCommit commits until it is killed, and prints the size after each commit.
 func roleCommit(dir string) error {
 	ctx := context.Background()
 	db, err := Open(ctx, Config{Dir: dir, Logger: silent()})
@@ -107,7 +107,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // what it said before it died counts too
+	for ok := true; ok; ok = lines.Scan() { // what it printed before it was killed counts too
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}

@@ -9,22 +9,22 @@ const recentDigests = 8192
 // repeats all the time, like a system prompt, costs no lookup. It may forget digests. It is
 // not safe for concurrent use.
 //
-// New digests go into the young set. When that is full it replaces the old set, and digests
+// New digests go into the current set. When that is full it replaces the previous set, and digests
 // that were not looked up since are forgotten.
 type recent struct {
-	limit      int
-	young, old map[storage.Hash]struct{}
+	limit             int
+	current, previous map[storage.Hash]struct{}
 }
 
 func newRecent(limit int) *recent {
-	return &recent{limit: limit, young: make(map[storage.Hash]struct{})}
+	return &recent{limit: limit, current: make(map[storage.Hash]struct{})}
 }
 
 func (r *recent) has(digest storage.Hash) bool {
-	if _, ok := r.young[digest]; ok {
+	if _, ok := r.current[digest]; ok {
 		return true
 	}
-	if _, ok := r.old[digest]; ok {
+	if _, ok := r.previous[digest]; ok {
 		r.add(digest)
 		return true
 	}
@@ -32,13 +32,13 @@ func (r *recent) has(digest storage.Hash) bool {
 }
 
 func (r *recent) add(digest storage.Hash) {
-	if len(r.young) >= r.limit {
-		r.old, r.young = r.young, make(map[storage.Hash]struct{})
+	if len(r.current) >= r.limit {
+		r.previous, r.current = r.current, make(map[storage.Hash]struct{})
 	}
-	r.young[digest] = struct{}{}
+	r.current[digest] = struct{}{}
 }
 
 func (r *recent) remove(digest storage.Hash) {
-	delete(r.young, digest)
-	delete(r.old, digest)
+	delete(r.current, digest)
+	delete(r.previous, digest)
 }

@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// recent may forget, but holds only what was added and not removed, is bounded,
-// and keeps what was asked for lately.
+// recent may forget digests. It has only digests that were added and not removed, is bounded,
+// and keeps those that were looked up recently.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4
@@ -38,8 +38,8 @@ func TestRecent(t *testing.T) {
 				}
 			},
 			"": func(r *rapid.T) {
-				require.LessOrEqual(r, len(set.young), limit)
-				require.LessOrEqual(r, len(set.old), limit)
+				require.LessOrEqual(r, len(set.current), limit)
+				require.LessOrEqual(r, len(set.previous), limit)
 			},
 		})
 	})
@@ -56,8 +56,8 @@ func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
 	require.False(t, set.has(digestOf(1)))
 }
 
-// Content that came again is remembered and not looked up, and is still right when
-// it was erased in between.
+// Content that is posted again is remembered and not looked up. If it was erased in between,
+// the commit is still right.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := one(t, vfs.NewMem())
 	l.recent = newRecent(2)

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/disk"
 )
 
 func TestWritable(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
 	require.NoError(t, l.Writable(t.Context()), "a file system that does not say")
-	const gibibyte = 1024 * mebibyte
+	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	for _, c := range []struct {
 		free, total, mark uint64
 		want              string
@@ -29,7 +30,7 @@ func TestWritable(t *testing.T) {
 		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB free, 48 MiB needed"},
 		{free: 12 * mebibyte, total: 100 * gibibyte, mark: 1},
 	} {
-		db.space.minFree = c.mark
+		db.space.MinFree = c.mark
 		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: c.total})
 		err := l.Writable(t.Context())
 		if c.want == "" {
@@ -56,7 +57,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
 
-// lowFS counts how often it is asked for its free space and says low or plenty.
+// lowFS reports little free space while low is set, and counts questions.
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
@@ -68,23 +69,23 @@ func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), asked: make(chan struct
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
-		return vfs.DiskUsage{AvailBytes: mostMark, TotalBytes: 20 * mostMark}, nil
+		return vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 20 * disk.MostMark}, nil
 	}
 	select {
 	case l.asked <- struct{}{}:
 	default:
 	}
-	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * mostMark}, nil
+	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MostMark}, nil
 }
 
 func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if category == compactionCategory && l.low.Load() {
+	if category == disk.CompactionCategory && l.low.Load() {
 		l.compacts.Add(1)
 	}
 	return l.FS.Create(name, category)
 }
 
-// waiting gives a database of which a compaction waits for room.
+// waiting makes a database with a compaction that waits for space.
 func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	files := newLowFS()
 	db, l := one(t, files)
@@ -135,8 +136,8 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// On a full disk a database can be opened for reading alone: it has all that was
-// committed, writes nothing, and refuses every write.
+// On a full disk a database can be opened for reading only. It has every commit, writes
+// nothing, and refuses every write.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
 	store, err := db.Ledger(t.Context(), "default")

@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/pebble/internal/erase"
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets are three pieces of content: one that cannot be compressed, one that
-// compression hides from those who search the bytes of a file, and one that is too
-// short to be kept apart.
+// secrets are three pieces of content: one does not compress, one is hidden from a search of
+// the bytes by compression, and one is too short to be stored apart.
 type secrets struct {
 	contents []storage.Content // of one event
 	needles  [][]byte          // one for each
@@ -42,15 +42,15 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptBeside is content of the same event that is not redacted, so that files of values
-// are rewritten rather than deleted.
+// keptBeside is content of the same event that is not redacted, so that the engine rewrites
+// value files and does not just delete them.
 func keptBeside(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
 	return kept
 }
 
-// redaction of the event that brought the secrets.
+// redaction returns the redaction of the event with the secrets.
 func (s *secrets) redaction(by uint64) storage.Redaction {
 	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
 	for _, c := range s.contents {
@@ -59,7 +59,7 @@ func (s *secrets) redaction(by uint64) storage.Redaction {
 	return r
 }
 
-// found is the files that show one of them, for each.
+// found returns, for each secret, the files that contain it.
 func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]string, err error) {
 	for _, needle := range s.needles {
 		names, err := pebbletest.Find(ctx, files, dir, needle)
@@ -71,11 +71,11 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables stands for tables and the files of their values.
+// inTables stands for tables and value files.
 const inTables = "tables"
 
-// requireFound checks that each is where it is expected: in a file with that
-// suffix, or inTables.
+// requireFound checks that each secret is in a file with that suffix, or inTables, and nowhere
+// else.
 func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	t.Helper()
 	found, err := s.found(t.Context(), vfs.Default, dir)
@@ -84,9 +84,9 @@ func (s *secrets) requireFound(t *testing.T, dir, in string) {
 		suffix := in
 		switch {
 		case in == inTables && len(s.contents[i].Bytes) < leastApart:
-			suffix = tableSuffix
+			suffix = erase.TableSuffix
 		case in == inTables:
-			suffix = valuesSuffix
+			suffix = erase.ValuesSuffix
 		}
 		require.True(t, strings.Contains(fmt.Sprint(names), suffix), "secret %d is in %v", i, names)
 	}
@@ -130,7 +130,7 @@ func (c *clerk) open() {
 	})
 }
 
-// reopen ends the database and opens it again.
+// reopen closes the database and opens it again.
 func (c *clerk) reopen() {
 	require.NoError(c.t, c.db.Close())
 	c.open()
@@ -141,8 +141,7 @@ func (c *clerk) reopen() {
 	require.NoError(c.t, err)
 }
 
-// commit adds an event with 1 KB that cannot be compressed, and the rest as
-// change makes it.
+// commit commits an event with 1 KB that does not compress; change adds to the batch.
 func (c *clerk) commit(change func(b *storage.Batch)) {
 	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
 	entry := make([]byte, 1000)
@@ -155,7 +154,7 @@ func (c *clerk) commit(change func(b *storage.Batch)) {
 	c.head = b.Head
 }
 
-// post commits secrets, after others that are not.
+// post commits other content, and then secrets.
 func (c *clerk) post() *secrets {
 	for range 100 {
 		c.commit(nil)
@@ -179,7 +178,7 @@ func (c *clerk) compact() {
 	require.NoError(c.t, c.db.engine.Compact(c.t.Context(), []byte{0}, []byte{0xff}, false))
 }
 
-// erased waits for the eraser.
+// erased waits until the eraser is done.
 func (c *clerk) erased() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -189,14 +188,13 @@ func (c *clerk) erased() {
 	}, time.Minute, time.Millisecond)
 }
 
-// tablesHold reports whether any table of the folder, in force or not, has an
-// entry with a key of that range.
+// tablesHold reports whether any table in the folder, in use or not, has a key in that range.
 func (c *clerk) tablesHold(start, end []byte) bool {
-	names, err := filepath.Glob(filepath.Join(c.dir, "*"+tableSuffix))
+	names, err := filepath.Glob(filepath.Join(c.dir, "*"+erase.TableSuffix))
 	require.NoError(c.t, err)
 	require.NotEmpty(c.t, names)
 	for _, name := range names {
-		reader, err := openTable(c.t.Context(), vfs.Default, name)
+		reader, err := erase.OpenTable(c.t.Context(), vfs.Default, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // an old one
 		}

@@ -12,7 +12,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// contents are the files in a database's folder, by name.
+// contents returns the files in a database's folder by name.
 func contents(t *testing.T, files vfs.FS) map[string]string {
 	t.Helper()
 	names, err := files.List(testDir)
@@ -43,9 +43,9 @@ func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
 	require.NoError(t, f.Close())
 }
 
-// A database with one changed bit in its manifest or its write-ahead log is not opened,
-// and nothing of it changes: with the bit put right, all that was committed is there.
-// (Pebble by itself takes it for a shorter one, and deletes the rest.)
+// A database with one changed bit in its manifest or its write-ahead log is not opened, and
+// nothing in it changes: once the bit is restored, every commit is there. (Pebble alone would
+// take it for a shorter database and delete the rest.)
 func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
@@ -78,7 +78,7 @@ func TestOneBit(t *testing.T) {
 	}
 }
 
-// fileOf is the latest file of a database whose name matches.
+// fileOf returns the latest file of a database whose name matches.
 func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	t.Helper()
 	for name := range contents(t, files) {
@@ -92,7 +92,7 @@ func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	return found
 }
 
-// A read that fails is no damage: it may succeed the next time.
+// A failed read is not damage: it may succeed the next time.
 func TestUnreadableLog(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l := one(t, memory)
@@ -110,8 +110,8 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, left.Close())
 }
 
-// Nor is a database opened whose manifest has lost its second record, or more: what it
-// wrote then would have lower sequence numbers than what is there, and be hidden by that.
+// A database whose manifest has lost its second or a later record is not opened either. New
+// writes would have lower sequence numbers than stored ones, which would hide them.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := one(t, files)

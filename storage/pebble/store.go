@@ -85,5 +85,5 @@ func (l *ledger) Writable(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return fmt.Errorf("checking free space: %w", err)
 	}
-	return l.db.space.check()
+	return l.db.space.Check()
 }

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// Where memory does not say what is there, to learn that a key is new takes filters of
-// tables, and hardly ever a block of one; what is there is found through them.
+// Without a digest filter, the filters of tables show that a key is new, and almost no block
+// is read. Stored keys are found through them.
 func TestFreshKeysAreFiltered(t *testing.T) {
 	const records, asked = 4000, 1000
 	db, l := one(t, vfs.NewMem())
@@ -49,7 +49,7 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters hold the three keys of a record that have a digest, of the seven that it has.
+// Filters have the three keys of a record with a digest, and not its four others.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
 	db, l := one(t, vfs.NewMem())

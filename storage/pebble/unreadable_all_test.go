@@ -13,15 +13,16 @@ import (
 
 	"colophon/storage"
 	"colophon/storage/faulty"
+	"colophon/storage/pebble/internal/erase"
 )
 
-// answer is what a read gave; err, if there was one, is all that counts.
+// answer is the result of a read. If err is set, only err counts.
 type answer struct {
 	text string
 	err  error
 }
 
-// listing is all that an iterator yields, up to its error.
+// listing collects what an iterator yields, up to its error.
 func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	var text strings.Builder
 	for one, err := range all {
@@ -33,8 +34,8 @@ func listing[T any](all iter.Seq2[T, error]) (string, error) {
 	return text.String(), nil
 }
 
-// everything is what a store answers to reads of all sorts, of what is there and of
-// what is not, by read.
+// everything returns a store's answers to reads of every kind, of stored and of missing items,
+// by the name of the read.
 func everything(ctx context.Context, store storage.Store) map[string]answer {
 	all := make(map[string]answer)
 	note := func(read string, n uint64, text string, err error) {
@@ -68,7 +69,7 @@ func everything(ctx context.Context, store storage.Store) map[string]answer {
 	return all
 }
 
-// allSorts is a database whose tables and files of values hold all sorts of things.
+// allSorts makes a database with items of every kind in its tables and value files.
 func allSorts(t *testing.T) vfs.FS {
 	files, head := storedInTables(t)
 	db := openOn(t, files)
@@ -88,17 +89,17 @@ func allSorts(t *testing.T) vfs.FS {
 	return files
 }
 
-// Whatever file of a database cannot be opened or read, or is read wrong: a read that
-// needs it fails. It gives nothing wrong, and never says that what is there is not: a key
-// would be taken for a new one, and be held by two events.
-func TestNothingUnreadableIsAbsent(t *testing.T) {
+// Any file of a database cannot be opened or read, or a read returns wrong bytes. A read that
+// needs the file fails. It returns nothing wrong, and never ErrNotFound for a stored item: a
+// key would be taken for new, and two events would hold it.
+func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	files := allSorts(t)
 	db := openOn(t, files)
 	store, err := db.Ledger(t.Context(), "default")
 	require.NoError(t, err)
 	want := everything(t.Context(), store)
 	require.NoError(t, db.Close())
-	for _, path := range []string{"*" + tableSuffix, "*" + valuesSuffix} {
+	for _, path := range []string{"*" + erase.TableSuffix, "*" + erase.ValuesSuffix} {
 		for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 			var got map[string]answer
 			failed := 0

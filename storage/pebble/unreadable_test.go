@@ -11,20 +11,21 @@ import (
 	"colophon/internal/bloom"
 	"colophon/storage"
 	"colophon/storage/faulty"
+	"colophon/storage/pebble/internal/erase"
 )
 
-// shared is how many pieces of content, and keys, the database of these tests has. Each
-// piece is needed by two events: n and shared+n.
+// shared is the number of pieces of content and of keys. Two events need each piece: n and
+// shared+n.
 const (
 	shared = 1500
-	every  = 100 // so many of them one is redacted, or brought again
+	every  = 100 // one of this many is redacted, or posted again
 )
 
 func pieceNo(n int) storage.Content {
 	return storage.Content{Digest: digestOf(uint64(n)), Bytes: fmt.Appendf(nil, "piece %d", n)}
 }
 
-// storedInTables is a database whose keys and content are in tables, and its head.
+// storedInTables makes a database with keys and content in tables. It returns the head.
 func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	files := vfs.NewMem()
 	db, l := one(t, files)
@@ -42,8 +43,8 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	return files, b.Head
 }
 
-// following redacts events whose content others need, and brings content that is there,
-// and some that is not.
+// following redacts events whose content others need. It posts content that is stored and
+// content that is not.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
@@ -59,7 +60,7 @@ func following(old storage.Head) storage.Batch {
 	return b
 }
 
-// requireNeeded checks who needs which piece, before or after the following batch.
+// requireNeeded checks which event needs which piece, before or after the following batch.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
 	for n := 0; n < shared; n += every / 2 {
@@ -78,8 +79,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 		require.Equal(t, want, got, "piece %d", n)
 		text, err := l.Content(t.Context(), pieceNo(n).Digest)
 		if err != nil {
-			// The engine reads in the background, too: who wants a block that it was reading
-			// when the fault came is told of it, and the next one reads anew.
+			// The engine also reads in the background. If the fault hits such a read, a reader
+			// of the same block gets its error, and the next one reads the block again.
 			text, err = l.Content(t.Context(), pieceNo(n).Digest)
 		}
 		require.NoError(t, err)
@@ -87,9 +88,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	}
 }
 
-// tryReads does something with a database again and again, each time with another read
-// or opening of a file of that pattern failing, until all that there are have. do says
-// what it got.
+// tryReads runs do repeatedly. Each time another read or opening of a file of that pattern
+// fails, until each has failed once. do returns what it read.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
@@ -107,11 +107,11 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		if err != nil {
 			return nil, nil, errors.Join(err, db.Close())
 		}
-		// A filter that is never filled: what fills it would read the same files.
+		// A filter that is never filled, because filling it reads the same files.
 		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
-	// A pause of nothing changes nothing, but is counted.
+	// A pause of no time changes nothing and is counted.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 	count := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
 	db, store, err := open(faulty.NewFiles(copied(), reads))
@@ -136,13 +136,13 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	}
 }
 
-// A commit that cannot read what is there fails, and changes nothing: what it has not
-// seen is not taken for absent.
+// A commit that cannot read stored items fails and changes nothing. It does not take them for
+// absent.
 func TestCommitThatCannotRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, head := storedInTables(t)
 		failed := 0
-		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) error {
+		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) error {
 			return store.Commit(t.Context(), head, following(head))
 		}, func(store storage.Store, err error) {
 			if err != nil {
@@ -154,7 +154,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// Nor is a key that cannot be read one that nobody holds.
+// A key that cannot be read is not taken for a new one.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, _ := storedInTables(t)
@@ -168,7 +168,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		}
 		var found []storage.Key
 		failed := 0
-		tryReads(t, files, mode, "*"+tableSuffix, func(store storage.Store) (err error) {
+		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
 			found, err = store.Keys(t.Context(), asked)
 			return err
 		}, func(_ storage.Store, err error) {

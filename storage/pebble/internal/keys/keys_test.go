@@ -17,7 +17,7 @@ import (
 
 func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
 
-// The bytes on disk: a change here is another FormatVersion.
+// The bytes on disk. A change here needs another FormatVersion.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	place := keys.Place{Seq: 1, Slot: 2}
@@ -91,7 +91,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// Content and entries have their values apart, each kind for itself.
+// The values of content and entries are stored apart, each kind in its own tables.
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
@@ -128,7 +128,7 @@ func TestHasDigest(t *testing.T) {
 	}
 }
 
-// Entries sort by number and are told from every other key.
+// Keys of entries sort by number and differ from every other key.
 func TestEntryOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seqs := rapid.SliceOfN(rapid.Uint64(), 2, 20).Draw(r, "seqs")
@@ -150,7 +150,7 @@ func TestEntryOrder(t *testing.T) {
 	}
 }
 
-// What is read out of a key is what was put in, and out of no other key.
+// Each decoder returns what its encoder was given, and refuses other keys.
 func TestKeyParts(t *testing.T) {
 	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
 	require.True(t, ok)
@@ -185,7 +185,7 @@ func TestInfo(t *testing.T) {
 	require.Error(t, err, "a year that RFC 3339 has no digits for")
 }
 
-// Whatever a decoder accepts, it accepted as it was written.
+// Decoders accept only what the encoders write.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(keys.Number(1))
@@ -230,7 +230,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Parse takes apart every key that this package makes, and knows no other.
+// Parse splits every key of this package, and no others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
 	place := keys.Place{Seq: 5, Slot: 6}

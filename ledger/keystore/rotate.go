@@ -1,4 +1,4 @@
-package ledger
+package keystore
 
 import (
 	"errors"
@@ -7,31 +7,32 @@ import (
 	"slices"
 
 	"colophon/internal/safefile"
+	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
 )
 
 // NextPath returns the path of the file that holds a ledger's next key.
-func (k KeyFiles) NextPath(ledger string) string { return k.Path(ledger) + ".next" }
+func (k Files) NextPath(name string) string { return k.Path(name) + ".next" }
 
 // PreviousPath returns the path of the file that holds a ledger's previous key, while the
 // previous and the newest key both sign.
-func (k KeyFiles) PreviousPath(ledger string) string { return k.Path(ledger) + ".previous" }
+func (k Files) PreviousPath(name string) string { return k.Path(name) + ".previous" }
 
-// Next implements RotatingKeys. It refuses a file that others can read.
-func (k KeyFiles) Next(ledger string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
-	return readKey(k.NextPath(ledger))
+// Next implements ledger.RotatingKeys. It refuses a file that others can read.
+func (k Files) Next(name string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
+	return readKey(k.NextPath(name))
 }
 
-// StageNext implements RotatingKeys.
-func (k KeyFiles) StageNext(ledger string, signer *proofs.Signer) error {
-	return k.write(ledger, k.NextPath(ledger), signer)
+// StageNext implements ledger.RotatingKeys.
+func (k Files) StageNext(name string, signer *proofs.Signer) error {
+	return k.write(name, k.NextPath(name), signer)
 }
 
-// Others implements RotatingKeys. It refuses files that others can read.
-func (k KeyFiles) Others(ledger string) ([]*proofs.Signer, error) {
+// Others implements ledger.RotatingKeys. It refuses files that others can read.
+func (k Files) Others(name string) ([]*proofs.Signer, error) {
 	var list []*proofs.Signer
-	for _, path := range []string{k.NextPath(ledger), k.PreviousPath(ledger)} {
+	for _, path := range []string{k.NextPath(name), k.PreviousPath(name)} {
 		signer, err := readKey(path)
 		switch {
 		case err == nil:
@@ -43,41 +44,41 @@ func (k KeyFiles) Others(ledger string) ([]*proofs.Signer, error) {
 	return list, nil
 }
 
-// Reconcile implements RotatingKeys. If it is interrupted, the next call finishes the work: it
+// Reconcile implements ledger.RotatingKeys. If it is interrupted, the next call finishes the work: it
 // removes no file before the key is in another file or retired.
-func (k KeyFiles) Reconcile(ledger string, keys *proofs.KeyHistory) error {
-	if err := k.removeRetired(ledger, keys); err != nil {
+func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
+	if err := k.removeRetired(name, keys); err != nil {
 		return err
 	}
-	present, err := k.Load(ledger)
+	present, err := k.Load(name)
 	if err != nil {
 		return err
 	}
 	if !keys.Trusts(present.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", errBadKey, pathInData(k.Path(ledger)))
+		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
-		next, err := k.Next(ledger, keys)
+		next, err := k.Next(name, keys)
 		if err != nil {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", errBadKey, newest, pathInData(k.Path(ledger)), pathInData(k.NextPath(ledger)))
+			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
 		}
-		if err := k.promote(ledger, keys, present); err != nil {
+		if err := k.promote(name, keys, present); err != nil {
 			return err
 		}
 	}
-	return k.removeRetired(ledger, keys)
+	return k.removeRetired(name, keys)
 }
 
 // promote moves the next key to the place of the current one, and keeps the current one as the
 // previous key.
-func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proofs.Signer) error {
-	previous, err := readKey(k.PreviousPath(ledger))
+func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
+	previous, err := readKey(k.PreviousPath(name))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		if err := os.Link(k.Path(ledger), k.PreviousPath(ledger)); err != nil {
+		if err := os.Link(k.Path(name), k.PreviousPath(name)); err != nil {
 			return err
 		}
 		if err := safefile.SyncDir(k.Dir); err != nil {
@@ -89,9 +90,9 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 		// An interrupted call has stored it.
 	case !retired(keys, present.Verifier()):
 		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
-			errBadKey, pathInData(k.Path(ledger)), pathInData(k.PreviousPath(ledger)))
+			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
 	}
-	if err := os.Rename(k.NextPath(ledger), k.Path(ledger)); err != nil {
+	if err := os.Rename(k.NextPath(name), k.Path(name)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(k.Dir)
@@ -100,8 +101,8 @@ func (k KeyFiles) promote(ledger string, keys *proofs.KeyHistory, present *proof
 // removeRetired removes the previous key once the log says that it is retired. A retired key
 // must sign nothing more, and verification does not need it. A history that is older than the
 // keys never reports a key as retired that still signs.
-func (k KeyFiles) removeRetired(ledger string, keys *proofs.KeyHistory) error {
-	previous, err := readKey(k.PreviousPath(ledger))
+func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
+	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -109,12 +110,12 @@ func (k KeyFiles) removeRetired(ledger string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(previous.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", errBadKey, pathInData(k.PreviousPath(ledger)))
+		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil
 	}
-	if err := os.Remove(k.PreviousPath(ledger)); err != nil {
+	if err := os.Remove(k.PreviousPath(name)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(k.Dir)

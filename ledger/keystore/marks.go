@@ -1,4 +1,4 @@
-package ledger
+package keystore
 
 import (
 	"errors"
@@ -11,26 +11,26 @@ import (
 	"colophon/storage"
 )
 
-// MarkFiles stores high-water marks in a folder, one file per ledger.
-type MarkFiles struct {
+// Marks stores high-water marks in a folder, one file per ledger.
+type Marks struct {
 	Dir string
 }
 
 // Path returns the path of the file that holds a ledger's mark.
-func (m MarkFiles) Path(ledger string) string { return filepath.Join(m.Dir, ledger+".checkpoint") }
+func (m Marks) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
 
-// Mark implements Marks.
-func (m MarkFiles) Mark(ledger string) ([]byte, error) {
-	text, err := readWhole(m.Path(ledger))
+// Mark implements ledger.Marks.
+func (m Marks) Mark(name string) ([]byte, error) {
+	text, err := readWhole(m.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", m.Path(ledger), storage.ErrNotFound)
+		return nil, fmt.Errorf("%s: %w", m.Path(name), storage.ErrNotFound)
 	}
 	return text, err
 }
 
-// SetMark implements Marks. The change is durable.
-func (m MarkFiles) SetMark(ledger string, checkpoint []byte) error {
-	return writeWhole(m.Path(ledger), checkpoint)
+// SetMark implements ledger.Marks. The change is durable.
+func (m Marks) SetMark(name string, checkpoint []byte) error {
+	return writeWhole(m.Path(name), checkpoint)
 }
 
 // readWhole reads a file. It refuses a file or a folder that others can change.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package ledger_test
+package keystore_test
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger"
+	"colophon/ledger/keystore"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -18,13 +18,12 @@ import (
 // init lets tests make folders that no other user can write to, as umask 002 would not.
 func init() { syscall.Umask(0o022) }
 
-// Keys and marks are read and written in folders that others cannot change, and through
-// no link.
-func TestKeysAndMarksOfOthers(t *testing.T) {
+// Keys and marks are refused in folders that others can change, and behind links.
+func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
-	keys, marks := ledger.KeyFiles{Dir: filepath.Join(dir, "keys")}, ledger.MarkFiles{Dir: filepath.Join(dir, "marks")}
+	keys, marks := keystore.Files{Dir: filepath.Join(dir, "keys")}, keystore.Marks{Dir: filepath.Join(dir, "marks")}
 	require.NoError(t, keys.Stage("a", signer))
 	require.NoError(t, keys.Confirm("a"))
 	require.NoError(t, marks.SetMark("a", []byte("mark")))
@@ -51,7 +50,7 @@ func TestKeysAndMarksOfOthers(t *testing.T) {
 	require.NoError(t, os.Symlink(kept, keys.NextPath("a")))
 	_, err = keys.Next("a", nil)
 	require.ErrorContains(t, err, "not a regular file")
-	variables := ledger.KeyVariables{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
+	variables := keystore.Variables{Files: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
 	require.NoError(t, os.Remove(keys.Path("a")))
 	require.NoError(t, os.Symlink(kept, variables.SignedPath("a")))
 	_, err = variables.Load("a")
@@ -71,11 +70,11 @@ func TestKeysAndMarksOfOthers(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 }
 
-// Every file with a key is the owner's alone, and one that others may read is refused.
-func TestEveryKeyFileIsTheOwnersAlone(t *testing.T) {
+// Only the owner can read the key files. A key file that others can read is refused.
+func TestKeyFilesThatOthersCanRead(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
-	keys := ledger.KeyFiles{Dir: filepath.Join(t.TempDir(), "keys")}
+	keys := keystore.Files{Dir: filepath.Join(t.TempDir(), "keys")}
 	require.NoError(t, keys.Stage("a", signer))
 	require.NoError(t, keys.StageNext("a", signer))
 	require.NoError(t, os.Link(keys.NextPath("a"), keys.PreviousPath("a")))

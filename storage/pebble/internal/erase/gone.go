@@ -1,4 +1,4 @@
-package pebble
+package erase
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkGone returns nil once no file contains content of the marks: the tables in use do not
+// CheckGone returns nil once no file contains content of the marks: the tables in use do not
 // refer to it, all other tables are deleted, and so are value files that no table refers to.
-func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
+func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	inForce, err := e.checkTables(ctx, marks)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	ctx, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
 	for {
 		if old, err = e.remaining(old); err != nil {
@@ -48,7 +48,7 @@ func (e *eraser) checkGone(ctx context.Context, marks []mark) error {
 
 // checkTables returns the numbers of the tables in use, and an error if one of them contains
 // content of the marks.
-func (e *eraser) checkTables(ctx context.Context, marks []mark) (map[uint64]bool, error) {
+func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool, error) {
 	for {
 		tables, err := e.inForce()
 		if err != nil {
@@ -69,8 +69,8 @@ func (e *eraser) checkTables(ctx context.Context, marks []mark) (map[uint64]bool
 }
 
 // inForce returns the tables in use, of all levels.
-func (e *eraser) inForce() ([]engine.SSTableInfo, error) {
-	levels, err := e.db.engine.SSTables()
+func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
+	levels, err := e.engine.SSTables()
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}
@@ -78,13 +78,13 @@ func (e *eraser) inForce() ([]engine.SSTableInfo, error) {
 }
 
 // checkTable returns nil if a table contains no content of the marks.
-func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []mark) (err error) {
+func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []Mark) (err error) {
 	from, _ := slices.BinarySearchFunc(marks, table.Smallest.UserKey, compareContent)
 	name := tableName(uint64(table.BackingSSTNum))
 	if from == len(marks) || compareContent(marks[from], table.Largest.UserKey) > 0 {
 		return nil
 	}
-	reader, err := openTable(ctx, e.db.space.fs, e.db.space.fs.PathJoin(e.db.space.dir, name))
+	reader, err := OpenTable(ctx, e.Config.Space.FS, e.Config.Space.FS.PathJoin(e.Config.Space.Dir, name))
 	if err != nil {
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
@@ -111,9 +111,9 @@ func (e *eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 	return entries.Error()
 }
 
-func compareContent(m mark, key []byte) int { return bytes.Compare(m.content, key) }
+func compareContent(m Mark, key []byte) int { return bytes.Compare(m.content, key) }
 
-func openTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {
+func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
@@ -129,19 +129,19 @@ func openTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader,
 	return reader, nil
 }
 
-const tableSuffix = ".sst"
+const TableSuffix = ".sst"
 
-func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, tableSuffix) }
+func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
 // tablesBut returns the numbers of the tables in the folder except some.
-func (e *eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
-	names, err := e.db.space.fs.List(e.db.space.dir)
+func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
+	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("looking for old tables: %w", err)
 	}
 	var others []uint64
 	for _, name := range names {
-		digits, isTable := strings.CutSuffix(name, tableSuffix)
+		digits, isTable := strings.CutSuffix(name, TableSuffix)
 		if number, err := strconv.ParseUint(digits, 10, 64); isTable && err == nil && !some[number] {
 			others = append(others, number)
 		}
@@ -152,7 +152,7 @@ func (e *eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 // remaining returns those of the old tables that are still in the folder. A table that is in
 // use now is left out: the output of a running compaction is in the folder before it is in
 // use.
-func (e *eraser) remaining(old []uint64) ([]uint64, error) {
+func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (e *eraser) remaining(old []uint64) ([]uint64, error) {
 }
 
 // deleted records the result of the engine's only attempt to delete a file.
-func (e *eraser) deleted(path string, err error) {
+func (e *Eraser) deleted(path string, err error) {
 	if err != nil {
 		e.mu.Lock()
 		e.undeleted[path] = true
@@ -180,11 +180,11 @@ func (e *eraser) deleted(path string, err error) {
 }
 
 // deleteAgain deletes the files that the engine failed to delete.
-func (e *eraser) deleteAgain() error {
+func (e *Eraser) deleteAgain() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for path := range e.undeleted {
-		if err := e.db.space.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := e.Config.Space.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("deleting an old file: %w", err)
 		}
 		delete(e.undeleted, path)

@@ -1,4 +1,5 @@
-package pebble
+// Package erase removes erased content from the files of a database (spec: Redactions).
+package erase
 
 import (
 	"context"
@@ -9,31 +10,34 @@ import (
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage/pebble/internal/disk"
 )
 
-// eraser removes erased content from the files of the database (spec: Redactions). A commit that
+// Eraser removes erased content from the files of the database (spec: Redactions). A commit that
 // deletes content leaves a durable mark for each piece and wakes the eraser. The eraser flushes
 // and removes the write-ahead logs, and rewrites the tables that contain the content. The engine
 // then rewrites the value files. When the old files are gone, the eraser removes the marks. If
 // anything interrupts it, the next opening of the database continues.
-type eraser struct {
-	db     *Database
-	logger *slog.Logger
-	copies func() error // Config.Copies
+type Eraser struct {
+	Config Config
+	engine *engine.DB // set by Start
 	// marked holds one item if there may be marks to work on; files holds one if files have
 	// been made or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set by pass; the engine reads it too
+	working atomic.Bool // set by Pass; the engine reads it too
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; under mu
 	unrewritten error           // why a value file could not be rewritten; under mu
 
-	patience time.Duration // with obsolete files: see checkGone
+	// Patience is how long obsolete files may remain before that counts as a failure. The
+	// engine keeps them while an iterator is open, and no iterator stays open for long.
+	Patience time.Duration
 
-	stop context.CancelFunc // stops the goroutine; set by start
-	done chan struct{}      // closed when the goroutine has ended; set by start
+	stop context.CancelFunc // stops the goroutine; set by Start
+	done chan struct{}      // closed when the goroutine has ended; set by Start
 }
 
 // How long the eraser pauses.
@@ -42,25 +46,37 @@ const (
 	mostPause  = time.Minute           // after a failure
 	mostRest   = 5 * time.Second       // after a pass; less if the pass took less
 	filesPause = 50 * time.Millisecond // between checks whether files are gone
+	patience   = 30 * time.Second      // default of Eraser.Patience
 )
-
-// patience is how long obsolete files may remain before that counts as a failure. The engine
-// keeps them while an iterator is open, and this package keeps no iterator open for long.
-const patience = 30 * time.Second
 
 // passMarks bounds the marks of one pass.
 const passMarks = 100_000
 
-func newEraser(db *Database, cfg Config) *eraser {
-	return &eraser{
-		db: db, logger: cfg.Logger, copies: cfg.Copies,
+// Config has what an eraser works with. It must not change after Start.
+type Config struct {
+	Space   disk.Space
+	Reserve *disk.ReserveFS
+	Logs    *disk.LogFS
+	// LeastApart is the least length of values that the engine stores apart from their keys.
+	LeastApart int
+	Durability *engine.WriteOptions
+	Logger     *slog.Logger
+	// Copies removes copies of the database that are no longer in use; nil if there are none.
+	// An erasure is pending until it returns nil.
+	Copies func() error
+}
+
+// New makes an eraser that does not work yet.
+func New(config Config) *Eraser {
+	return &Eraser{
+		Config: config,
 		marked: make(chan struct{}, 1), files: make(chan struct{}, 1),
-		undeleted: make(map[string]bool), patience: patience,
+		undeleted: make(map[string]bool), Patience: patience,
 	}
 }
 
-// listen registers for the engine's events about files.
-func (e *eraser) listen(l *engine.EventListener) {
+// ListenTo registers for the engine's events about files.
+func (e *Eraser) ListenTo(l *engine.EventListener) {
 	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileRewriteEnd = func(info engine.BlobFileRewriteInfo) { e.rewritten(info.Err) }
@@ -68,15 +84,16 @@ func (e *eraser) listen(l *engine.EventListener) {
 	l.FlushEnd = func(engine.FlushInfo) { signal(e.files) }
 }
 
-// start starts the goroutine. It also works on marks that earlier processes left.
-func (e *eraser) start() {
+// Start starts the goroutine. It also works on marks that earlier processes left.
+func (e *Eraser) Start(db *engine.DB) {
+	e.engine = db
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop, e.done = stop, make(chan struct{})
 	go e.run(ctx)
 }
 
-// awake wakes the goroutine to look for marks.
-func (e *eraser) awake() { signal(e.marked) }
+// Wake wakes the goroutine to look for marks.
+func (e *Eraser) Wake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
 	select {
@@ -85,23 +102,23 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// end stops the goroutine and waits for it. What it has done so far is durable.
-func (e *eraser) end() {
+// End stops the goroutine and waits for it. What it has done so far is durable.
+func (e *Eraser) End() {
 	e.stop()
 	<-e.done
 }
 
 // run makes passes until ctx ends.
-func (e *eraser) run(ctx context.Context) {
+func (e *Eraser) run(ctx context.Context) {
 	defer close(e.done)
 	pause := leastPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		worked, err := e.pass(ctx)
+		worked, err := e.Pass(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			e.logger.Error("erased content is still in files of the database", "error", err, "next_try_in", pause)
+			e.Config.Logger.Error("erased content is still in files of the database", "error", err, "next_try_in", pause)
 			rest(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
@@ -128,37 +145,37 @@ func rest(ctx context.Context, most time.Duration) {
 	}
 }
 
-// pass erases the content of up to passMarks marks and removes the marks; false if there are
+// Pass erases the content of up to passMarks marks and removes the marks; false if there are
 // none.
-func (e *eraser) pass(ctx context.Context) (bool, error) {
-	var marks []mark
-	err := e.db.eachMark(passMarks, func(m mark) { marks = append(marks, m) })
+func (e *Eraser) Pass(ctx context.Context) (bool, error) {
+	var marks []Mark
+	err := EachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
 	if err != nil || len(marks) == 0 {
 		return false, err
 	}
-	e.begin()
+	e.Begin()
 	defer e.working.Store(false)
-	files, dir := e.db.space.fs, e.db.space.dir
-	if err := e.db.logs.drop(ctx, dir, e.db.engine); err != nil {
+	files, dir := e.Config.Space.FS, e.Config.Space.Dir
+	if err := e.Config.Logs.Drop(ctx, dir, e.engine); err != nil {
 		return true, err
 	}
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
 	// Once the marks are gone, a loss of power must not bring removed files back.
-	if err := syncFolder(files, dir); err != nil {
+	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}
-	if e.copies != nil {
-		if err := e.copies(); err != nil {
+	if e.Config.Copies != nil {
+		if err := e.Config.Copies(); err != nil {
 			return true, fmt.Errorf("copies of the database: %w", err)
 		}
 	}
-	return true, e.db.unmark(marks)
+	return true, e.unmark(marks)
 }
 
-// begin allows the engine to rewrite value files. It looks for such files after a flush.
-func (e *eraser) begin() {
+// Begin allows the engine to rewrite value files. It looks for such files after a flush.
+func (e *Eraser) Begin() {
 	e.mu.Lock()
 	e.unrewritten = nil
 	e.mu.Unlock()

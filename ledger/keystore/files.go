@@ -1,4 +1,7 @@
-package ledger
+// Package keystore keeps the signing keys and the high-water marks of ledgers in files and
+// environment variables (spec: Key rotation; High-water mark). It implements ledger.Keys,
+// ledger.RotatingKeys, and ledger.Marks.
+package keystore
 
 import (
 	"errors"
@@ -9,28 +12,29 @@ import (
 	"strings"
 
 	"colophon/internal/safefile"
+	"colophon/ledger"
 	"colophon/proofs"
 	"colophon/storage"
 )
 
-// KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the
+// Files stores signing keys in a folder, one file per ledger. Only the owner can read the
 // files; on Windows the access list of the folder protects them.
-type KeyFiles struct {
+type Files struct {
 	Dir string
 }
 
 // Path returns the path of the file that holds a ledger's confirmed key.
-func (k KeyFiles) Path(ledger string) string { return filepath.Join(k.Dir, ledger+".key") }
+func (k Files) Path(name string) string { return filepath.Join(k.Dir, name+".key") }
 
 // StagedPath returns the path of the file that holds the key of a ledger to be created.
-func (k KeyFiles) StagedPath(ledger string) string { return k.Path(ledger) + ".new" }
+func (k Files) StagedPath(name string) string { return k.Path(name) + ".new" }
 
-// Load implements Keys. It refuses a file that others can read.
-func (k KeyFiles) Load(ledger string) (*proofs.Signer, error) { return readKey(k.Path(ledger)) }
+// Load implements ledger.Keys. It refuses a file that others can read.
+func (k Files) Load(name string) (*proofs.Signer, error) { return readKey(k.Path(name)) }
 
-// Staged implements Keys. It refuses a file that others can read.
-func (k KeyFiles) Staged(ledger string) (*proofs.Signer, error) {
-	return readKey(k.StagedPath(ledger))
+// Staged implements ledger.Keys. It refuses a file that others can read.
+func (k Files) Staged(name string) (*proofs.Signer, error) {
+	return readKey(k.StagedPath(name))
 }
 
 // pathInData returns the path of a key file relative to the data folder. Clients may see it.
@@ -51,25 +55,25 @@ func readKey(path string) (*proofs.Signer, error) {
 	}
 	signer, err := proofs.ParseSigner(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, errBadKey, err)
+		return nil, fmt.Errorf("%s: %w: %w", path, ledger.ErrBadKey, err)
 	}
 	return signer, nil
 }
 
-// Stage implements Keys.
-func (k KeyFiles) Stage(ledger string, signer *proofs.Signer) error {
-	return k.write(ledger, k.StagedPath(ledger), signer)
+// Stage implements ledger.Keys.
+func (k Files) Stage(name string, signer *proofs.Signer) error {
+	return k.write(name, k.StagedPath(name), signer)
 }
 
 // write writes a key file atomically and durably. It never replaces a file.
-func (k KeyFiles) write(ledger, path string, signer *proofs.Signer) error {
+func (k Files) write(name, path string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
 	}
 	if err := safefile.CheckFolder(k.Dir); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(k.Dir, ledger+".key.*")
+	temporary, err := os.CreateTemp(k.Dir, name+".key.*")
 	if err != nil {
 		return err
 	}
@@ -81,11 +85,11 @@ func (k KeyFiles) write(ledger, path string, signer *proofs.Signer) error {
 	return move(temporary.Name(), path)
 }
 
-// Confirm implements Keys.
-func (k KeyFiles) Confirm(ledger string) error {
-	err := move(k.StagedPath(ledger), k.Path(ledger))
+// Confirm implements ledger.Keys.
+func (k Files) Confirm(name string) error {
+	err := move(k.StagedPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", k.Path(ledger), storage.ErrNotFound)
+		return fmt.Errorf("%s: %w", k.Path(name), storage.ErrNotFound)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package pebble
+package erase
 
 import (
 	"errors"
@@ -10,17 +10,17 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// valuesSuffix is the suffix of value files: values that are stored apart from their keys.
-const valuesSuffix = ".blob"
+// ValuesSuffix is the suffix of value files: values that are stored apart from their keys.
+const ValuesSuffix = ".blob"
 
-// separation keeps values in the file that they were first written to, however mixed the
+// ValueSeparation keeps values in the file that they were first written to, however mixed the
 // tables that refer to them become. Only erasure leaves unreferenced values in a file. Such a
 // file is rewritten while the eraser works; at other times the engine would retry a failed
 // rewrite for ever.
-func (e *eraser) separation() engine.ValueSeparationPolicy {
+func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
-		MinimumSize:           leastApart,
+		MinimumSize:           e.Config.LeastApart,
 		MaxBlobReferenceDepth: math.MaxInt32,
 		TargetGarbageRatio:    1,
 	}
@@ -33,7 +33,7 @@ func (e *eraser) separation() engine.ValueSeparationPolicy {
 // valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
 // other values. The engine then rewrites the file, or deletes it if it has no referenced
 // values. The error says why the engine could not.
-func (e *eraser) valuesInForce() (bool, error) {
+func (e *Eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
 	e.unrewritten = nil
@@ -45,7 +45,7 @@ func (e *eraser) valuesInForce() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	inForce := e.db.engine.Metrics().BlobFiles
+	inForce := e.engine.Metrics().BlobFiles
 	after, err := e.valueFiles()
 	if err != nil {
 		return false, err
@@ -56,18 +56,18 @@ func (e *eraser) valuesInForce() (bool, error) {
 }
 
 // valueFiles returns the names of the value files in the folder, sorted.
-func (e *eraser) valueFiles() ([]string, error) {
-	names, err := e.db.space.fs.List(e.db.space.dir)
+func (e *Eraser) valueFiles() ([]string, error) {
+	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("looking for old values: %w", err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, valuesSuffix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ValuesSuffix) })
 	slices.Sort(names)
 	return names, nil
 }
 
 // rewritten records the result of the engine's attempt to rewrite a value file.
-func (e *eraser) rewritten(err error) {
+func (e *Eraser) rewritten(err error) {
 	if err != nil && !errors.Is(err, engine.ErrCancelledCompaction) {
 		e.mu.Lock()
 		e.unrewritten = err

@@ -1,4 +1,4 @@
-package pebble
+package disk
 
 import (
 	"strings"
@@ -6,17 +6,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// markerFS adds a sync that Pebble omits. The name of a marker file says which manifest is in
+// MarkerFS adds a sync that Pebble omits. The name of a marker file says which manifest is in
 // use. Pebble makes a manifest and syncs it, makes the marker, and then syncs the folder once
 // for both. After a loss of power in between, a file system that reorders directory entries
 // may show the marker without its manifest, and the database could not be opened again.
 // markerFS syncs the folder before each marker.
-type markerFS struct{ vfs.FS }
+type MarkerFS struct{ vfs.FS }
 
 // Create implements vfs.FS.
-func (m markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (m MarkerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(m.PathBase(name), "marker.") {
-		if err := syncFolder(m.FS, m.PathDir(name)); err != nil {
+		if err := SyncFolder(m.FS, m.PathDir(name)); err != nil {
 			return nil, err
 		}
 	}
@@ -24,4 +24,4 @@ func (m markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 }
 
 // Unwrap implements vfs.FS.
-func (m markerFS) Unwrap() vfs.FS { return m.FS }
+func (m MarkerFS) Unwrap() vfs.FS { return m.FS }

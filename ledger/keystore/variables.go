@@ -1,0 +1,160 @@
+package keystore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Variables takes signing keys from environment variables, and from files for ledgers that
+// have no variable. A variable holds all keys of its ledger that may have to sign, separated
+// by white space; the log decides which of them do. In the folder of the key files, NAME.vkey
+// holds the newest verifier key of a ledger that has signed.
+type Variables struct {
+	Files
+	Lookup func(name string) (string, bool) // like os.LookupEnv
+}
+
+// Variable returns the name of a ledger's environment variable.
+func (Variables) Variable(name string) string {
+	return ledger.KeyVariable(name)
+}
+
+// SignedPath returns the path of the file that records which key of a ledger's variable signed
+// last.
+func (k Variables) SignedPath(name string) string {
+	return strings.TrimSuffix(k.Path(name), ".key") + ".vkey"
+}
+
+// signers returns the signers in a ledger's variable, or nil if the variable is not set.
+func (k Variables) signers(name string) ([]*proofs.Signer, error) {
+	value, _ := k.Lookup(k.Variable(name))
+	var list []*proofs.Signer
+	for secret := range strings.FieldsSeq(value) {
+		signer, err := proofs.ParseSigner(secret)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.Variable(name), err)
+		}
+		list = append(list, signer)
+	}
+	if list == nil {
+		return nil, nil
+	}
+	if _, err := os.Stat(k.Path(name)); err == nil {
+		return nil, fmt.Errorf("ledger %q has a signing key in %s and one in %s; remove one of them", name, k.Variable(name), k.Path(name))
+	}
+	return list, nil
+}
+
+// Load implements ledger.Keys.
+func (k Variables) Load(name string) (*proofs.Signer, error) {
+	list, err := k.signers(name)
+	if err != nil {
+		return nil, err
+	}
+	if list == nil {
+		return k.Files.Load(name)
+	}
+	signed, err := readWhole(k.SignedPath(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", k.SignedPath(name), storage.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, signer := range list {
+		if signer.Verifier().String() == strings.TrimSpace(string(signed)) {
+			return signer, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", ledger.ErrBadKey, k.Variable(name), pathInData(k.SignedPath(name)))
+}
+
+// Staged implements ledger.Keys.
+func (k Variables) Staged(name string) (*proofs.Signer, error) {
+	list, err := k.signers(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case list == nil:
+		return k.Files.Staged(name)
+	}
+	return list[0], nil
+}
+
+// Confirm implements ledger.Keys.
+func (k Variables) Confirm(name string) error {
+	list, err := k.signers(name)
+	switch {
+	case err != nil:
+		return err
+	case list == nil:
+		return k.Files.Confirm(name)
+	}
+	return k.recordSigned(name, list[0].Verifier())
+}
+
+// recordSigned records durably which key signed last.
+func (k Variables) recordSigned(name string, key *proofs.Verifier) error {
+	return writeWhole(k.SignedPath(name), []byte(key.String()+"\n"))
+}
+
+// Others implements ledger.RotatingKeys.
+func (k Variables) Others(name string) ([]*proofs.Signer, error) {
+	list, err := k.signers(name)
+	if err != nil || list != nil {
+		return list, err
+	}
+	return k.Files.Others(name)
+}
+
+// Next implements ledger.RotatingKeys.
+func (k Variables) Next(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
+	list, err := k.signers(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case list == nil:
+		return k.Files.Next(name, keys)
+	}
+	for _, signer := range list {
+		if !keys.Trusts(signer.Verifier()) {
+			return signer, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", k.Variable(name), storage.ErrNotFound)
+}
+
+// StageNext implements ledger.RotatingKeys.
+func (k Variables) StageNext(name string, signer *proofs.Signer) error {
+	list, err := k.signers(name)
+	switch {
+	case err != nil:
+		return err
+	case list == nil:
+		return k.Files.StageNext(name, signer)
+	}
+	return fmt.Errorf("%s: %w", k.Variable(name), ledger.ErrKeysFixed)
+}
+
+// Reconcile implements ledger.RotatingKeys.
+func (k Variables) Reconcile(name string, keys *proofs.KeyHistory) error {
+	list, err := k.signers(name)
+	switch {
+	case err != nil:
+		return err
+	case list == nil:
+		return k.Files.Reconcile(name, keys)
+	}
+	present, err := k.Load(name)
+	if err == nil && present.Verifier().String() == keys.Current().String() {
+		return nil
+	}
+	return k.recordSigned(name, keys.Current())
+}

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+)
+
+// queue collects submissions in one batch while the sequencer commits the batch before it. Its
+// methods are safe for concurrent use.
+type queue struct {
+	maxItems, maxBytes int // of a batch: Config.MaxPending and Config.MaxPendingBytes
+
+	mu      sync.Mutex // guards what follows
+	pending *batch
+	frozen  bool
+	closed  bool
+	failed  bool // the sequencer has stopped after an unknown outcome
+
+	wake  chan struct{} // holds a token when pending has items, or closed is set
+	ended chan struct{} // closed when the sequencer has ended and takes no batch any more
+}
+
+func newQueue(maxItems, maxBytes int, frozen bool) *queue {
+	return &queue{
+		maxItems: maxItems, maxBytes: maxBytes, pending: newBatch(), frozen: frozen,
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+}
+
+// add adds a submission to the pending batch and wakes the sequencer. refusal, unless it is
+// nil, is the reason why the ledger signs nothing. With ErrBusy, add returns the batch that
+// must be taken before there is room.
+func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
+	size := s.size()
+	q.mu.Lock()
+	b := q.pending
+	if err := q.refuse(size, refusal); err != nil {
+		q.mu.Unlock()
+		return nil, b, err
+	}
+	it := b.add(s, size)
+	q.mu.Unlock()
+	signal(q.wake)
+	return it, b, nil
+}
+
+// refuse returns the error with which add refuses a submission of that size, or nil. The
+// caller holds q.mu.
+func (q *queue) refuse(size int, refusal error) error {
+	b := q.pending
+	switch {
+	case q.failed:
+		return ErrOutcomeUnknown
+	case q.closed:
+		return ErrClosed
+	case q.frozen:
+		return ErrFrozen
+	case refusal != nil:
+		return refusal
+	case len(b.items) >= q.maxItems || len(b.items) > 0 && b.bytes+size > q.maxBytes:
+		return ErrBusy
+	}
+	return nil
+}
+
+// take hands the pending batch to the sequencer. If closed is true, no later batch has items.
+func (q *queue) take() (b *batch, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b = q.pending
+	q.pending = newBatch()
+	close(b.taken)
+	return b, q.closed
+}
+
+// fail refuses the pending batch and all later submissions with ErrOutcomeUnknown.
+func (q *queue) fail() {
+	q.mu.Lock()
+	q.failed = true
+	b := q.pending
+	q.pending = newBatch()
+	q.mu.Unlock()
+	b.err = ErrOutcomeUnknown
+	close(b.taken)
+	close(b.done)
+}
+
+// close refuses all later submissions. It returns when what was accepted is committed.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	signal(q.wake)
+	<-q.ended
+}
+
+// drain waits until every accepted submission is durable.
+func (q *queue) drain(ctx context.Context) error {
+	q.mu.Lock()
+	b := q.pending
+	q.mu.Unlock()
+	signal(q.wake)
+	select {
+	case <-b.done:
+		return b.err
+	case <-q.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// setFrozen reports whether it changed the state.
+func (q *queue) setFrozen(frozen bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	changed := q.frozen != frozen
+	q.frozen = frozen
+	return changed
+}
+
+func (q *queue) isFrozen() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.frozen
+}
+
+// len returns the number of submissions in the pending batch.
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending.items)
+}
+
+// signal puts a token into a channel that holds at most one.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// batch is a set of submissions that are committed together.
+type batch struct {
+	items []*item
+	bytes int
+	room  []item // preallocated items
+
+	taken chan struct{} // closed when the sequencer takes the batch, so that the queue has room again
+	done  chan struct{} // closed when the batch is durable or err is set
+	err   error         // set before done is closed
+}
+
+// item is one submission and, after its batch is done, its acknowledgement.
+type item struct {
+	Submission
+	ack Ack
+	err error // why this item failed although its batch is durable
+}
+
+func newBatch() *batch {
+	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
+}
+
+// maxRoom bounds how many items a batch allocates at once. Items of one allocation are freed
+// together.
+const maxRoom = 64
+
+// add adds a submission to the batch. size is in bytes.
+func (b *batch) add(s *Submission, size int) *item {
+	if len(b.room) == 0 {
+		b.room = make([]item, min(len(b.items)+1, maxRoom))
+	}
+	it := &b.room[0]
+	b.room = b.room[1:]
+	it.Submission = *s
+	b.items = append(b.items, it)
+	b.bytes += size
+	return it
+}

@@ -1,0 +1,73 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+
+	"colophon/ledger/record/rules"
+)
+
+// forms checks the forms of fields and keeps the first error. Lengths are in bytes, and a
+// field of nil is missing.
+type forms struct{ err error }
+
+func (f *forms) fail(name string, text []byte, what string) {
+	if f.err == nil {
+		f.err = fmt.Errorf("its %s is %.100q, which %s", name, text, what)
+	}
+}
+
+// text checks a text that may be missing.
+func (f *forms) text(name string, text []byte, most int) {
+	if len(text) > most {
+		f.fail(name, text, "is longer than the API allows")
+	}
+}
+
+// required checks a text that may be empty.
+func (f *forms) required(name string, text []byte, most int) {
+	if text == nil && f.err == nil {
+		f.err = fmt.Errorf("it lacks the member %q, or that is of another type", name)
+	}
+	f.text(name, text, most)
+}
+
+// filled checks a text that must be neither missing nor empty.
+func (f *forms) filled(name string, text []byte, most int) {
+	f.required(name, text, most)
+	if text != nil && len(text) == 0 {
+		f.fail(name, text, "is empty")
+	}
+}
+
+// hash checks a SHA-256 that may be missing.
+func (f *forms) hash(name string, digits []byte) {
+	if digits != nil && !rules.IsDigest(digits) {
+		f.fail(name, digits, "is no SHA-256 in hexadecimal digits")
+	}
+}
+
+func (f *forms) requiredHash(name string, digits []byte) {
+	f.required(name, digits, len(digits))
+	f.hash(name, digits)
+}
+
+// integer checks an integer in plain decimal that may be missing.
+func (f *forms) integer(name string, raw []byte) {
+	digits, _ := bytes.CutPrefix(raw, []byte("-"))
+	ok := len(digits) > 0 && (digits[0] != '0' || len(raw) == 1)
+	for _, c := range digits {
+		ok = ok && '0' <= c && c <= '9'
+	}
+	if raw != nil && !ok {
+		f.fail(name, raw, "is no integer in plain decimal")
+	}
+}
+
+// count checks an integer that may be missing and must not be negative.
+func (f *forms) count(name string, raw []byte) {
+	f.integer(name, raw)
+	if len(raw) > 0 && raw[0] == '-' {
+		f.fail(name, raw, "is negative")
+	}
+}

@@ -1,0 +1,63 @@
+package record
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strconv"
+)
+
+// Kind names a kind of event (spec: Event body).
+type Kind string
+
+// The kinds that services post.
+const (
+	IPCRecord       Kind = "ipc_record"
+	RunDAG          Kind = "run_dag"
+	CitationSet     Kind = "citation_set"
+	PathFingerprint Kind = "path_fingerprint"
+)
+
+// The kinds that the ledger writes itself.
+const (
+	LedgerCreated Kind = "ledger_created"
+	RecordRefused Kind = "record_refused"
+	KeyRotated    Kind = "key_rotated"
+)
+
+// The kinds of verbs: requests that change the state of something (spec: States; Path
+// validation; Sources; Redactions).
+const (
+	RecordStateChanged Kind = "record_state_changed"
+	PathValidated      Kind = "path_validated"
+	SourceRegistered   Kind = "source_registered"
+	SourceRevoked      Kind = "source_revoked"
+	ContentRedacted    Kind = "content_redacted"
+)
+
+// Kinds lists the kinds that services post.
+var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
+
+// KeyedDigest returns a digest of kind and canonical digest. Two records under one idempotency
+// key are the same if it is equal (spec: Record digest; Idempotency).
+func KeyedDigest(kind Kind, digest Hash) Hash {
+	var room [64]byte // for the longest kind
+	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
+}
+
+// RunKey returns the digest of the idempotency key of a record that has a run_id and no key of
+// its own (spec: Idempotency).
+func RunKey(kind Kind, runID string) Hash {
+	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
+}
+
+// RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
+// counted from 1.
+func RotationKey(n int) Hash {
+	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
+}
+
+// IsRecord reports whether a kind is one of Kinds.
+func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
+
+// HasState reports whether records of a kind have a state.
+func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }

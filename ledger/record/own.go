@@ -1,0 +1,137 @@
+package record
+
+import (
+	"fmt"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
+// rotation). previous and next are verifier keys; handover is the note in which both agree, or
+// nil if the step has none. All are valid UTF-8.
+func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
+	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
+}
+
+// RotationFields are the fields of a key_rotated event (spec: The log).
+type RotationFields struct {
+	Step, PreviousKey, VerifierKey []byte
+	Handover                       []byte // nil if the step has none
+}
+
+func (f *RotationFields) appendAsked(w *pyjson.Builder) {
+	w.Text("handover", f.Handover)
+	w.Text("previous_key", f.PreviousKey)
+	w.Text("step", f.Step)
+	w.Text("verifier_key", f.VerifierKey)
+}
+
+func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendAsked(w)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *RotationFields) Check() error {
+	var c forms
+	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
+		c.required(name, text, MaxEntry)
+	}
+	return c.err
+}
+
+// CreatedFields are the fields of a ledger_created event.
+type CreatedFields struct{ Origin, VerifierKey []byte }
+
+func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
+	w.OpenOrdered()
+	w.Text("origin", f.Origin)
+	w.Text("verifier_key", f.VerifierKey)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *CreatedFields) Check() error {
+	var c forms
+	c.required("origin", f.Origin, MaxEntry)
+	c.required("verifier_key", f.VerifierKey, MaxEntry)
+	return c.err
+}
+
+// AppendLedgerCreated appends the body of a ledger's first event.
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
+	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
+		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
+		created.append(w, nil)
+	})
+}
+
+// Refusal is the reason why the ledger refused a record that it could read (spec: Refusals;
+// Idempotency).
+type Refusal string
+
+// The reasons.
+const (
+	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger refuses that
+	RefusedKey      Refusal = "idempotency_key_conflict"
+)
+
+// maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
+// an entry. Their number is complete.
+const maxRefusedBytes = 32 << 10
+
+// AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
+// failed checks. first is the event that holds the idempotency key, for RefusedKey.
+func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
+	mismatches := r.Mismatches()
+	checks := func(w *pyjson.Builder) {
+		w.Name("checks")
+		w.Open()
+		for _, c := range mismatches {
+			if len(w.B) > maxRefusedBytes {
+				break
+			}
+			w.Name(c.Field)
+			c.append(w)
+		}
+		w.Close()
+	}
+	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
+	common := CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
+	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
+}
+
+// RefusalFields are the fields of a record_refused event. For RefusedKey, the event FirstSeq
+// holds the idempotency key.
+type RefusalFields struct {
+	Kind       Kind
+	Reason     Refusal
+	Mismatches uint64
+	FirstSeq   uint64 // for RefusedKey only
+}
+
+func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.OpenOrdered()
+	w.Digest("digest", c.Digest)
+	if f.Reason == RefusedKey {
+		appendNumber(w, "first_seq", f.FirstSeq)
+		if c.Key != nil {
+			w.Digest("idempotency_key", *c.Key)
+		}
+	}
+	w.Text("kind", []byte(f.Kind))
+	appendNumber(w, "mismatches", f.Mismatches)
+	w.Text("reason", []byte(f.Reason))
+	w.Text("run_id", c.RunID)
+	w.Close()
+}
+
+// Check implements Fields.
+func (f *RefusalFields) Check() error {
+	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
+		return fmt.Errorf("its reason is %.100q, which is no reason of a refusal", f.Reason)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package record
+
+import (
+	"math"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
+)
+
+// readInteger reads an integer of any size in plain decimal; nil if it is not given. A count
+// must not be negative.
+func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
+	v := o.Member(name)
+	if !v.Given() {
+		return nil
+	}
+	decimal, ok := v.AppendInteger(r.scratch[:0])
+	r.scratch = decimal
+	switch {
+	case !ok:
+		o.Invalid(name, "must be an integer, written without fraction and exponent")
+	case count && decimal[0] == '-':
+		o.Invalid(name, "must not be negative")
+	default:
+		return r.keep(decimal)
+	}
+	return nil
+}
+
+func (r *Record) readCount(o strict.Object, name string) []byte {
+	if !o.Member(name).Given() {
+		o.Missing(name)
+	}
+	return r.readInteger(o, name, true)
+}
+
+// readTimestamp reads an RFC 3339 time, and returns it as it was sent; nil if it is not given.
+func readTimestamp(o strict.Object, name string) []byte {
+	text := o.Text(name, MaxTimestamp)
+	if text == nil {
+		return nil
+	}
+	if _, ok := ParseTime(text); !ok {
+		o.Invalid(name, "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
+		return nil
+	}
+	return text
+}
+
+// fitsEntry refuses a list that is too long for one event, in which each element takes at
+// least that many bytes. Decoding an element can take many times its length.
+func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
+	most := MaxEntry / bytes
+	if list.Len() <= most {
+		return true
+	}
+	o.Invalid(name, "has %d elements, and a log entry of %d bytes has room for %d at most; %s", list.Len(), MaxEntry, most, advice)
+	return false
+}
+
+// Bounds of texts in the event, in bytes. Those of labels are settings. Content is bounded
+// only by the bound of the request.
+const (
+	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
+	MaxShort = 128  // name of a stage, a mode, a producer's id
+	// MaxTimestamp bounds a timestamp.
+	MaxTimestamp = 64
+
+	maxName  = MaxName
+	maxStage = MaxShort
+)
+
+// IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case hexadecimal
+// digits.
+func IsDigest(text []byte) bool { return rules.IsDigest(text) }
+
+// readProducer reads a producer. If it is given it must have both members.
+func (r *Record) readProducer(o strict.Object, name string) Producer {
+	v := o.Member(name)
+	if !v.Given() {
+		return Producer{}
+	}
+	p := o.D.Object(v, o.At(name), "id", "seq")
+	if !p.Member("id").Given() {
+		p.Missing("id")
+	}
+	id, seq := p.Identifier("id", maxProducer), r.readCount(p, "seq")
+	if seq != nil && !isProducerSeq(seq) {
+		p.Invalid("seq", "must be at most %d", int64(math.MaxInt64))
+	}
+	return Producer{id, seq}
+}
+
+func readReason(o strict.Object, name string) []byte {
+	text := o.RequiredText(name, maxReason)
+	if text != nil && len(text) == 0 {
+		o.Invalid(name, "must not be empty; say why")
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
+)
+
+// SourceFields are the fields of a source_registered or source_revoked event.
+type SourceFields struct {
+	ID, Title, Reason []byte // Title and Reason are nil if there are none
+	// Listed is true if the registration lists the source's chunks, even if they are none.
+	Listed      bool
+	ChunkHashes [][]byte
+}
+
+// ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. Its id is
+// valid UTF-8 of at most MaxSourceID bytes. Without chunk_hashes the chunks of the source are
+// unknown; an empty list says that it has none. The error is a *strict.Error.
+func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
+	f := &SourceFields{ID: []byte(sourceID)}
+	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
+		f.ChunkHashes, f.Listed = readChunkHashes(o, "chunk_hashes")
+		f.Title, f.Reason = o.Text("title", maxTitle), o.Text("reason", maxReason)
+	}, "chunk_hashes", "title", "reason")
+}
+
+// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. Its id is like that
+// of ParseRegistration. The error is a *strict.Error.
+func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	f := &SourceFields{ID: []byte(sourceID)}
+	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
+}
+
+// readChunkHashes reads a list of distinct chunk hashes (spec: Citation hashes). The result
+// does not refer to the request.
+func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
+	list := o.Array(name)
+	if !list.Given() {
+		return nil, false
+	}
+	if !fitsEntry(o, name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
+		return nil, false
+	}
+	places := make(map[string]int)
+	i := 0
+	for e := range list.Elements() {
+		if o.D.Full() {
+			return nil, false
+		}
+		text := string(e.Text())
+		first, repeated := places[text]
+		switch {
+		case !rules.IsChunkHash(e.Text()):
+			o.D.Invalid(o.Element(name, i), "must be %sexactly 64 lower-case hexadecimal digits", strict.FollowedBy(rules.ChunkPrefix))
+		case repeated:
+			o.D.Invalid(o.Element(name, i), "repeats element %d; list each chunk once", first)
+		default:
+			places[text] = i
+			hashes = append(hashes, []byte(text))
+		}
+		i++
+	}
+	return hashes, true
+}
+
+// Check implements Fields.
+func (f *SourceFields) Check() error {
+	var c forms
+	c.filled("source_id", f.ID, MaxSourceID)
+	c.text("title", f.Title, maxTitle)
+	c.text("reason", f.Reason, MaxReason)
+	listed := make(map[string]bool, len(f.ChunkHashes))
+	for _, chunk := range f.ChunkHashes {
+		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
+			c.fail("list of chunks", chunk, "is no chunk's hash or is there twice")
+		}
+		listed[string(chunk)] = true
+	}
+	return c.err
+}
+
+func (f *SourceFields) appendAsked(w *pyjson.Builder) {
+	if f.Listed {
+		w.Texts("chunk_hashes", f.ChunkHashes)
+	}
+	w.Text("reason", f.Reason)
+	w.Text("source_id", f.ID)
+	w.Text("title", f.Title)
+}
+
+func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
+	w.Open()
+	c.appendIdentity(w)
+	f.appendAsked(w)
+	w.Close()
+}

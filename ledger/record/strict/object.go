@@ -1,0 +1,302 @@
+// Package strict decodes the JSON of requests strictly: objects have no members but the known
+// ones, values have their types and forms, and every problem is reported with its place.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// Object is an object of a request. Its getters treat null as absent (spec: Given values and
+// claimed hashes). If a member is wrong, they report that to D and return the zero value.
+type Object struct {
+	D       *Decoder
+	V       pyjson.Value // Absent for an object that was not given
+	Pointer string       // JSON pointer (RFC 6901) to the object in the request
+}
+
+// Object returns v, and reports if it is no object or has members that are not known.
+func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
+	o := Object{d, v, pointer}
+	if v.Kind() != pyjson.Object {
+		d.Invalid(pointer, "must be an object")
+		o.V = pyjson.Value{}
+		return o
+	}
+	for name := range v.Members() {
+		if !contains(known, name.Text()) {
+			d.unknown(string(pyjson.AppendPointer([]byte(pointer), name.Text())))
+		}
+	}
+	return o
+}
+
+func contains(names []string, name []byte) bool {
+	for _, n := range names {
+		if n == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Inner returns the value of a member as an object, which may have any members.
+func (o Object) Inner(name string, v pyjson.Value) Object { return Object{o.D, v, o.At(name)} }
+
+// At returns the pointer to a member.
+func (o Object) At(name string) string { return o.Pointer + "/" + name }
+
+// Invalid reports what is wrong with the value of a member.
+func (o Object) Invalid(name, format string, args ...any) {
+	o.D.Invalid(o.At(name), format, args...)
+}
+
+// Member returns the value of a member, or Absent if the member is null or missing.
+func (o Object) Member(name string) pyjson.Value {
+	if v := o.V.Member(name); v.Given() {
+		return v
+	}
+	return pyjson.Value{}
+}
+
+// Missing reports that a required member is missing, unless the object itself is.
+func (o Object) Missing(name string) {
+	if o.V.Kind() == pyjson.Object {
+		o.Invalid(name, "is required")
+	}
+}
+
+// WTF returns a text that may contain lone surrogates, in WTF-8.
+func (o Object) WTF(name string) (text []byte, given bool) {
+	v := o.Member(name)
+	switch v.Kind() {
+	case pyjson.Absent:
+		return nil, false
+	case pyjson.String:
+		if text = v.Text(); text == nil {
+			text = []byte{} // "" is given (spec: Given values and claimed hashes)
+		}
+		return text, true
+	default:
+		o.Invalid(name, "must be a string")
+		return nil, false
+	}
+}
+
+// UTF8 returns a text without lone surrogates.
+func (o Object) UTF8(name string) (text []byte, given bool) {
+	text, given = o.WTF(name)
+	if given && pyjson.HasLoneSurrogate(text) {
+		o.Invalid(name, LoneSurrogate)
+		return nil, false
+	}
+	return text, given
+}
+
+// LoneSurrogate is the problem of a text that contains a lone surrogate.
+const LoneSurrogate = "holds a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
+
+// Text returns a text without lone surrogates, of at most limit bytes; nil if it is not given.
+func (o Object) Text(name string, limit int) []byte {
+	text, given := o.UTF8(name)
+	if given && len(text) > limit {
+		o.Invalid(name, "is %d bytes long, at most %d are allowed", len(text), limit)
+		return nil
+	}
+	return text
+}
+
+// Identifier is Text for a text that must not be empty: all who sent an empty key would share
+// it.
+func (o Object) Identifier(name string, limit int) []byte {
+	text := o.Text(name, limit)
+	if text != nil && len(text) == 0 {
+		o.Invalid(name, "must not be empty; leave it out")
+	}
+	return text
+}
+
+// RequiredText is Text for a member that must be given.
+func (o Object) RequiredText(name string, limit int) []byte {
+	if !o.Member(name).Given() {
+		o.Missing(name)
+		return nil
+	}
+	return o.Text(name, limit)
+}
+
+// RequiredWTF is WTF for a member that must be given.
+func (o Object) RequiredWTF(name string) []byte {
+	text, given := o.WTF(name)
+	if !given && !o.Member(name).Given() {
+		o.Missing(name)
+	}
+	return text
+}
+
+// Typed returns a value of that kind. want names the kind in the report of another one.
+func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
+	v := o.Member(name)
+	if v.Given() && v.Kind() != kind {
+		o.Invalid(name, "must be %s", want)
+		return pyjson.Value{}
+	}
+	return v
+}
+
+// Array returns an array.
+func (o Object) Array(name string) pyjson.Value {
+	return o.Typed(name, pyjson.Array, "an array")
+}
+
+// RequiredObject returns an object that must be given. Its members are not checked.
+func (o Object) RequiredObject(name string) pyjson.Value {
+	if !o.Member(name).Given() {
+		o.Missing(name)
+	}
+	return o.Typed(name, pyjson.Object, "an object")
+}
+
+// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits; nil if it is not given.
+func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
+
+// Digits returns a text of a prefix and exactly n lower-case hexadecimal digits; nil if it is
+// not given.
+func (o Object) Digits(name, prefix string, n int) []byte {
+	text, given := o.WTF(name)
+	if !given {
+		return nil
+	}
+	if !IsDigits(text, prefix, n) {
+		o.Invalid(name, "must be %sexactly %d lower-case hexadecimal digits", FollowedBy(prefix), n)
+		return nil
+	}
+	return text
+}
+
+// FollowedBy begins the description of a text with a prefix.
+func FollowedBy(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return strconv.Quote(prefix) + " followed by "
+}
+
+// IsDigits reports whether a text is a prefix and exactly n lower-case hexadecimal digits.
+func IsDigits(text []byte, prefix string, n int) bool {
+	digits, ok := bytes.CutPrefix(text, []byte(prefix))
+	return ok && rules.IsDigits(digits, n)
+}
+
+// Double returns a number as the nearest IEEE 754 double.
+func (o Object) Double(name string) (value float64, given bool) {
+	v := o.Member(name)
+	if !v.Given() {
+		return 0, false
+	}
+	value, ok := v.Float()
+	if !ok {
+		o.Invalid(name, "must be a number in the range of a double")
+	}
+	return value, ok
+}
+
+// Labels returns an object of at most that many strings. Each name and each string has at most
+// mostBytes bytes.
+func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
+	v := o.Typed(name, pyjson.Object, "an object of strings")
+	if !v.Given() {
+		return v
+	}
+	if v.Len() > most {
+		o.Invalid(name, "has %d labels, at most %d are allowed", v.Len(), most)
+		return pyjson.Value{}
+	}
+	for label, value := range v.Members() {
+		o.label(name, label.Text(), value, mostBytes)
+	}
+	return v
+}
+
+func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
+	pointer := string(pyjson.AppendPointer([]byte(o.At(name)), label))
+	switch {
+	case pyjson.HasLoneSurrogate(label):
+		o.Invalid(name, "a label's name "+LoneSurrogate)
+	case len(label) == 0 || len(label) > most:
+		o.D.Invalid(pointer, "a label's name has 1 to %d bytes", most)
+	case value.Kind() != pyjson.String:
+		o.D.Invalid(pointer, "must be a string")
+	case pyjson.HasLoneSurrogate(value.Text()):
+		o.D.Invalid(pointer, LoneSurrogate)
+	case len(value.Text()) > most:
+		o.D.Invalid(pointer, "is %d bytes long, at most %d are allowed", len(value.Text()), most)
+	}
+}
+
+// CheckUTF8 reports the first lone surrogate anywhere below a member.
+func (o Object) CheckUTF8(name string, v pyjson.Value) {
+	if pointer, found := v.LoneSurrogate(); found {
+		o.D.Invalid(o.At(name)+pointer, LoneSurrogate)
+	}
+}
+
+// Element returns the pointer to the i-th element of a member.
+func (o Object) Element(name string, i int) string {
+	return o.At(name) + "/" + strconv.Itoa(i)
+}
+
+// Constant reports a member that is given and has another value.
+func (o Object) Constant(name, value string) {
+	if text, given := o.UTF8(name); given && string(text) != value {
+		o.Invalid(name, "must be %q", value)
+	}
+}
+
+// Seq returns the number of an event, or a number of events; nil if it is not given.
+func (o Object) Seq(name string) *uint64 {
+	v := o.Member(name)
+	if !v.Given() {
+		return nil
+	}
+	seq, err := ParseSeq(v)
+	if err != nil {
+		o.Invalid(name, "must be a number from 0 to %s in plain decimal", strconv.FormatUint(1<<64-1, 10))
+		return nil
+	}
+	return &seq
+}
+
+// Flag returns a Boolean, or absent if it is not given.
+func (o Object) Flag(name string, absent bool) bool {
+	if !o.Member(name).Given() {
+		return absent
+	}
+	return o.RequiredFlag(name)
+}
+
+// RequiredFlag returns a Boolean that must be given.
+func (o Object) RequiredFlag(name string) bool {
+	v := o.Member(name)
+	switch v.Kind() {
+	case pyjson.True, pyjson.False:
+	case pyjson.Absent:
+		o.Missing(name)
+	default:
+		o.Invalid(name, "must be true or false")
+	}
+	return v.Kind() == pyjson.True
+}
+
+// ParseSeq reads the number of an event in plain decimal.
+func ParseSeq(v pyjson.Value) (uint64, error) {
+	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
+	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
+		return 0, errors.New("no number from 0 to 2^64-1 in plain decimal")
+	}
+	return seq, nil
+}

@@ -1,0 +1,97 @@
+package strict
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Problem is one thing that is wrong with a request.
+type Problem struct {
+	Pointer string // JSON pointer (RFC 6901) to it; "" is the whole request
+	Detail  string // what is wrong and what to do
+}
+
+// Error lists why a request was refused.
+type Error struct {
+	// Malformed is true if the request is not JSON, or has duplicate or unknown members. It is
+	// false if only values are wrong.
+	Malformed bool
+	Problems  []Problem // from 1 to MaxProblems
+}
+
+// MaxProblems bounds the problems that are reported of one request.
+const MaxProblems = 32
+
+// Error joins the problems.
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		parts[i] = p.Detail
+		if p.Pointer != "" {
+			parts[i] = p.Pointer + ": " + p.Detail
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// SyntaxError returns the error for a request that pyjson refused with err.
+func SyntaxError(err error) *Error {
+	p := Problem{Detail: err.Error()}
+	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
+		p.Pointer = boundedPointer(syntax.Pointer)
+		p.Detail = fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Msg)
+	}
+	return &Error{Malformed: true, Problems: []Problem{p}}
+}
+
+// Decoder collects the problems of one request. The zero value has none.
+type Decoder struct {
+	problems  []Problem
+	malformed bool
+}
+
+// Failed reports whether there is a problem.
+func (d *Decoder) Failed() bool { return len(d.problems) > 0 }
+
+// Full reports whether further problems would be dropped, so that decoding may stop.
+func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
+
+// Err returns an *Error, or nil if there is no problem. A request with an unknown member is
+// malformed even if its values are wrong too.
+func (d *Decoder) Err() error {
+	if !d.Failed() {
+		return nil
+	}
+	return &Error{Malformed: d.malformed, Problems: d.problems}
+}
+
+func (d *Decoder) add(pointer, detail string) {
+	if len(d.problems) < MaxProblems {
+		d.problems = append(d.problems, Problem{boundedPointer(pointer), detail})
+	}
+}
+
+// maxPointer bounds a pointer in bytes, since clients choose names and depth.
+const maxPointer = 1024
+
+// boundedPointer returns the pointer. If that is too long, it returns the pointer to the
+// innermost enclosing value that is short enough.
+func boundedPointer(pointer string) string {
+	if len(pointer) <= maxPointer {
+		return pointer
+	}
+	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
+}
+
+// Invalid reports what is wrong with the value at a place.
+func (d *Decoder) Invalid(pointer, format string, args ...any) {
+	d.add(pointer, fmt.Sprintf(format, args...))
+}
+
+func (d *Decoder) unknown(pointer string) {
+	d.malformed = true
+	d.add(pointer, "unknown member; remove it or correct its name")
+}

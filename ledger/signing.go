@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// signing decides which keys sign a log, and whether anything is signed at all.
+type signing struct {
+	config       *Config
+	name, origin string // of the ledger
+
+	keys atomic.Pointer[keyring] // of the last durable state; written by the sequencer, read by all
+	// refusal is ErrRollback or a SigningError if the ledger must not sign. It is set before
+	// the ledger is shared.
+	refusal error
+}
+
+// recover returns the keyring that signs the next commit of a log. The ledger signs nothing if the log's newest key
+// is missing, if the configured key is newer than the log, or if a stored key does not fit it.
+func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, error) {
+	history, err := StoredKeys(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	if history == nil && s.config.KeyFault != nil { // the log has no signature yet
+		return nil, fmt.Errorf("%w, and no signing key: %w", errNoFirstEvent, s.config.KeyFault)
+	}
+	if history == nil {
+		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
+	}
+	if origin := history.Current().Name(); origin != s.origin {
+		return nil, fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, s.origin)
+	}
+	ring := &keyring{history: history}
+	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Trusts(signer.Verifier()) {
+		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer.Verifier()))
+	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
+		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator puts it back as keys/%[1]s.key, or in the variable %[3]s, "+
+			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
+	} else if s.config.KeyFault != nil {
+		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
+			"The operator puts the right key there, or moves the file away, and starts the server again", s.name, KeyVariable(s.name)), s.config.KeyFault)
+	}
+	s.keys.Store(ring)
+	return ring, nil
+}
+
+// signersOf returns the signers of the keys that sign now, or nil if the newest is missing.
+// The refusal is ErrKeyMissing if the previous key must sign too and is missing.
+func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
+	newest := s.signerFor(history.Current())
+	if newest == nil {
+		return nil, nil
+	}
+	signers = append(signers, newest)
+	overlapping := history.Overlapping()
+	if overlapping == nil {
+		return signers, nil
+	}
+	if before := s.signerFor(overlapping); before != nil {
+		return append(signers, before), nil
+	}
+	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
+		ErrKeyMissing, overlapping, s.name)
+	s.config.Log.Error("taking no writes: a key that has to sign is missing", "error", refusal)
+	return signers, refusal
+}
+
+// refuseUnreconciled stops signing because the stored keys could not be brought in line with
+// the log: one of them may belong to a newer log.
+func (s *signing) refuseUnreconciled(err error) {
+	cause := "its key files could not be put in their places, and the server's log says why"
+	if errors.Is(err, ErrBadKey) {
+		cause = err.Error()
+	}
+	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", s.name, cause), err)
+}
+
+// refuseKeys stops signing because the keys do not fit the log. It must be called before the
+// ledger is shared.
+func (s *signing) refuseKeys(reason string, err error) {
+	s.refusal = &SigningError{reason}
+	s.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
+}
+
+// refuse stops signing because the store does not hold what the ledger has signed. It must be
+// called before the ledger is shared.
+func (s *signing) refuse(err error) {
+	s.refusal = err
+	s.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
+}
+
+// check returns the reason why the ledger signs nothing, or nil if it signs.
+func (s *signing) check() error {
+	if s.refusal != nil {
+		return s.refusal
+	}
+	return s.keys.Load().refusal
+}
+
+// signerFor returns the configured signer of a key, or nil.
+func (s *signing) signerFor(key *proofs.Verifier) *proofs.Signer {
+	for _, signer := range append([]*proofs.Signer{s.config.Signer}, s.config.Signers...) {
+		if signer != nil && signer.Verifier().String() == key.String() {
+			return signer
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package pebble
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"colophon/storage/pebble/internal/erase"
+)
+
+// Erasing describes erased content that may still be in files of the database.
+type Erasing struct {
+	Pieces int       // number of contents
+	Oldest time.Time // when the oldest of them was erased, UTC; zero if Pieces is 0
+}
+
+// Erasing counts the erased content that is still in files. An erasure takes seconds; if one
+// takes longer, the log says why.
+func (d *Database) Erasing(ctx context.Context) (Erasing, error) {
+	if err := d.usable(ctx); err != nil {
+		return Erasing{}, fmt.Errorf("counting erased content: %w", err)
+	}
+	return d.erasing()
+}
+
+func (d *Database) erasing() (Erasing, error) {
+	var e Erasing
+	err := erase.EachMark(d.engine, math.MaxInt, func(m erase.Mark) {
+		if at := time.UnixMicro(m.Time).UTC(); e.Pieces == 0 || at.Before(e.Oldest) {
+			e.Oldest = at
+		}
+		e.Pieces++
+	})
+	return e, err
+}

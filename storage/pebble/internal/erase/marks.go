@@ -1,0 +1,59 @@
+package erase
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage/pebble/internal/keys"
+)
+
+// Mark states that a piece of content is deleted but may still be in files.
+type Mark struct {
+	key     []byte // key of the mark
+	content []byte // key of the content
+	ledger  keys.Ledger
+	keys.Erasure
+}
+
+// EachMark visits at most that many marks, in the order of the contents' keys.
+func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
+	start, end := keys.Erasures()
+	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return fmt.Errorf("looking for erased content: %w", err)
+	}
+	defer func() { err = errors.Join(err, marks.Close()) }()
+	for ok := marks.First(); ok && most > 0; ok = marks.Next() {
+		value, err := marks.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("looking for erased content: %w", err)
+		}
+		m := Mark{key: bytes.Clone(marks.Key())}
+		if m.content, m.ledger, ok = keys.ErasureContent(m.key); !ok {
+			return fmt.Errorf("looking for erased content: mark of %d bytes", len(m.key))
+		}
+		if m.Erasure, err = keys.DecodeErasure(value); err != nil {
+			return fmt.Errorf("looking for erased content: %w", err)
+		}
+		visit(m)
+		most--
+	}
+	return marks.Error()
+}
+
+// unmark removes marks, durably.
+func (e *Eraser) unmark(marks []Mark) error {
+	b := e.engine.NewBatch()
+	for _, m := range marks {
+		if err := b.Delete(m.key, nil); err != nil {
+			return fmt.Errorf("noting that content is gone: %w", errors.Join(err, b.Close()))
+		}
+	}
+	if err := b.Commit(e.Config.Durability); err != nil {
+		return fmt.Errorf("noting that content is gone: %w", err)
+	}
+	return b.Close()
+}

@@ -1,0 +1,325 @@
+// Package keycheck compares the keys of a database with what its logs account for.
+//
+// The first pass counts the keys of each kind. The walk of a log has seen that everything the
+// log names is stored, so a stray key makes a count too high. Only then does a second pass
+// read the event of each key to find the stray.
+package keycheck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	engine "github.com/cockroachdb/pebble/v2"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// Database is the database to check.
+type Database struct {
+	Engine *engine.DB
+	// Get returns a copy of the value of a key, or storage.ErrNotFound.
+	Get func(key []byte) ([]byte, error)
+}
+
+// Ledger is one ledger of the database.
+type Ledger struct {
+	Name   string
+	Number keys.Ledger
+	Head   storage.Head
+	Log    *storage.LogSummary // nil if the ledger is not checked
+	// Redaction returns the event that redacted a record, or storage.ErrNotFound.
+	Redaction func(ctx context.Context, seq uint64) (uint64, error)
+	// Place returns the place of a content, or storage.ErrNotFound.
+	Place func(digest storage.Hash) (keys.Place, error)
+}
+
+// Run checks the keys of a database with these ledgers; it has no others. It returns at most
+// one stray of each ledger and one of the database, and calls progress, unless it is nil, with
+// the number of keys read. No one may write meanwhile.
+func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.Stray, error) {
+	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
+	for _, l := range ledgers {
+		k.ledgers[l.Number] = &counts{Ledger: l}
+	}
+	if err := k.pass(nil, nil, k.key); err != nil {
+		return nil, err
+	}
+	for _, l := range ledgers {
+		counted := k.ledgers[l.Number]
+		if l.Log == nil || counted.stray {
+			continue
+		}
+		if err := k.compare(counted); err != nil {
+			return nil, err
+		}
+	}
+	return k.strays, nil
+}
+
+// check is one run over all keys.
+type check struct {
+	ctx      context.Context
+	db       Database
+	ledgers  map[keys.Ledger]*counts
+	progress func(keys uint64)
+	read     uint64
+	strays   []*storage.Stray // at most one per ledger, and one of the database
+	database bool             // a stray of the database was found
+}
+
+// counts holds the counts of one ledger during the first pass.
+type counts struct {
+	Ledger
+	stray   bool // a stray was found
+	holding *holding
+
+	contents, places, needs, claims uint64
+}
+
+// holding is the place of a content whose references are being counted.
+type holding struct {
+	keys.Holding
+	digest     storage.Hash
+	references uint64
+}
+
+// progressKeys is the number of keys between two calls of progress.
+const progressKeys = 1 << 16
+
+// pass visits keys in order. visit returns the key to continue at; nil means the next one.
+func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
+	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, all.Error(), all.Close()) }()
+	for ok := all.First(); ok; {
+		if k.read++; k.read%progressKeys == 0 {
+			if k.ctx.Err() != nil {
+				return k.ctx.Err()
+			}
+			if k.progress != nil {
+				k.progress(k.read)
+			}
+		}
+		next, err := visit(keys.Parse(all.Key()), all.Key(), all.ValueAndErr)
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			ok = all.SeekGE(next)
+		} else {
+			ok = all.Next()
+		}
+	}
+	return nil
+}
+
+// found notes a stray, unless one of its ledger or of the database was noted before.
+func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
+	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
+	switch {
+	case l == nil && k.database || l != nil && l.stray:
+		return
+	case l == nil:
+		k.database = true
+	default:
+		s.Ledger, l.stray = l.Name, true
+	}
+	k.strays = append(k.strays, s)
+}
+
+// key checks one key on its own, and counts it.
+func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
+	switch key.Family {
+	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
+		return nil, nil
+	}
+	l := k.ledgers[key.Ledger]
+	switch {
+	case l == nil && key.Family == keys.Unknown:
+		k.found(nil, storage.StrayDatabase, 0, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		return nil, nil
+	case l == nil:
+		k.found(nil, storage.StrayDatabase, 0, "the key %x is of a ledger with the number %d, which there is not", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		return nil, nil
+	case key.Family == keys.Unknown:
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		return nil, nil
+	case l.Log == nil && key.Family != keys.ErasureKey:
+		return keys.AfterLedger(raw, l.Number), nil
+	case l.Log == nil:
+		return nil, nil
+	}
+	switch key.Family {
+	case keys.InfoKey:
+		err = k.description(l, value)
+	case keys.EntryKey:
+		if key.Seq >= l.Head.Size {
+			k.found(l, storage.StrayEntry, key.Seq, "it is stored, but the head has %d entries", l.Head.Size)
+		}
+	case keys.TileKey:
+		k.tile(l, key)
+	case keys.ContentKey:
+		l.contents++
+	case keys.PlaceKey, keys.ReferenceKey:
+		err = k.need(l, key, value)
+	case keys.ClaimKey:
+		l.claims++
+	case keys.SettingKey:
+		err = k.setting(l, key, value)
+	case keys.ErasureKey:
+		err = k.erasure(l, key, value)
+	}
+	return nil, err
+}
+
+// tile checks that the tree of the head includes a tile. The walk has checked its hashes.
+func (k *check) tile(l *counts, key keys.Parsed) {
+	const height = 8 // log2 of storage.TileHashes
+	if hashes := l.Head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
+		k.found(l, storage.StrayTile, l.Head.Size, "tile %d/%d is stored, but a tree of %d entries has none there", key.Level, key.Index, l.Head.Size)
+	}
+}
+
+// need counts the records that need a content. The place of a redacted event proves nothing on
+// its own; its references do.
+func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	if key.Family == keys.ReferenceKey {
+		switch {
+		case l.holding == nil || l.holding.digest != key.Digest:
+			k.found(l, storage.StrayContent, key.Seq, "content %x is said to be needed, and is not held", key.Digest)
+		case key.Seq <= l.holding.Seq || len(stored) > 0:
+			k.found(l, storage.StrayContent, key.Seq, "it is said to need the content %x in a way that no commit writes", key.Digest)
+		default:
+			l.needs++
+			l.holding.references++
+		}
+		return nil
+	}
+	decoded, err := keys.DecodeHolding(stored)
+	if err != nil {
+		k.found(l, storage.StrayContent, l.Head.Size, "content %x: %v", key.Digest, err)
+		return nil
+	}
+	k.endHolding(l)
+	l.holding = &holding{Holding: decoded, digest: key.Digest}
+	l.places++
+	if !decoded.Withdrawn {
+		l.needs++
+		return nil
+	}
+	return k.withdrawn(l, key.Digest, decoded)
+}
+
+// endHolding checks a place once all its references are counted.
+func (k *check) endHolding(l *counts) {
+	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
+		k.found(l, storage.StrayContent, h.Seq, "content %x is held, and no record needs it", h.digest)
+	}
+	l.holding = nil
+}
+
+// withdrawn checks a place whose value says that its event is redacted.
+func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
+	brought, err := k.brought(l, holding.Place, digest)
+	if err != nil {
+		return err
+	}
+	_, err = l.Redaction(k.ctx, holding.Seq)
+	switch {
+	case !brought:
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is said to be its content number %d, and is not", digest, holding.Slot)
+	case errors.Is(err, storage.ErrNotFound):
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is said to be withdrawn from it, and it is not redacted", digest)
+	case err != nil:
+		return err
+	}
+	return nil
+}
+
+// brought reports whether the event at a place can have posted a content there.
+func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
+	e, err := k.event(l, place.Seq)
+	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
+}
+
+// event reads an event again; it is empty at or beyond the head.
+func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
+	if seq >= l.Head.Size {
+		return storage.EventSummary{}, nil
+	}
+	return l.Log.Event(k.ctx, seq)
+}
+
+// description checks that the stored description of a ledger is, byte for byte, the encoding
+// of what it decodes to. So nothing else can be hidden in it.
+func (k *check) description(l *counts, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	info, err := keys.DecodeInfo(stored)
+	if err != nil {
+		return err
+	}
+	written, err := keys.EncodeInfo(info)
+	if err == nil && !bytes.Equal(stored, written) {
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the ledger's description has more in it, or in another form, than is ever written")
+	}
+	return err
+}
+
+func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	if wrong := l.Log.Setting(key.Name, stored); wrong != nil {
+		k.found(l, storage.StrayDatabase, l.Head.Size, "setting %.100q: %v", key.Name, wrong)
+	}
+	return nil
+}
+
+// erasure checks a mark that erased content may still be in files: the content was at that
+// place, its record is redacted, and the place is empty now.
+func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	erased, err := keys.DecodeErasure(stored)
+	if err != nil {
+		k.found(l, storage.StrayContent, key.Place.Seq, "the note that its content is being erased: %v", err)
+		return nil
+	}
+	e, err := k.event(l, key.Place.Seq)
+	if err != nil {
+		return err
+	}
+	_, redaction := l.Redaction(k.ctx, key.Place.Seq)
+	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Place))
+	switch {
+	case int(key.Place.Slot) >= len(e.Contents) || !slices.Contains(e.Contents, erased.Digest):
+		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, which it does not name", erased.Digest)
+	case errors.Is(redaction, storage.ErrNotFound):
+		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, but it is not redacted", erased.Digest)
+	case redaction != nil:
+		return redaction
+	case content == nil:
+		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, but it is there", erased.Digest)
+	case !errors.Is(content, storage.ErrNotFound):
+		return content
+	case erased.Time < e.Time || erased.Time > l.Head.Time:
+		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x was erased at a time at which it was not", erased.Digest)
+	}
+	return nil
+}

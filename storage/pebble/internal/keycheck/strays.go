@@ -1,0 +1,120 @@
+package keycheck
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"colophon/storage"
+	"colophon/storage/pebble/internal/keys"
+)
+
+// compare compares the counts of a ledger with its log, and searches for the stray if they
+// differ.
+func (k *check) compare(l *counts) error {
+	k.endHolding(l)
+	type part struct {
+		has, named uint64
+		span       func(keys.Ledger) (start, end []byte)
+		kind       storage.StrayKind
+		find       func(*counts, keys.Parsed, func() ([]byte, error)) error
+	}
+	for _, p := range []part{
+		{l.needs, l.Log.Needs, keys.Places, storage.StrayContent, k.strayNeed},
+		{l.contents, l.places, keys.Contents, storage.StrayContent, k.strayContent},
+		{l.claims, l.Log.Claims, keys.Claims, storage.StrayClaim, k.strayClaim},
+	} {
+		if l.stray || p.has == p.named {
+			continue
+		}
+		start, end := p.span(l.Number)
+		err := k.pass(start, end, func(key keys.Parsed, _ []byte, value func() ([]byte, error)) ([]byte, error) {
+			if l.stray { // one stray is enough
+				return end, nil
+			}
+			return nil, p.find(l, key, value)
+		})
+		if err != nil {
+			return err
+		}
+		k.found(l, p.kind, l.Head.Size, "%d are stored, the log accounts for %d", p.has, p.named) // ignored if a stray was found
+	}
+	return nil
+}
+
+// strayNeed finds a reference to a record that does not need the content.
+func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+	seq := key.Seq
+	if key.Family == keys.PlaceKey {
+		stored, err := value()
+		if err != nil {
+			return err
+		}
+		holding, err := keys.DecodeHolding(stored)
+		if err != nil || holding.Withdrawn { // withdrawn has checked it
+			return err
+		}
+		seq = holding.Seq
+	}
+	e, err := k.event(l, seq)
+	if err != nil {
+		return err
+	}
+	by, err := l.Redaction(k.ctx, seq)
+	switch {
+	case seq >= l.Head.Size:
+		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", key.Digest, l.Head.Size)
+	case !slices.Contains(e.Contents, key.Digest):
+		k.found(l, storage.StrayContent, seq, "content %x is kept for it, which it does not name", key.Digest)
+	case err == nil:
+		k.found(l, storage.StrayContent, seq, "content %x is kept for it, which event %d has redacted", key.Digest, by)
+	case !errors.Is(err, storage.ErrNotFound):
+		return err
+	}
+	return nil
+}
+
+// strayContent finds bytes that no digest leads to, for example erased content that was put
+// back.
+func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error)) error {
+	e, err := k.event(l, key.Place.Seq)
+	if err != nil {
+		return err
+	}
+	for _, digest := range e.Contents {
+		place, err := l.Place(digest)
+		if err == nil && place == key.Place {
+			return nil
+		}
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+	what := "no record needs them"
+	if by, err := l.Redaction(k.ctx, key.Place.Seq); err == nil {
+		what = fmt.Sprintf("event %d has redacted it", by)
+	}
+	k.found(l, storage.StrayContent, key.Place.Seq, "bytes are stored as its content number %d, but %s", key.Place.Slot, what)
+	return nil
+}
+
+// strayClaim finds the claim of an idempotency key that no event made.
+func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+	stored, err := value()
+	if err != nil {
+		return err
+	}
+	claim, err := keys.DecodeClaim(key.Digest, stored)
+	if err != nil {
+		k.found(l, storage.StrayClaim, l.Head.Size, "key %x: %v", key.Digest, err)
+		return nil
+	}
+	e, err := k.event(l, claim.Seq)
+	if err != nil {
+		return err
+	}
+	if e.Key == nil || *e.Key != key.Digest {
+		k.found(l, storage.StrayClaim, claim.Seq, "key %x leads to it, and it does not claim the key: a record with this key would not be recorded", key.Digest)
+	}
+	return nil
+}
