@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
 )
 
 // derived posts a record with derive=true, verifies the receipt, and returns the derived
 // facts.
-func (s *service) derived(path, body string) (facts derivedFacts) {
+func (s *service) derived(path, body string) (facts wire.Derived) {
 	s.t.Helper()
 	a := s.post(path+"?derive=true", body).want(http.StatusCreated)
 	s.verified(a)
@@ -22,15 +24,15 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 	s := start(t)
 	const body = `{"payload":{"seed":1},"system_prompt":"p","output":"%","model":"m","temperature":0,"max_tokens":9}`
 	run := func(output string) string { return strings.Replace(body, "%", output, 1) }
-	require.Equal(t, derivedFacts{}, s.derived("/ipc-records", run("a")), "nothing before it")
-	require.Equal(t, &runDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
+	require.Equal(t, wire.Derived{}, s.derived("/ipc-records", run("a")), "nothing before it")
+	require.Equal(t, &wire.DerivedDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
 	other := strings.Replace(run("b"), `"m"`, `"n"`, 1)
-	require.Equal(t, &runDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
+	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
 	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
-	require.Equal(t, &runDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
+	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
 		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
-	require.Equal(t, derivedFacts{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
-	require.Equal(t, derivedFacts{Incomplete: []string{"system_prompt", "output", "seed"}},
+	require.Equal(t, wire.Derived{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "no run")
+	require.Equal(t, wire.Derived{Incomplete: []string{"system_prompt", "output", "seed"}},
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
@@ -38,10 +40,10 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	s := start(t)
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
-	require.Equal(t, derivedFacts{}, s.derived("/run-dags", filled))
-	require.Equal(t, &dagDivergence{Against: 1}, s.derived("/run-dags", filled).Divergence)
+	require.Equal(t, wire.Derived{}, s.derived("/run-dags", filled))
+	require.Equal(t, &wire.DerivedDivergence{Against: 1}, s.derived("/run-dags", filled).Divergence)
 	stage := "answer"
-	require.Equal(t, &dagDivergence{Against: 2, FirstDiverging: &stage},
+	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: &stage},
 		s.derived("/run-dags", strings.Replace(filled, `"11`, `"22`, 1)).Divergence)
 }
 
@@ -49,10 +51,10 @@ func TestDerivedFactsOfPaths(t *testing.T) {
 	s := start(t)
 	yes, no := true, false
 	const first, second = `{"project":"p","route":["a"],"content":"x"}`, `{"project":"p","route":["a"],"content":"y"}`
-	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
+	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
 	s.do(http.MethodPut, "/paths/p/0cc175b9/validation", `{"validated":true}`, "Content-Type", "application/json").want(http.StatusCreated)
-	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
-	require.Equal(t, derivedFacts{PathID: "0cc175b9", Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
+	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
+	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
 }
 
 func TestDerivedFactsOfCitationSets(t *testing.T) {
@@ -60,13 +62,13 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	set := func(source string) string {
 		return `{"subject":"s","citations":[{"text":"words","source_id":"` + source + `","weight":1}]}`
 	}
-	require.Equal(t, derivedFacts{Conflicts: &[]chunkSources{}}, s.derived("/citation-sets", set("a")))
+	require.Equal(t, wire.Derived{Conflicts: []wire.DerivedConflict{}}, s.derived("/citation-sets", set("a")))
 	s.do(http.MethodPut, "/sources/a", `{}`, "Content-Type", "application/json").want(http.StatusCreated)
 	facts := s.derived("/citation-sets", set("b"))
-	require.Equal(t, &[]string{"b"}, facts.UnregisteredSources)
-	require.Len(t, *facts.Conflicts, 1)
-	require.Equal(t, []sourceUse{{"a", 1}, {"b", 3}}, (*facts.Conflicts)[0].Sources)
-	require.Equal(t, uint64(2), (*facts.Conflicts)[0].SourceCount)
+	require.Equal(t, []string{"b"}, facts.UnregisteredSources)
+	require.Len(t, facts.Conflicts, 1)
+	require.Equal(t, []wire.SourceUse{{SourceID: "a", Seq: 1}, {SourceID: "b", Seq: 3}}, facts.Conflicts[0].Sources)
+	require.Equal(t, uint64(2), facts.Conflicts[0].SourceCount)
 }
 
 // GET of a record answers its derived facts on request, at any size.

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger/event"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
@@ -80,13 +81,13 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 
 // nestedStage proves that a stage is in the tree of its run.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
-	stages := stagesOf(e.DAG().Stages)
+	stages := questions.Stages(e.DAG().Stages)
 	found, ok, err := rules.ProveStage(stages, name)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, noStage(e.Seq, stages)
+		return nil, questions.NoStage(e.Seq, stages)
 	}
 	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
 	stage.Path = append(stage.Path, found.Path...)

@@ -13,79 +13,8 @@ import (
 
 	"colophon/api/limits"
 	"colophon/ledger"
-	"colophon/ledger/index/records"
-	"colophon/ledger/record"
 	"colophon/proofs"
 )
-
-// eventAnswer is the answer about one event: its place in the chain and in the tree, and its
-// body.
-type eventAnswer struct {
-	answerTree
-	provenSeq
-	Kind          string          `json:"kind"`
-	Time          string          `json:"time"`
-	EventHash     string          `json:"event_hash"`
-	PrevEventHash string          `json:"prev_event_hash"`
-	LeafHash      string          `json:"leaf_hash"`
-	Hashes        json.RawMessage `json:"hashes"`
-	Checks        json.RawMessage `json:"checks"`
-	State         string          `json:"state,omitempty"`
-	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
-	Event         json.RawMessage `json:"event"`
-	*derivedFacts
-}
-
-// record answers one event with its checks and its state (spec: Requests).
-func (s *Server) record(c echo.Context) error {
-	l, _, seq, err := s.eventInPath(c)
-	if err != nil {
-		return err
-	}
-	var derive string
-	q, err := s.openQueryAbout(c, []string{decimal(seq)}, withProofs, text("derive", &derive))
-	if err != nil {
-		return err
-	}
-	defer q.close()
-	derived, err := choice("derive", derive, "false", "true")
-	if err != nil {
-		return err
-	}
-	if seq >= q.view.Size() {
-		return fault(http.StatusNotFound, "there is no event %d among the first %d", seq, q.view.Size())
-	}
-	entry, err := l.Store().Entry(q.ctx, seq)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", seq, err)
-	}
-	r, err := proofs.NewReceipt(entry)
-	if err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
-	}
-	answer := eventAnswer{provenSeq: provenSeq{Seq: seq}, Kind: r.Kind, Time: r.Time,
-		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
-		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
-	if record.Kind(r.Kind).HasState() {
-		if answer.State, err = records.State(q.view, seq); err != nil {
-			return err
-		}
-	}
-	if answer.RedactedBy, err = redactedBy(q.ctx, l, seq); err != nil {
-		return err
-	}
-	if derived {
-		facts, err := factsOf(q.ctx, q.view, seq, record.Kind(r.Kind))
-		if err != nil {
-			return fmt.Errorf("deriving the facts of event %d: %w", seq, err)
-		}
-		answer.derivedFacts = &facts
-	}
-	if err := answer.proveIn(q); err != nil {
-		return err
-	}
-	return answerOne(q, &answer)
-}
 
 // eventContent is the part of an event that lists its content.
 type eventContent struct {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	questions "colophon/ledger/query"
+	"colophon/ledger/record"
 	"colophon/proofs"
 )
 
@@ -32,9 +34,9 @@ func filled(t *testing.T, records int) *service {
 func TestRecordAndContent(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("r", "o<script>")).want(http.StatusCreated)
-	var r eventAnswer
+	var r questions.RecordAnswer
 	s.get("/records/1").want(http.StatusOK).json(&r)
-	require.Equal(t, "live", r.State)
+	require.Equal(t, record.Live, r.State)
 	require.EqualValues(t, 2, r.AsOf)
 	a := s.get("/records/1/content/output").want(http.StatusOK)
 	require.Equal(t, "o<script>", string(a.body))

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,96 +10,6 @@ import (
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 )
-
-// recordFilter reads the parameters that select records. Filter is valid after complete.
-type recordFilter struct {
-	records.Filter
-	byOccurrence bool // since, until and the order refer to the records' timestamps
-	events       bool // rows carry their event
-
-	kind, state, clock, since, until, withEvents string
-
-	producerSeq      uint64
-	producerSeqGiven bool
-}
-
-// parameters returns the parameters of GET /records, except the common ones. given are the
-// names in the request, of which any label: or stage: name is known too.
-func (f *recordFilter) parameters(given []string) []parameter {
-	own := []parameter{
-		f.stateParameter(),
-		text("kind", &f.kind), text("clock", &f.clock), text("since", &f.since), text("until", &f.until),
-		text("events", &f.withEvents), count("producer_seq", &f.producerSeq, &f.producerSeqGiven),
-	}
-	names := slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(valueForms))
-	for _, name := range given {
-		if valueForm(name) != nil && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		form := valueForm(name)
-		own = append(own, parameter{name, func(value string) error {
-			if err := form.check(name, value); err != nil {
-				return err
-			}
-			f.Values = append(f.Values, records.Value{Name: name, Text: value})
-			return nil
-		}, form == anyForm})
-	}
-	return own
-}
-
-// stateParameter is the parameter state with the default any.
-func (f *recordFilter) stateParameter() parameter { return text("state", &f.state) }
-
-// complete checks the parameters and sets Filter.
-func (f *recordFilter) complete() error {
-	var err error
-	if f.Kind, err = oneOf("kind", f.kind, "", listedKinds); err != nil {
-		return err
-	}
-	if f.State, err = oneOf("state", f.state, "any", record.States[:]); err != nil {
-		return err
-	}
-	if f.byOccurrence, err = choice("clock", f.clock, "recorded", "occurred"); err != nil {
-		return err
-	}
-	if f.events, err = choice("events", f.withEvents, "false", "true"); err != nil {
-		return err
-	}
-	if f.Bounds, err = parseBounds(f.since, f.until); err != nil {
-		return err
-	}
-	if err := f.producer(); err != nil {
-		return err
-	}
-	if len(f.Values) > records.MaxValues {
-		return invalid(f.Values[records.MaxValues].Name, "is one too many: a request filters by at most %d values", records.MaxValues)
-	}
-	slices.SortFunc(f.Values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
-	return nil
-}
-
-var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
-
-// matchesAll reports whether the filter selects every record.
-func (f *recordFilter) matchesAll() bool {
-	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
-}
-
-// producer merges producer and producer_seq into one value of the index.
-func (f *recordFilter) producer() error {
-	if !f.producerSeqGiven {
-		return nil
-	}
-	i := slices.IndexFunc(f.Values, func(v records.Value) bool { return v.Name == "producer" })
-	if i < 0 {
-		return invalid("producer_seq", "counts the records of one producer: give producer too")
-	}
-	f.Values[i] = records.ProducerSeq(f.Values[i].Text, f.producerSeq)
-	return nil
-}
 
 // oneOf parses a parameter with known values. It returns "" for an empty value and for all.
 func oneOf[S ~string](name, value, all string, known []S) (S, error) {

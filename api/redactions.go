@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
 	"colophon/ledger/index"
-	"colophon/ledger/index/records"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
@@ -189,14 +187,10 @@ func (s *Server) selectRecords(ctx context.Context, l *ledger.Ledger, request *r
 // findPage is the number of records in one index lookup.
 const findPage = 1000
 
-// collectMatches adds all records that match a filter to set.
-func collectMatches(ctx context.Context, view *index.View, f *recordFilter, set *ledger.SeqSet) error {
-	list := records.List
-	if f.byOccurrence {
-		list = records.ListByOccurrence
-	}
+// collectMatches adds all records that a filter selects to set.
+func collectMatches(ctx context.Context, view *index.View, f *questions.RecordFilter, set *ledger.SeqSet) error {
 	for page := (index.Page{Limit: findPage}); ; {
-		found, next, err := list(ctx, view, f.Filter, page)
+		found, next, err := f.List(ctx, view, page)
 		if err != nil {
 			return err
 		}
@@ -212,35 +206,18 @@ func collectMatches(ctx context.Context, view *index.View, f *recordFilter, set 
 
 // bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
 // /records that select records.
-func bodyFilter(members map[string]string) (*recordFilter, error) {
-	f := new(recordFilter)
-	names := slices.Sorted(maps.Keys(members))
-	known := slices.DeleteFunc(f.parameters(names), func(p parameter) bool { return p.name == "events" })
-	for _, name := range names {
-		p := lookup(known, name)
-		if p == nil {
-			problem := unknown(name, known)
-			return nil, inFilter(problem, problem.Status)
+func bodyFilter(members map[string]string) (*questions.RecordFilter, error) {
+	f, unknown, err := questions.ParseFilter(members)
+	var invalid *questions.Error
+	switch {
+	case errors.As(err, &invalid):
+		status := http.StatusUnprocessableEntity
+		if unknown {
+			status = http.StatusBadRequest
 		}
-		if err := p.read(members[name]); err != nil {
-			return nil, inFilter(err, http.StatusUnprocessableEntity)
-		}
-	}
-	if err := f.complete(); err != nil {
-		return nil, inFilter(err, http.StatusUnprocessableEntity)
-	}
-	if f.matchesAll() {
+		return nil, atPointer(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(invalid.Name))), invalid.Detail)
+	case f.All():
 		return nil, atPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records to redact")
 	}
-	return f, nil
-}
-
-// inFilter turns an error about a query parameter into one about the member of the filter.
-func inFilter(err error, status int) error {
-	var p *problem
-	if !errors.As(err, &p) || len(p.Errors) == 0 {
-		return err
-	}
-	name := strings.TrimPrefix(p.Errors[0].Pointer, "/")
-	return atPointer(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(name))), p.Errors[0].Detail)
+	return &f, err
 }

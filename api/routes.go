@@ -86,15 +86,11 @@ func (s *Server) writeRoutes() []route {
 
 // recordRoutes read single records and events.
 func (s *Server) recordRoutes() []route {
-	read := needs{on: theLedger, any: access.Read}
 	follow := needs{on: theLedger, any: access.Log | access.Read}
 	return []route{
-		{http.MethodGet, ofLedger + "/records", read, s.records},
-		{http.MethodGet, ofLedger + "/records/:seq", read, s.record},
 		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.receipt},
 		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.proof},
 		{http.MethodGet, ofLedger + "/records/:seq/content/*", needs{on: theLedger, any: access.Content}, s.content},
-		{http.MethodGet, ofLedger + "/runs/:run_id", read, s.run},
 		{http.MethodGet, ofLedger + "/events", follow, s.events},
 		{http.MethodGet, ofLedger + "/events/:hash", follow, s.event},
 	}
@@ -113,10 +109,6 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodGet, ofLedger + "/paths/:project/collisions", read, s.collisions},
 		{http.MethodGet, ofLedger + "/paths/:project/:path_id", read, s.pathHistory},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
-		{http.MethodGet, ofLedger + "/run-dags/compare", read, s.compareRuns},
-		{http.MethodGet, ofLedger + "/run-dags/divergence", read, s.divergence},
-		{http.MethodGet, ofLedger + "/run-dags/failures", read, s.failures},
-		{http.MethodGet, ofLedger + "/run-dags/by-cache-key/:key", read, s.runByCacheKey},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/drift", read, s.citationDrift},
 		{http.MethodGet, ofLedger + "/citation-sets/conflicts", read, s.conflicts},

@@ -11,22 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire is a connection that sends requests and reads little of the answers.
-type wire struct {
+// connection is a client connection that sends requests and reads little of the answers.
+type connection struct {
 	t      testing.TB
 	conn   net.Conn
 	buffer []byte // of an answer
 }
 
-func (s *service) wire(t testing.TB) *wire {
+func (s *service) wire(t testing.TB) *connection {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.http.URL, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	return &wire{t: t, conn: conn, buffer: make([]byte, 64<<10)}
+	return &connection{t: t, conn: conn, buffer: make([]byte, 64<<10)}
 }
 
 // ask sends a request and reads its answer by its length.
-func (w *wire) ask(request []byte, status int) {
+func (w *connection) ask(request []byte, status int) {
 	_, err := w.conn.Write(request)
 	require.NoError(w.t, err)
 	for read, end := 0, -1; end < 0 || read < end; {
@@ -40,7 +40,7 @@ func (w *wire) ask(request []byte, status int) {
 }
 
 // end returns the length of an answer, -1 until its header is complete.
-func (w *wire) end(answer []byte, status int) int {
+func (w *connection) end(answer []byte, status int) int {
 	header, _, whole := bytes.Cut(answer, []byte("\r\n\r\n"))
 	if !whole {
 		return -1

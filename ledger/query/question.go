@@ -141,7 +141,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !utf8.ValidString(name):
 			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
 		case !r.knows(name):
-			return nil, r.unknown(name, given)
+			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
 			return nil, invalid(name, "given more than once")
 		case !utf8.ValidString(values[0]):
@@ -155,9 +155,12 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	return p, nil
 }
 
+// ownNames returns the query parameters of the question, without those that questions share.
+func (r *Request) ownNames() []string { return slices.Concat(r.Question.Names, r.Question.Values) }
+
 // names returns the query parameters of the question.
 func (r *Request) names() []string {
-	names := slices.Concat(r.Question.Names, r.Question.Values, []string{"after"})
+	names := append(r.ownNames(), "after")
 	if !r.view.atHead {
 		names = append(names, "as_of")
 	}
@@ -186,9 +189,8 @@ func (r *Request) isValue(name string) bool {
 }
 
 // unknown returns the error for an unknown parameter. It lists the known ones.
-func (r *Request) unknown(name string, given url.Values) error {
-	names := r.names()
-	for other := range given {
+func (r *Request) unknown(name string, names, given []string) error {
+	for _, other := range given {
 		if r.isValue(other) {
 			names = append(names, other)
 		}

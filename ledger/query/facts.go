@@ -1,0 +1,92 @@
+package query
+
+import (
+	"context"
+
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/rundags"
+	"colophon/ledger/index/runs"
+	"colophon/ledger/record"
+)
+
+// Facts returns what follows from all events up to and including a record's own (spec: Derived
+// members). No proof covers it, except Incomplete, which follows from the record's event alone.
+func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
+	switch kind {
+	case record.IPCRecord:
+		return runFacts(ctx, view, seq)
+	case record.RunDAG:
+		d, err := rundags.DivergenceOf(ctx, view, seq)
+		if err != nil || d.Against == 0 {
+			return facts, err
+		}
+		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage}
+	case record.PathFingerprint:
+		change, err := paths.ChangeOf(ctx, view, seq)
+		if err != nil {
+			return facts, err
+		}
+		facts.PathID, facts.Category, facts.Validated = change.PathID, string(change.Category), &change.Validated
+	case record.CitationSet:
+		return citationFacts(ctx, view, seq)
+	}
+	return facts, nil
+}
+
+// runFacts returns the derived facts of an IPC record.
+func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
+	r, err := records.ReadIPCRecord(ctx, view, seq)
+	if err != nil {
+		return facts, err
+	}
+	if !r.IsRun() {
+		facts.Incomplete = missingRunFields(&r.IPC)
+		return facts, nil
+	}
+	found, ok, err := runs.DriftOf(ctx, view, seq)
+	if err != nil || !ok {
+		return facts, err
+	}
+	facts.Drift = &wire.DerivedDrift{Against: found.Against, Cause: wire.Cause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
+	for _, difference := range found.Differences {
+		facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
+	}
+	return facts, nil
+}
+
+// missingRunFields names the fields that an IPC record lacks to be a run. The other fields of
+// a run are required of every IPC record.
+func missingRunFields(r *event.IPC) (names []string) {
+	for _, part := range []struct {
+		name  string
+		value []byte
+	}{{"system_prompt", r.SystemPromptHash}, {"output", r.OutputHash}, {"seed", r.Seed}} {
+		if part.value == nil {
+			names = append(names, part.name)
+		}
+	}
+	return names
+}
+
+// citationFacts returns the derived facts of a citation set.
+func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
+	found, err := citations.ConflictsOf(ctx, view, seq)
+	if err != nil {
+		return facts, err
+	}
+	facts.Conflicts = make([]wire.DerivedConflict, len(found))
+	for i, c := range found {
+		uses := make([]wire.SourceUse, len(c.Sources))
+		for j, use := range c.Sources {
+			uses[j] = wire.SourceUse{SourceID: use.ID, Seq: use.Seq}
+		}
+		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: uses}
+	}
+	facts.UnregisteredSources, err = citations.UnregisteredSources(ctx, view, seq)
+	return facts, err
+}

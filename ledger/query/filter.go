@@ -1,0 +1,99 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+)
+
+// The parameters that select records.
+var (
+	filterNames  = []string{"state", "kind", "clock", "since", "until", "producer_seq"}
+	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(valueForms))
+)
+
+// RecordFilter selects records.
+type RecordFilter struct {
+	records.Filter
+	byOccurrence bool // since, until and the order refer to the records' timestamps
+}
+
+// List returns a page of the records that the filter selects, newest first.
+func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Page) (found []records.Record, next []byte, err error) {
+	if f.byOccurrence {
+		return records.ListByOccurrence(ctx, view, f.Filter, page)
+	}
+	return records.List(ctx, view, f.Filter, page)
+}
+
+// All reports whether the filter selects every record.
+func (f *RecordFilter) All() bool {
+	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
+}
+
+// ParseFilter parses the parameters that select records. The error is an *Error. unknown is
+// true if the error is that there is no such parameter.
+func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
+	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if !slices.Contains(filterNames, name) && !r.isValue(name) {
+			return f, true, r.unknown(name, r.ownNames(), slices.Collect(maps.Keys(p)))
+		}
+		if err := r.check(name, p[name]); err != nil {
+			return f, false, err
+		}
+	}
+	f, err = parseFilter(p)
+	return f, false, err
+}
+
+var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
+
+// parseFilter parses checked parameters.
+func parseFilter(p Parameters) (f RecordFilter, err error) {
+	if f.Kind, err = oneOf("kind", p["kind"], "", listedKinds); err != nil {
+		return f, err
+	}
+	if f.State, err = oneOf("state", p["state"], "any", record.States[:]); err != nil {
+		return f, err
+	}
+	if f.byOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
+		return f, err
+	}
+	if f.Bounds, err = p.bounds(); err != nil {
+		return f, err
+	}
+	f.Values, err = parseValues(p)
+	return f, err
+}
+
+// parseValues parses the parameters that are values of records. It merges producer and
+// producer_seq into one value of the index.
+func parseValues(p Parameters) (values []records.Value, err error) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if valueForm(name) != nil {
+			values = append(values, records.Value{Name: name, Text: p[name]})
+		}
+	}
+	number, given, err := p.Count("producer_seq")
+	if err != nil {
+		return nil, err
+	}
+	if given {
+		i := slices.IndexFunc(values, func(v records.Value) bool { return v.Name == "producer" })
+		if i < 0 {
+			return nil, invalid("producer_seq", "counts the records of one producer: give producer too")
+		}
+		values[i] = records.ProducerSeq(values[i].Text, number)
+	}
+	if len(values) > records.MaxValues {
+		return nil, invalid(values[records.MaxValues].Name, "is one too many: a request filters by at most %d values", records.MaxValues)
+	}
+	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
+	return values, nil
+}

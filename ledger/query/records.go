@@ -1,0 +1,235 @@
+package query
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"colophon/client/wire"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// Questions about records of all kinds (spec: Lists of records; Requests).
+var recordQuestions = []Question{
+	{Path: "/records", Takes: Pages | Proofs, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
+	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, Record)},
+	{Path: "/runs/:run_id", Takes: Pages | Proofs, Names: []string{"state"}, Ask: asking(parseRun, Run)},
+}
+
+// RecordRow is a [wire.ListedRecord] whose hashes and labels are the bytes of the event.
+type RecordRow struct {
+	wire.Row
+	Kind       record.Kind      `json:"kind"`
+	Time       wire.Time        `json:"time"`
+	EventHash  string           `json:"event_hash"`
+	State      record.State     `json:"state,omitempty"`
+	RedactedBy *uint64          `json:"redacted_by,omitempty"` // current, regardless of as_of
+	RunID      *string          `json:"run_id,omitempty"`
+	Timestamp  *string          `json:"timestamp,omitempty"`
+	Hashes     json.RawMessage  `json:"hashes"`
+	Mismatches []string         `json:"mismatches"` // fields whose claimed hash differs from the recomputed one
+	Labels     json.RawMessage  `json:"labels"`
+	Links      wire.RecordLinks `json:"links"`
+	Event      json.RawMessage  `json:"event,omitempty"`
+}
+
+// RecordList is the parameters of a list of records.
+type RecordList struct {
+	RecordFilter
+	Events bool // rows have their event
+}
+
+func parseRecords(p Parameters) (list RecordList, err error) {
+	if list.RecordFilter, err = parseFilter(p); err == nil {
+		list.Events, err = p.Choice("events", "false", "true")
+	}
+	return list, err
+}
+
+// Records lists the records that a filter selects, newest first.
+func Records(v *View, list RecordList) (*wire.Page[RecordRow], error) {
+	list.Bodies = list.Events
+	return recordPage(v, &list.RecordFilter, func(row *RecordRow, r *records.Record) error {
+		row.Event = r.Body
+		return nil
+	})
+}
+
+func parseRun(p Parameters) (f RecordFilter, err error) {
+	f.Values = []records.Value{{Name: "run_id", Text: p["run_id"]}}
+	f.State, err = oneOf("state", p["state"], "any", record.States[:])
+	return f, err
+}
+
+// Run lists the records of one run_id, newest first, with links to related questions.
+func Run(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
+	f.Bodies = true // the links need them
+	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
+}
+
+// recordPage answers a page of records. add completes each row.
+func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) error) (*wire.Page[RecordRow], error) {
+	found, next, err := f.List(v.Context, v.View, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]RecordRow, len(found))
+	for i := range found {
+		if rows[i], err = recordRow(v, &found[i]); err != nil {
+			return nil, err
+		}
+		if err := add(&rows[i], &found[i]); err != nil {
+			return nil, err
+		}
+	}
+	tree, err := v.tree()
+	return &wire.Page[RecordRow]{View: tree, Rows: rows, Next: v.next(next)}, err
+}
+
+func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
+	row = RecordRow{
+		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
+		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Labels: r.Labels,
+		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
+	}
+	row.RedactedBy, err = v.redactedBy(r.Seq)
+	return row, err
+}
+
+// base is the path of the ledger on its server.
+func (v *View) base() string { return "/v1/ledgers/" + v.Log.Name() }
+
+// linkedEvent is the part of an event that links are made from.
+type linkedEvent struct {
+	Record struct {
+		Content map[string]struct{} `json:"content"`
+		Hashes  map[string]*string  `json:"hashes"`
+		Subject string              `json:"subject"`
+		Project string              `json:"project"`
+	} `json:"record"`
+}
+
+// addLinks adds the links to a record's receipt, content, and related questions. Erased content
+// gets no link.
+func addLinks(v *View, row *RecordRow, r *records.Record) error {
+	var e linkedEvent
+	l := &row.Links
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return fmt.Errorf("event %d: %w", r.Seq, err)
+	}
+	l.Receipt = l.Record + "/receipt"
+	l.Content = make(map[string]string)
+	if row.RedactedBy == nil {
+		for name := range maps.Keys(e.Record.Content) {
+			l.Content[name] = l.Record + "/content/" + name
+		}
+	}
+	l.Queries = make(map[string]string)
+	add := func(name, format string, value *string) {
+		if value != nil {
+			l.Queries[name] = v.base() + fmt.Sprintf(format, *value)
+		}
+	}
+	hashes, live := e.Record.Hashes, r.State == record.Live
+	switch r.Kind {
+	case record.IPCRecord:
+		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
+		if !live { // these questions omit such a record by default
+			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
+		}
+		add("timeline", timeline, hashes["input_hash"])
+		add("repetitions", repetitions, hashes["ipc_id"])
+	case record.RunDAG:
+		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
+		if live { // the cache serves live run-DAGs only
+			add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
+		}
+	case record.CitationSet:
+		seq, subject := fmt.Sprint(r.Seq), url.QueryEscape(e.Record.Subject)
+		add("document", "/citation-sets/%s/document", &seq)
+		add("drift", "/citation-sets/drift?subject=%s", &subject)
+	case record.PathFingerprint:
+		// If two routes share a path_id, the later one has a longer id.
+		change, err := paths.ChangeOf(v.Context, v.View, r.Seq)
+		if err != nil {
+			return err
+		}
+		path := url.PathEscape(e.Record.Project) + "/" + change.PathID
+		add("history", "/paths/%s", &path)
+	}
+	return nil
+}
+
+// RecordAnswer is a [wire.RecordRow] whose hashes, checks and event are the bytes of the entry.
+type RecordAnswer struct {
+	wire.View
+	wire.Row
+	Kind          string          `json:"kind"`
+	Time          string          `json:"time"`
+	EventHash     string          `json:"event_hash"`
+	PrevEventHash string          `json:"prev_event_hash"`
+	LeafHash      string          `json:"leaf_hash"`
+	Hashes        json.RawMessage `json:"hashes"`
+	Checks        json.RawMessage `json:"checks"`
+	State         record.State    `json:"state,omitempty"`
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
+	Event         json.RawMessage `json:"event"`
+	*wire.Derived
+}
+
+// OneRecord is the parameters of the question about one event.
+type OneRecord struct {
+	Seq    uint64
+	Derive bool // the answer has the derived facts
+}
+
+func parseRecord(p Parameters) (one OneRecord, err error) {
+	if one.Seq, err = parseCount("seq", p["seq"]); err == nil {
+		one.Derive, err = p.Choice("derive", "false", "true")
+	}
+	return one, err
+}
+
+// Record returns one event with its place in the chain and in the tree, its checks, and its
+// state.
+func Record(v *View, one OneRecord) (*RecordAnswer, error) {
+	if one.Seq >= v.Size() {
+		return nil, missing("there is no event %d: the answer is as of size %d", one.Seq, v.Size())
+	}
+	entry, err := v.Log.Entry(v.Context, one.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", one.Seq, err)
+	}
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return nil, fmt.Errorf("event %d: %w", one.Seq, err)
+	}
+	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
+		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
+	if record.Kind(r.Kind).HasState() {
+		state, err := records.State(v.View, one.Seq)
+		if err != nil {
+			return nil, err
+		}
+		answer.State = record.State(state)
+	}
+	if answer.RedactedBy, err = v.redactedBy(one.Seq); err != nil {
+		return nil, err
+	}
+	if one.Derive {
+		facts, err := Facts(v.Context, v.View, one.Seq, record.Kind(r.Kind))
+		if err != nil {
+			return nil, fmt.Errorf("deriving the facts of event %d: %w", one.Seq, err)
+		}
+		answer.Derived = &facts
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}

@@ -1,0 +1,152 @@
+package query
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/rundags"
+	"colophon/ledger/record/rules"
+)
+
+// Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
+// counts).
+var runDAGQuestions = []Question{
+	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
+	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
+	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until"}, Ask: asking(Parameters.bounds, Failures)},
+	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
+}
+
+// StageProof is the question for the proof of a stage (spec: Stage proofs). Its answer has a
+// receipt too, so it is no function of the view alone: ProveStage makes the rest.
+var StageProof = Question{Path: "/run-dags/:seq/stage-proof/:stage", Seqs: []string{"seq"}}
+
+// hash is the parse function of a question whose only parameter is a hash.
+func hash(name string) func(Parameters) (string, error) {
+	return func(p Parameters) (string, error) { return p[name], hashForm.check(name, p[name]) }
+}
+
+func runRow(v *View, r *rundags.RunDAG) wire.RunRow {
+	return wire.RunRow{Row: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
+}
+
+// RunComparison returns the stages and cache dimensions in which two run-DAGs differ.
+func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
+	a, b, err := readPair(v, pair, "a run-DAG", rundags.Get)
+	if err != nil {
+		return nil, err
+	}
+	change := drift.CompareStages(a.Stages, b.Stages)
+	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
+	answer := &wire.RunComparison{
+		A: runRow(v, &a), B: runRow(v, &b), Says: change.Sentence(dimensions, known),
+		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
+	}
+	if len(change.Differing) > 0 {
+		answer.FirstDivergingStage = &change.Differing[0]
+	}
+	if known {
+		answer.DifferingDimensions = orEmpty(dimensions)
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// Divergence lists the run-DAGs of a question, each with the first stage in which it differs
+// from the previous live one.
+func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
+	found, next, err := rundags.OfQuestion(v.Context, v.View, question, v.Any, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
+		return wire.DivergenceRow{RunRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
+	})
+}
+
+// RunByCacheKey returns the latest live run-DAG of a cache key.
+func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
+	run, others, err := rundags.Cached(v.Context, v.View, key)
+	if err != nil {
+		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
+	}
+	answer := &wire.CachedRun{RunRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.TextOf(run.QuestionHash),
+		FailureStage: index.TextOf(run.FailureStage), AuditMode: index.TextOf(run.AuditMode), Others: others}
+	for _, d := range run.Dimensions {
+		answer.CacheDimensions[string(d.Name)] = index.TextOf(d.Hash)
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// Failures counts the run-DAGs of a period by their outcome.
+func Failures(v *View, period index.Bounds) (*wire.FailureCounts, error) {
+	found, err := rundags.CountFailures(v.Context, v.View, period, v.Any)
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.FailureCounts{Rows: make([]wire.FailureCount, len(found))}
+	for i, f := range found {
+		answer.Rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
+		answer.Total += f.Count
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// ProveStage proves that a run-DAG has a stage (spec: Run tree). The answer lacks the receipt.
+func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
+	seq, err := parseCount("seq", p["seq"])
+	if err != nil {
+		return nil, err
+	}
+	run, err := rundags.Get(v.Context, v.View, seq)
+	if err != nil {
+		return nil, notFound(err, "no run-DAG has that seq")
+	}
+	stages := Stages(run.Stages)
+	proof, found, err := rules.ProveStage(stages, p["stage"])
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, NoStage(seq, stages)
+	}
+	answer := &wire.StageProof{Seq: seq, Stage: p["stage"], Index: uint64(proof.Index), Hash: hex.EncodeToString(proof.Hash[:]),
+		Root: hex.EncodeToString(proof.Root[:]), Path: make([]wire.PathStep, len(proof.Path))}
+	for i, step := range proof.Path {
+		answer.Path[i] = wire.PathStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.IsLeft}
+	}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// maxListedStages bounds the stages that an error lists. No known shape has more than ten.
+const maxListedStages = 16
+
+// NoStage returns the error for a stage that event seq does not have. It lists those that it
+// has.
+func NoStage(seq uint64, stages []rules.Stage) error {
+	var names []string
+	for _, s := range stages[:min(len(stages), maxListedStages)] {
+		names = append(names, s.Name)
+	}
+	if len(stages) > maxListedStages {
+		names = append(names, "…")
+	}
+	return missing("event %d has no stage of that name; its stages are %s; append #2 to the name for the second of several",
+		seq, strings.Join(names, ", "))
+}
+
+// Stages returns the stages of an event in the form of the rules.
+func Stages(stages []event.Stage) []rules.Stage {
+	list := make([]rules.Stage, len(stages))
+	for i, s := range stages {
+		list[i] = rules.Stage{Name: string(s.Name), Hash: string(s.Hash)}
+	}
+	return list
+}
