@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
+	"regexp"
 	"strconv"
 	"time"
 	"unicode"
@@ -36,10 +37,18 @@ type Event struct {
 	Key *Hash
 }
 
+// ledgerName matches the names of ledgers.
+var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// IsLedgerName reports whether a ledger can have the name.
+func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchString(string(name)) }
+
 // RunKey returns the digest of the idempotency key that a record without one has by its
 // run_id (spec: Idempotency).
-func RunKey(kind Kind, runID string) Hash {
-	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
+func RunKey[T string | []byte](kind Kind, runID T) Hash {
+	var usual [256]byte
+	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)
+	return sha256.Sum256(append(b, runID...))
 }
 
 // RotationKey returns the digest of the idempotency key of a log's n-th change of keys,

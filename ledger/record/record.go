@@ -47,6 +47,13 @@ const (
 // Kinds lists the kinds that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
+// EventKinds lists the kinds of all events. The state files of audits name a kind by its index, so
+// new kinds are added at the end.
+var EventKinds = [...]Kind{
+	LedgerCreated, IPCRecord, RunDAG, CitationSet, PathFingerprint, RecordRefused, RecordStateChanged,
+	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated,
+}
+
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 

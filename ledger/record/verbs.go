@@ -36,6 +36,9 @@ var States = [...]State{Live, Failed, Stale, Quarantined}
 // IsRecord reports whether a kind is one of Kinds.
 func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
 
+// IsKnown reports whether a kind is one of EventKinds.
+func (k Kind) IsKnown() bool { return slices.Contains(EventKinds[:], k) }
+
 // HasState says whether records of a kind have a state.
 func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }
 

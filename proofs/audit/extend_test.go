@@ -295,7 +295,7 @@ func TestForgottenPast(t *testing.T) {
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
 		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), x)
-		require.ErrorContains(t, err, "what is remembered", name)
+		require.ErrorContains(t, err, "the kept tiles of", name)
 	}
 }
 
@@ -326,11 +326,11 @@ func TestNobodyAnswers(t *testing.T) {
 // What is remembered of an event is looked at before it is believed.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
-	for _, facts := range []Facts{0, Facts(len(eventKinds)) + 1, 0x0f | hasContent} {
+	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*remembered).facts[114] = facts // event 120 redacts it
 		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
-		require.ErrorContains(t, err, "what is remembered of event 114 is damaged")
+		require.ErrorContains(t, err, "the kept facts of event 114 are damaged")
 	}
 }

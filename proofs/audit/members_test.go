@@ -345,7 +345,7 @@ func (m *memory) derive(t testing.TB, seq int, body []byte) error {
 			return fmt.Errorf("content %q is not of its size", name.Text())
 		}
 	}
-	d := NewDeriver()
+	d := new(Rebuilder)
 	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
 		return err
 	}

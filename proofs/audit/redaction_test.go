@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 )
 
@@ -92,22 +93,18 @@ func TestRedactedTwice(t *testing.T) {
 	require.Nil(t, walked(t, m).Damage)
 }
 
-// A copy that a record shares with one that is redacted is kept, whichever is first.
+// Content that a redacted record shares with another one is kept, whichever record is first.
 func TestSharedContentOfRedacted(t *testing.T) {
-	for _, other := range []int{99, 126} {
+	for _, other := range []uint64{99, 126} {
 		m := newMemory(t, 300)
-		own, shared := outputOf(other), outputOf(114)
-		edit(other, fmt.Sprintf("%x", own), fmt.Sprintf("%x", shared))(t, m)
+		own := outputOf(int(other))
 		delete(m.needs, own)
 		delete(m.contents, own)
-		if other == 99 {
-			edit(other, `"size":9`, `"size":10`)(t, m)
-		}
-		restored(114, uint64(other))(t, m)
-		// Not strictly: the event's hashes are still of its own output.
-		report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
-		require.NoError(t, err)
-		require.Nil(t, report.Damage)
+		restored(114, other)(t, m)
+		r := testRecord(t, other, fmt.Sprintf(`"system_prompt":%q,"output":"output 114"`, systemPrompt))
+		body := r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default"})
+		m = m.altered(t, int(other), record.AppendSuffixAt(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
+		require.Nil(t, walked(t, m).Damage)
 	}
 }
 
@@ -132,11 +129,12 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 
 // However many redactions there are, the walk remembers few of them.
 func TestWalkForgetsRedactions(t *testing.T) {
-	m := newMemory(t, 60*(2*listsLimit+1))
-	w, err := newWalk(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
+	m := newMemory(t, 60*(2*maxLists+1))
+	w, err := newWalk(t.Context(), m, m, optionsFor(m), Extension{})
 	require.NoError(t, err)
-	w.stored, w.past = m, newRemembered()
-	require.NoError(t, w.run())
-	require.Equal(t, uint64(2*2*2*listsLimit), w.report.Redacted)
-	require.LessOrEqual(t, len(w.lists), listsLimit)
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.Equal(t, uint64(2*2*2*maxLists), report.Redacted)
+	require.LessOrEqual(t, len(w.content.redactions.lists), maxLists)
 }
