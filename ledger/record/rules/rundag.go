@@ -72,6 +72,9 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
+// PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
+const PreflightCheck = "dag.preflight_payload"
+
 // StagePrefix begins the name of the check of one stage.
 const StagePrefix = "stage:"
 
@@ -253,6 +256,12 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	sum, _ := JSONHash(nil, lattice)
 	return sum
 }
+
+// The modes of a question (spec: Canonical question).
+const (
+	ModeStrict      = "strict"
+	ModeEquivalence = "equivalence_class"
+)
 
 // QuestionHash is the hash of a question in its canonical form (spec: Run-DAG hashes).
 func QuestionHash(question []byte, strict bool) Hash {

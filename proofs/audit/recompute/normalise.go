@@ -175,7 +175,7 @@ func (n *normalForm) run() {
 	n.documents("dag", "inputs", "reject_inputs", "messages", "policy", "verifier_policy", "source_roots", "evidence")
 	n.texts("question", "answer_text")
 	n.claims("cache_key")
-	if mode := n.record.Member("question_mode"); string(mode.Text()) == "strict" {
+	if mode := n.record.Member("question_mode"); string(mode.Text()) == rules.ModeStrict {
 		n.add("question_mode", mode.Raw())
 	}
 	dimensions := n.record.Member("cache_dimensions")

@@ -61,7 +61,7 @@ func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known b
 	case record.RunDAG:
 		dimension := strings.TrimPrefix(name, "cache_dimensions.")
 		base := slices.ContainsFunc(rules.BaseHashes[:], func(b struct{ Name, Content, Stage string }) bool { return b.Name == dimension })
-		return nil, base || strings.HasPrefix(name, rules.StagePrefix) || name == "root" || name == "cache_key" || name == "dag.preflight_payload"
+		return nil, base || strings.HasPrefix(name, rules.StagePrefix) || name == "root" || name == "cache_key" || name == rules.PreflightCheck
 	case record.CitationSet:
 		number, found := strings.CutSuffix(strings.TrimPrefix(name, "citations/"), "/chunk_hash")
 		n, err := strconv.Atoi(number)

@@ -70,7 +70,7 @@ func (r *runCheck) members() error {
 		return malformed("its lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
-	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != "strict" && mode != "equivalence_class" {
+	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
 		return malformed("its question_mode is %.100q; a question, and nothing else, has strict or equivalence_class", mode)
 	}
 	return nil
@@ -165,11 +165,10 @@ func (r *runCheck) baseHashes() error {
 			return err
 		}
 	}
-	const preflight = "dag.preflight_payload"
-	if r.CheckOf(preflight) == nil {
+	if r.CheckOf(rules.PreflightCheck) == nil {
 		return nil
 	}
-	return r.all(field{name: preflight, effective: r.PreflightHash, origin: computed})
+	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
 }
 
 // dimensions checks the dimensions of the cache key. A dimension that is also a hash of the
