@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// In a log of newMemory event 120 redacts the records 114 and 117, each with an
-// output of its own and the system prompt, which others need.
+// In a log of newMemory, event 120 redacts the records 114 and 117. Each has its own output,
+// and the system prompt, which other records need.
 
 func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
 
@@ -21,7 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored has the output of a record again, kept for another unless that is 0.
+// restored stores the output of a record again. It is kept for the record need, unless that is
+// 0.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -60,7 +61,7 @@ func TestDamagedRedactions(t *testing.T) {
 		{"kept for another that is redacted", restored(114, 117), KindContent, 114, ""},
 		{"kept for one that does not name it", restored(114, 3), KindContent, 114, ""},
 		{"kept for one that is not there", restored(114, 1000), KindContent, 114, ""},
-		{"kept for nobody", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, KindContent, 99, ""},
+		{"kept for no record", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, KindContent, 99, ""},
 		{"kept for later records only", func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = m.needs[shared][1:]
@@ -71,22 +72,22 @@ func TestDamagedRedactions(t *testing.T) {
 		}, KindContent, 99, ""},
 		{"of a record to come", setRedacted(300, 5), KindRedaction, 300, ""},
 		{"of a record far beyond the head", setRedacted(1<<63, 1<<63+1), KindRedaction, 1 << 63, ""},
-		{"missing for who needs it", func(_ *testing.T, m *memory) {
+		{"missing, but needed", func(_ *testing.T, m *memory) {
 			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
 		}, KindContent, 3, ""},
 		{"list not canonical", reword(120, `[114,117]`, `[117,114]`), KindEvent, 120, ""},
-		{"list is none", reword(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
+		{"list of another type", reword(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
 		{"list without end", reword(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
 		{"list of what follows", reword(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
 		{"list of itself", reword(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
-		// What is read out of turn does not hide where the damage is.
+		// Reading out of turn does not hide where the damage is.
 		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
 		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
 		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
 	})
 }
 
-// What several events redact was redacted by the first of them.
+// The first of several redactions counts.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
@@ -108,7 +109,7 @@ func TestSharedContentOfRedacted(t *testing.T) {
 	}
 }
 
-// The log may be redacted while it is walked.
+// A log may be redacted during the walk.
 func TestRedactionBeyondTheWalk(t *testing.T) {
 	small, large := newMemory(t, 120), newMemory(t, 300)
 	grown := large.clone()
@@ -127,8 +128,8 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	require.Equal(t, uint64(2*2+2*2), report.Redacted)
 }
 
-// However many redactions there are, the walk remembers few of them.
-func TestWalkForgetsRedactions(t *testing.T) {
+// The walk keeps a bounded number of redactions.
+func TestRedactionListsAreBounded(t *testing.T) {
 	m := newMemory(t, 60*(2*maxLists+1))
 	w, err := newWalk(t.Context(), m, m, optionsFor(m), Extension{})
 	require.NoError(t, err)
