@@ -328,6 +328,7 @@ func TestDamagedEvents(t *testing.T) {
 		{"time with a comma", edit(100, `05.000100Z`, `05,000100Z`), KindEvent, 100, ""},
 		{"time of another zone", edit(100, `05.000100Z`, `05.000100+00:00`), KindEvent, 100, ""},
 		{"no such day", edit(100, `2026-01-02`, `2026-02-30`), KindEvent, 100, ""},
+		{"no time in the first event", edit(0, `2026-01-02T03:04:05.000000Z`, ``), KindEvent, 0, ""},
 		{"created again", edit(101, `"ipc_record"`, `"ledger_created"`), KindEvent, 101, ""},
 		{"not created", edit(0, `"ledger_created"`, `"ipc_record"`), KindEvent, 0, ""},
 		{"of another origin", edit(0, `"origin":"`, `"origin":"x`), KindEvent, 0, ""},

@@ -125,7 +125,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 // is faster than reading the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
-	if len(text) != len(c.time) || !bytes.Equal(text[:micros], c.time[:micros]) {
+	if len(text) != len(record.TimeLayout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
 		return false
 	}
 	for _, digit := range text[micros : len(text)-1] {
