@@ -72,9 +72,6 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
-const PreflightCheck = "dag.preflight_payload"
-
 // StagePrefix begins the name of the check of one stage.
 const StagePrefix = "stage:"
 
@@ -257,13 +254,16 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	return sum
 }
 
+// QuestionHash is the hash of a question in its canonical form (spec: Run-DAG hashes).
+func QuestionHash(question []byte, strict bool) Hash {
+	return sha256.Sum256(AppendQuestion(nil, question, strict))
+}
+
 // The modes of a question (spec: Canonical question).
 const (
 	ModeStrict      = "strict"
 	ModeEquivalence = "equivalence_class"
 )
 
-// QuestionHash is the hash of a question in its canonical form (spec: Run-DAG hashes).
-func QuestionHash(question []byte, strict bool) Hash {
-	return sha256.Sum256(AppendQuestion(nil, question, strict))
-}
+// PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
+const PreflightCheck = "dag.preflight_payload"
