@@ -24,8 +24,8 @@ var arrows = map[string][]string{
 	"ledger/record":                      {"ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict"},
 	"ledger/record/cpython":              {},
 	"proofs":                             {"ledger/record/pyjson", "ledger/record/rules"},
-	"proofs/audit":                       {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
-	"proofs/pack":                        {"ledger/event", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit"},
+	"proofs/audit":                       {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit/recompute"},
+	"proofs/pack":                        {"ledger/event", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit/recompute"},
 	"proofs/pack/browser":                {},
 	"storage":                            {},
 	"storage/memory":                     {"storage"},
@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "ledger/record", "ledger/record/pyjson"},
-	"internal/verify":                    {"internal/cli", "ledger", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/audit", "proofs/pack"},
+	"internal/verify":                    {"internal/cli", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
 	"internal/bloom":                     {},
@@ -64,7 +64,7 @@ var arrows = map[string][]string{
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
 	"api":                                {"", "api/access", "api/limits", "api/reference", "client/wire", "ledger", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/paths", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
-	"api/access":                         {"internal/safefile", "ledger/record/pyjson"},
+	"api/access":                         {"internal/safefile", "ledger/record", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
 	"client":                             {"client/wire", "proofs"},
@@ -86,6 +86,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/disk":       {"storage"},
 	"storage/pebble/internal/erase":      {"storage/pebble/internal/disk", "storage/pebble/internal/keys"},
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
+	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -188,7 +188,7 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 	t.Run("by an event to come", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.Redaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, the head has 8")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, but the head has 8")
 		var of ledger.SeqSet
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))

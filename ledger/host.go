@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -45,10 +46,7 @@ var (
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, and the database does not hold it; restore the database, or move the mark away to begin another log")
 )
 
-var (
-	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
-)
+var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
 
 const maxOrigin = 256 // bytes
 
@@ -241,7 +239,7 @@ type New struct {
 
 // CheckName returns ErrName if a ledger cannot have the name.
 func CheckName(name string) error {
-	if !namePattern.MatchString(name) {
+	if !record.IsLedgerName(name) {
 		return ErrName
 	}
 	return nil

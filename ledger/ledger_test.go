@@ -84,14 +84,19 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
+	mistaken := func(output string) *record.Record { // with a claim that fails
+		r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
+		require.NoError(t, err)
+		return r
+	}
 	refuse := func(output string) ledger.Ack {
-		ack, err := l.Submit(l.PrepareRefusal(ipc(t, "run/1", output), ledger.Anonymous, ""))
+		ack, err := l.Submit(l.PrepareRefusal(mistaken(output), ledger.Anonymous, ""))
 		require.NoError(t, err)
 		return ack
 	}
 	require.Equal(t, ledger.Appended, refuse("a").Outcome)
 	require.Equal(t, ledger.Appended, refuse("a").Outcome, "no key was claimed")
-	first := post(t, l, ipc(t, "run/1", "a"), "")
+	first := post(t, l, mistaken("a"), "")
 	require.Equal(t, ledger.Appended, first.Outcome)
 	replay := refuse("a")
 	require.Equal(t, ledger.Replayed, replay.Outcome)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"colophon/ledger/record"
 )
 
 // AllLedgers in a grant means every ledger, including future ones.
@@ -56,10 +58,7 @@ func (i *Identity) where(covers func(ledgers []string) bool) Scopes {
 // credentials.
 const anonymous = "anonymous"
 
-var (
-	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	ledgerPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-)
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // checkName returns an error if a text cannot name a token or the holder of a certificate.
 func checkName(name string) error {
@@ -76,7 +75,7 @@ func checkLedgers(ledgers []string) error {
 		return fmt.Errorf("no ledgers are named; name some, or %q for all", AllLedgers)
 	}
 	for _, name := range ledgers {
-		if name != AllLedgers && !ledgerPattern.MatchString(name) {
+		if name != AllLedgers && !record.IsLedgerName(name) {
 			return fmt.Errorf("%q is no name of a ledger, nor %q for all", name, AllLedgers)
 		}
 	}

@@ -256,7 +256,6 @@ func checkLedger(
 	report, err := audit.Log(ctx, ledger.AuditSource(store), audit.Options{
 		Verifiers: trusted, Successors: successors,
 		Ledger:   info.Name,
-		Strict:   true,
 		Progress: func(done, _ uint64) { bar.Set(done) },
 	})
 	if err != nil {

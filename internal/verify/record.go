@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 	"colophon/proofs"
-	"colophon/proofs/audit"
 )
 
 // verifyRecord checks that an event is about a record and that it is, byte for byte, the event
@@ -40,10 +38,13 @@ func verifyRecord(body, posted []byte) error {
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
 		return fmt.Errorf("%w: it was checked by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
 	}
-	expected, err := recompute(r, &e)
-	if err != nil {
-		return err
+	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.Key() == nil {
+		return fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
 	}
+	if !record.IsEventTime(e.TimeText) {
+		return fmt.Errorf("%w: the event's time is %.100q", proofs.ErrMalformed, e.TimeText)
+	}
+	expected := e.Recompute(r)
 	if bytes.Equal(expected, body) {
 		return nil
 	}
@@ -51,7 +52,7 @@ func verifyRecord(body, posted []byte) error {
 	if err := recomputed.Parse(expected); err != nil {
 		return fmt.Errorf("recomputing the event: %w", err)
 	}
-	pointer, says, computed, found := audit.Difference(root, recomputed.Root(), func(pointer string, _, _ pyjson.Value) bool { return pointer == contentPointer })
+	pointer, says, computed, found := event.Difference(root, recomputed.Root(), func(pointer string, _, _ pyjson.Value) bool { return pointer == contentPointer })
 	if !found {
 		return nil // the same JSON, posted in another spelling
 	}
@@ -77,24 +78,6 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 	return r, err
 }
 
-// recompute computes the event of a record. It copies from the event what does not follow from
-// the record.
-func recompute(r *record.Record, e *event.Event) ([]byte, error) {
-	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
-	at, err := time.Parse(record.TimeLayout, string(e.TimeText))
-	if err != nil {
-		return nil, fmt.Errorf("%w: time of the event: %w", proofs.ErrMalformed, err)
-	}
-	if e.Kind != record.RecordRefused {
-		return record.AppendSuffix(r.AppendBody(nil, frame), e.Seq, at), nil
-	}
-	refusal := e.Refusal()
-	if refusal.Reason == record.RefusedKey && frame.Key == nil {
-		return nil, fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
-	}
-	return record.AppendSuffix(r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq), e.Seq, at), nil
-}
-
 // contentPointer is where an event names the digests of the exact bytes that were posted. The
 // record's own digest is over its canonical form, so these digests may differ for the same
 // record in another JSON spelling.
@@ -103,12 +86,9 @@ const contentPointer = "/record/content"
 // shown formats a value for a message.
 func shown(v pyjson.Value) []byte {
 	const most = 200
-	raw := v.Raw()
-	switch {
-	case raw == nil:
-		return []byte("nothing")
-	case len(raw) > most:
-		return append(raw[:most:most], "…"...)
+	text := event.OrNothing(v)
+	if len(text) > most {
+		return append(text[:most:most], "…"...)
 	}
-	return raw
+	return text
 }

@@ -7,11 +7,9 @@ import (
 	"strings"
 
 	"colophon/internal/cli"
-	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
-	"colophon/proofs/audit"
 )
 
 // Reject reports what does not verify.
@@ -86,10 +84,10 @@ func (c coverage) unproved(word string) string {
 // newAccepted returns the report on a verified receipt. The error wraps proofs.ErrMalformed if
 // this program does not know the signed event's kind or form.
 func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
-	if _, known := audit.FactsOf(r.Kind); !known {
+	if !record.Kind(r.Kind).IsKnown() {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
 	}
-	if !audit.IsTime(r.Time) {
+	if !record.IsEventTime([]byte(r.Time)) {
 		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
 	}
 	if err := ledgerName(r.Ledger); err != nil {
@@ -109,7 +107,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 
 // ledgerName returns an error if name is not a valid name of a ledger.
 func ledgerName(name string) error {
-	if ledger.CheckName(name) != nil {
+	if !record.IsLedgerName(name) {
 		return fmt.Errorf("%w: %+.100q is not a valid name of a ledger", proofs.ErrMalformed, name)
 	}
 	return nil

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
 	"time"
 	"unicode"
@@ -35,6 +36,12 @@ type Event struct {
 	// Key is the digest of the idempotency key, or nil.
 	Key *Hash
 }
+
+// ledgerName matches the names of ledgers.
+var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// IsLedgerName reports whether a ledger can have the name.
+func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchString(string(name)) }
 
 // maxActor bounds an actor, in bytes: "oidc:", the name of an issuer of 64 bytes, a colon,
 // and a claim of 255.

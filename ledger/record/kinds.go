@@ -37,6 +37,13 @@ const (
 // Kinds lists the kinds that services post.
 var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 
+// EventKinds lists the kinds of all events. The state files of audits name a kind by its index, so
+// new kinds are added at the end.
+var EventKinds = [...]Kind{
+	LedgerCreated, IPCRecord, RunDAG, CitationSet, PathFingerprint, RecordRefused, RecordStateChanged,
+	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated,
+}
+
 // KeyedDigest returns a digest of kind and canonical digest. Two records under one idempotency
 // key are the same if it is equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
@@ -46,8 +53,10 @@ func KeyedDigest(kind Kind, digest Hash) Hash {
 
 // RunKey returns the digest of the idempotency key of a record that has a run_id and no key of
 // its own (spec: Idempotency).
-func RunKey(kind Kind, runID string) Hash {
-	return sha256.Sum256([]byte("run_id\x00" + string(kind) + "\x00" + runID))
+func RunKey[T string | []byte](kind Kind, runID T) Hash {
+	var usual [256]byte
+	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)
+	return sha256.Sum256(append(b, runID...))
 }
 
 // RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
@@ -55,6 +64,9 @@ func RunKey(kind Kind, runID string) Hash {
 func RotationKey(n int) Hash {
 	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }
+
+// IsKnown reports whether a kind is one of EventKinds.
+func (k Kind) IsKnown() bool { return slices.Contains(EventKinds[:], k) }
 
 // IsRecord reports whether a kind is one of Kinds.
 func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }

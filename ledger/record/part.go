@@ -17,9 +17,9 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
 	case "question":
-		for _, m := range [...]string{"strict", "equivalence_class"} {
+		for _, m := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {
 			if mode == "" || mode == m {
-				hashes = append(hashes, rules.QuestionHash(text, m == "strict"))
+				hashes = append(hashes, rules.QuestionHash(text, m == rules.ModeStrict))
 			}
 		}
 	case rules.Preflight, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":

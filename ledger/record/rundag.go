@@ -273,29 +273,29 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 		return beside
 	}
 	if beside != nil {
-		g.r.check("dag.preflight_payload", beside, computed)
+		g.r.check(rules.PreflightCheck, beside, computed)
 	}
 	return computed
 }
 
 func (g *runDAG) questionHash(o strict.Object) []byte {
 	mode := o.Text("question_mode", maxStage)
-	if mode != nil && string(mode) != "strict" && string(mode) != "equivalence_class" {
+	if mode != nil && string(mode) != rules.ModeStrict && string(mode) != rules.ModeEquivalence {
 		o.Invalid("question_mode", `must be "equivalence_class" or "strict"`)
 	}
 	question, given := o.WTF("question")
-	if !given || string(mode) == "equivalence_class" {
+	if !given || string(mode) == rules.ModeEquivalence {
 		g.r.implied = "question_mode"
 	}
 	if !given {
 		return nil
 	}
 	g.r.addContent("question", question)
-	g.QuestionMode = []byte("equivalence_class")
+	g.QuestionMode = []byte(rules.ModeEquivalence)
 	if mode != nil {
 		g.QuestionMode = mode
 	}
-	return g.r.hex(rules.QuestionHash(question, string(mode) == "strict"))
+	return g.r.hex(rules.QuestionHash(question, string(mode) == rules.ModeStrict))
 }
 
 // contentHash returns the JSON hash of a member that is stored as content.

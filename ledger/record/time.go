@@ -36,6 +36,16 @@ func ParseTime(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
+// IsEventTime reports whether a text is a time as events have it: RFC 3339 in UTC with
+// microseconds, and no leap second (spec: Event body).
+func IsEventTime(text []byte) bool {
+	if len(text) != len(TimeLayout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
+		return false
+	}
+	_, ok := ParseTime(text)
+	return ok
+}
+
 // parseDate reads "2006-01-02". It is faster than time.Parse (BenchmarkExtend in
 // proofs/audit).
 func parseDate(text []byte) (time.Time, bool) {

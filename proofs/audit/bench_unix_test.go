@@ -47,7 +47,7 @@ func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, erro
 	}
 }
 
-// typical makes a log of records like those that services post.
+// typical returns a log of records like those of services.
 func typical(b *testing.B, size int) *memory {
 	m := newMemory(b, 1)
 	for seq := 1; seq < size; seq++ {
@@ -64,7 +64,8 @@ func typical(b *testing.B, size int) *memory {
 	return m
 }
 
-func published(b *testing.B, m *memory) *bundled {
+// bundle returns a log as a server publishes it.
+func bundle(b *testing.B, m *memory) *bundled {
 	log := &bundled{head: Head{Size: m.head.Size, Checkpoint: m.head.Checkpoint}, tiles: m.tiles, bundles: make([][]byte, (len(m.entries)+proofs.FullTile-1)/proofs.FullTile)}
 	for i, entry := range m.entries {
 		var err error
@@ -74,16 +75,15 @@ func published(b *testing.B, m *memory) *bundled {
 	return log
 }
 
-// processor is the time that this process has had the processor, collecting garbage
-// included.
+// processor returns the processor time of this process, garbage collection included.
 func processor(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bare is the least that any auditor hashes: each entry for the chain and as a leaf, and
-// the nodes of the tree.
+// bare does the hashing that every auditor must do: each entry for the chain and as a leaf,
+// and the nodes of the tree.
 func bare(entries [][]byte) (tip, root proofs.Hash) {
 	level := make([]proofs.Hash, len(entries))
 	leaf := make([]byte, 0, 1<<16)
@@ -106,12 +106,12 @@ func bare(entries [][]byte) (tip, root proofs.Hash) {
 	return tip, level[0]
 }
 
-// BenchmarkExtend walks a log and, in turns with that, does the bare SHA-256 work of it:
-// the figure is how many times the processor's time of the latter the walk takes.
+// BenchmarkExtend alternates between a walk and the bare SHA-256 work of it. Its figure is the
+// ratio of their processor times.
 func BenchmarkExtend(b *testing.B) {
 	const size = 20_000
 	m := typical(b, size)
-	log, bytes := published(b, m), 0
+	log, bytes := bundle(b, m), 0
 	for _, entry := range m.entries {
 		bytes += len(entry)
 	}
@@ -119,7 +119,7 @@ func BenchmarkExtend(b *testing.B) {
 	var walking, hashing time.Duration
 	for b.Loop() {
 		begin := processor(b)
-		report, position, err := Extend(b.Context(), log, options, Extension{Past: newRemembered()})
+		report, position, err := Extend(b.Context(), log, options, Extension{Past: newMemoryPast()})
 		walked := processor(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)

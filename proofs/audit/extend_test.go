@@ -14,41 +14,41 @@ import (
 	"colophon/proofs"
 )
 
-// public is a log as its readers see it.
-type public struct{ *memory }
+// published is a log without what is stored beside it.
+type published struct{ *memory }
 
-func (p public) Head(ctx context.Context) (Head, error) {
+func (p published) Head(ctx context.Context) (Head, error) {
 	head, err := p.memory.Head(ctx)
 	return Head{Size: head.Size, Checkpoint: head.Checkpoint}, err
 }
 
-// auditor is somebody who walks a log again and again.
+// auditor walks a log repeatedly.
 type auditor struct {
 	at   Position
 	past Past
 	seen []Seen
 }
 
-func newAuditor() *auditor { return &auditor{past: newRemembered()} }
+func newAuditor() *auditor { return &auditor{past: newMemoryPast()} }
 
 func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
 }
 
-// walk walks the log on; where it is sound, its checkpoint was seen.
+// walk continues the walk. If there is no damage, the auditor has seen the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
-	report, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
 	require.NoError(t, err)
 	if report.Damage != nil {
-		require.Equal(t, a.at, at, "damage leads nowhere")
+		require.Equal(t, a.at, at, "damage does not advance the position")
 		return report
 	}
 	a.at, a.seen = at, []Seen{{report.Checkpoint, "the auditor"}}
 	return report
 }
 
-// beginning is the first entries of a log, as it was published then.
+// beginning returns the first entries of a log with the checkpoint of that size.
 func beginning(t testing.TB, m *memory, size int) *memory {
 	t.Helper()
 	c := m.clone()
@@ -72,7 +72,7 @@ func TestExtendStepByStep(t *testing.T) {
 	require.Equal(t, positionText(t, once.at), positionText(t, a.at))
 }
 
-// positionText is a position to be compared: keys are compared by their texts.
+// positionText returns a text that is equal for equal positions.
 func positionText(t testing.TB, p Position) string {
 	t.Helper()
 	text, err := json.Marshal(p)
@@ -80,7 +80,7 @@ func positionText(t testing.TB, p Position) string {
 	return string(text)
 }
 
-// What is published is checked as what is stored, but for what is beside the log.
+// Extend checks a published log like Log, except what is stored beside it.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
@@ -105,7 +105,7 @@ func TestExtendFindsDamage(t *testing.T) {
 	}
 }
 
-// An auditor who comes back learns that the log is an earlier or another one.
+// A returning auditor detects that the log is shorter or another one.
 func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	m := newMemory(t, 900)
 	other := func(from, size int) *memory {
@@ -147,7 +147,7 @@ func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	}
 }
 
-// A large log parts from another below a full tile of level 1.
+// The entry differs below a full tile of level 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()
@@ -159,7 +159,7 @@ func TestForkOfALargeLog(t *testing.T) {
 	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
-// What somebody else has seen is compared too, whether it was walked before or not.
+// Checkpoints of others are compared, whether their trees were walked before or not.
 func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
@@ -201,7 +201,7 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// Idempotency keys are told apart over all walks, in whatever order they come.
+// The uses of idempotency keys are compared across walks, in any order.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -225,7 +225,7 @@ func TestKeysAcrossWalks(t *testing.T) {
 		{"refused for a key that was claimed", []func(*memory){refuse(1000, 100, key(100))}, 0, true},
 		{"claimed again", []func(*memory){claim(1000, key(1000)), claim(1001, key(100))}, 301, false},
 		{"claimed twice", []func(*memory){claim(1000, key(1000)), claim(1001, key(1000))}, 301, false},
-		{"refused for a key of nobody", []func(*memory){claim(1000, key(1000)), refuse(1001, 100, key(1001))}, 301, false},
+		{"refused for a key that no event holds", []func(*memory){claim(1000, key(1000)), refuse(1001, 100, key(1001))}, 301, false},
 		{"refused for another's key", []func(*memory){refuse(1001, 95, key(100))}, 300, false},
 		{"the same record refused", []func(*memory){refuse(100, 100, key(100))}, 300, false},
 	} {
@@ -251,7 +251,7 @@ func TestKeysAcrossWalks(t *testing.T) {
 	}
 }
 
-// Every entry is handed over once, and positions that are reached can be taken up.
+// Each receives every entry once, and a walk can begin at a reached position.
 func TestExtendHandsOver(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
@@ -264,7 +264,7 @@ func TestExtendHandsOver(t *testing.T) {
 		next++
 		return nil
 	}
-	_, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{Past: a.past, Each: each, Reached: func(p Position) error {
+	_, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{Past: a.past, Each: each, Reached: func(p Position) error {
 		require.Equal(t, next, p.Size)
 		a.at = p
 		return stop
@@ -275,7 +275,7 @@ func TestExtendHandsOver(t *testing.T) {
 	require.Equal(t, proofs.Hash(sha256.Sum256(m.entries[reachedStep-1])), a.at.Tip)
 	next = reachedStep
 	reached := 0
-	report, at, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
+	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
 		reached++
 		return nil
 	}})
@@ -285,21 +285,21 @@ func TestExtendHandsOver(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// What does not lead to the position is no past of it.
-func TestForgottenPast(t *testing.T) {
+// A Past whose tiles do not lead to the position's root is refused.
+func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
 	for name, x := range map[string]Extension{
-		"nothing":      {From: a.at, Past: newRemembered()},
+		"nothing":      {From: a.at, Past: newMemoryPast()},
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
-		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), x)
-		require.ErrorContains(t, err, "what is remembered", name)
+		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), x)
+		require.ErrorContains(t, err, "the kept tiles of", name)
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestUnavailableLog(t *testing.T) {
 	m := newMemory(t, 700)
 	for _, what := range []string{"head", "tile", "entry"} {
 		for after := 0; ; after += 1 + after/4 {
@@ -313,7 +313,7 @@ func TestNobodyAnswers(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := Extend(t.Context(), public{c}, optionsFor(c), Extension{Past: newRemembered()})
+			_, _, err := Extend(t.Context(), published{c}, optionsFor(c), Extension{Past: newMemoryPast()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -323,14 +323,14 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// What is remembered of an event is looked at before it is believed.
+// The kept facts of an event are checked before they are used.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
-	for _, facts := range []Facts{0, Facts(len(eventKinds)) + 1, 0x0f | hasContent} {
+	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
-		a.past.(*remembered).facts[114] = facts // event 120 redacts it
-		_, _, err := Extend(t.Context(), public{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
-		require.ErrorContains(t, err, "what is remembered of event 114 is damaged")
+		a.past.(*memoryPast).facts[114] = facts // event 120 redacts it
+		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+		require.ErrorContains(t, err, "the kept facts of event 114 are damaged")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// FuzzEvent: whatever body the log's own key has signed, the walk ends, and takes it
-// for an event or names what is wrong with it.
+// FuzzEvent walks logs whose key has signed any body. The walk ends, and accepts the event or
+// reports damage.
 func FuzzEvent(f *testing.F) {
 	const size = 8
 	sound := newMemory(f, size)

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// at is a log whose last event has another time.
+// at returns the log with another time in its last event.
 func (m *memory) at(t testing.TB, text string) *memory {
 	t.Helper()
 	seq := len(m.entries) - 1
@@ -26,9 +26,9 @@ func (m *memory) at(t testing.TB, text string) *memory {
 	return m.altered(t, seq, []byte(before+`"time":"`+text+after[strings.IndexByte(after, '"'):]))
 }
 
-// An event cannot be of a time that has not come yet, but for what clocks may differ. A walk
-// that is told no time does not compare.
-func TestTimesThatHaveNotCome(t *testing.T) {
+// The time of an event may be a day ahead of the auditor's clock, and no more. A walk without
+// a time does not compare.
+func TestTimesInTheFuture(t *testing.T) {
 	m := newMemory(t, 20)
 	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
 	for text, wrong := range map[string]bool{
@@ -37,7 +37,7 @@ func TestTimesThatHaveNotCome(t *testing.T) {
 	} {
 		options := optionsFor(m)
 		for _, options.Now = range []time.Time{{}, now} {
-			report, _, err := Extend(t.Context(), public{m.at(t, text)}, options, Extension{Past: newRemembered()})
+			report, _, err := Extend(t.Context(), published{m.at(t, text)}, options, Extension{Past: newMemoryPast()})
 			require.NoError(t, err)
 			if !wrong || options.Now.IsZero() {
 				require.Nil(t, report.Damage, text)
@@ -50,7 +50,7 @@ func TestTimesThatHaveNotCome(t *testing.T) {
 	}
 }
 
-// A signed checkpoint of an empty log is damage: no log is empty.
+// A signed checkpoint of an empty log is damage: the first event of a log creates it.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage
@@ -59,15 +59,15 @@ func TestEmptyLogs(t *testing.T) {
 	require.Contains(t, damage.Message, "no log is empty")
 }
 
-// surplus yields something behind the last entry.
+// surplus yields an error after the last entry.
 type surplus struct {
-	public
+	published
 	err error
 }
 
 func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for entry, err := range s.public.Entries(ctx, from) {
+		for entry, err := range s.published.Entries(ctx, from) {
 			if !yield(entry, err) {
 				return
 			}
@@ -76,17 +76,17 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 	}
 }
 
-// What a source says is wrong behind the last entry is not passed over.
-func TestEntriesBehindTheLast(t *testing.T) {
+// The walk reports damage that the source finds after the last entry.
+func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
 	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}
-	report, _, err := Extend(t.Context(), surplus{public{m}, wrong}, optionsFor(m), Extension{Past: newRemembered()})
+	report, _, err := Extend(t.Context(), surplus{published{m}, wrong}, optionsFor(m), Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, wrong, report.Damage)
 }
 
-// A source is revoked after it was registered, in the same walk or in an earlier one, and
-// two clients may revoke it at once.
+// A source must be registered, in the same walk or an earlier one, before it is revoked. Two
+// clients may revoke it at the same time.
 func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	e := record.Event{Actor: "lab", Ledger: "default"}
 	register := func(id string) []byte {
@@ -136,7 +136,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 }
 
-// What is counted does not depend on how often the log was walked before.
+// The totals do not depend on the number of walks.
 func TestTalliesAreOfTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
 	e := record.Event{Actor: "lab", Ledger: "default"}

@@ -19,8 +19,8 @@ import (
 	"colophon/proofs"
 )
 
-// everyKind is a sound log with every kind of event, and in them every member that an event
-// can have. names are the names of the events, by their seq.
+// everyKind returns a valid log with every kind of event and, in these, every member that an
+// event can have. names are the names of the events by seq.
 func everyKind(t testing.TB) (m *memory, names []string) {
 	t.Helper()
 	m = newMemory(t, 1)
@@ -108,7 +108,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	return m, names
 }
 
-// bodyOf is the event in an entry.
+// bodyOf returns the event in an entry.
 func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	t.Helper()
 	var d pyjson.Document
@@ -116,16 +116,16 @@ func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	return d.Root()
 }
 
-// alteration is one way to alter a JSON value; false where there is no such way.
+// alteration is one way to alter a JSON value. alter returns false if it does not apply.
 type alteration struct {
 	name  string
 	alter func(any) (any, bool)
 }
 
-// dropped stands in place of a member that is left out.
+// dropped takes the place of a member that is left out.
 type dropped struct{}
 
-// alterations are all of them. Values are those of encoding/json, with json.Number.
+// alterations has all alterations. Values are those of encoding/json, with json.Number.
 var alterations = []alteration{
 	{"left out", func(any) (any, bool) { return dropped{}, true }},
 	{"null", func(v any) (any, bool) { return nil, v != nil }},
@@ -207,12 +207,12 @@ var alterations = []alteration{
 		n, ok := v.(json.Number)
 		return json.Number("7.5"), !ok || !strings.Contains(string(n), ".")
 	}},
-	{"a truth", func(v any) (any, bool) { _, ok := v.(bool); return true, !ok }},
+	{"a boolean", func(v any) (any, bool) { _, ok := v.(bool); return true, !ok }},
 	{"an object", func(v any) (any, bool) { _, ok := v.(map[string]any); return map[string]any{}, !ok }},
 	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
 }
 
-// otherText is a text of the same form: digits of a hash stay such digits, a time a time.
+// otherText returns another text of the same form: a hash stays a hash, a time stays a time.
 func otherText(s string) string {
 	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
 		digit := byte('1')
@@ -224,14 +224,14 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// words are those that an event has in some place, one of each group.
+// words has groups of words that events have in the same place.
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
 	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created"},
 }
 
-// otherWord is the word that is step places further in its group.
+// otherWord returns the word that is step places further in its group.
 func otherWord(v any, step int) (any, bool) {
 	for _, group := range words {
 		if s, ok := v.(string); ok && slices.Contains(group, s) {
@@ -249,7 +249,7 @@ func otherNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatUint(i+1, 10))
 }
 
-// places are the pointers of all values in one, each with its value.
+// places adds the values below a value, by their pointers.
 func places(pointer string, v any, found map[string]any) {
 	found[pointer] = v
 	switch v := v.(type) {
@@ -264,7 +264,7 @@ func places(pointer string, v any, found map[string]any) {
 	}
 }
 
-// replacedAt is a value with another one in a place of it.
+// replacedAt returns a value with another one at a pointer.
 func replacedAt(v any, pointer string, with any) any {
 	if pointer == "" {
 		return with
@@ -293,7 +293,7 @@ func replacedAt(v any, pointer string, with any) any {
 	panic("no place " + pointer)
 }
 
-// canonicalJSON is a value as events have it.
+// canonicalJSON returns a value as events have it.
 func canonicalJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -303,7 +303,7 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	return d.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// redigest makes the digest of a verb fit its event, as a liar does.
+// redigest makes the digest of a verb fit its event, as a lying server does.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document
@@ -324,7 +324,7 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
 }
 
-// altered is the log with another body in an event, sealed.
+// altered returns the log with another body in an event, linked and signed again.
 func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	t.Helper()
 	c := m.clone()
@@ -334,8 +334,8 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	return c
 }
 
-// derive is what --content makes of a body: nil if it says nothing against it.
-func (m *memory) derive(t testing.TB, seq int, body []byte) error {
+// rebuild returns what --content reports about a body, or nil.
+func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
 	event := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
 	for name, named := range event.Member("record").Member("content").Members() {
@@ -345,7 +345,7 @@ func (m *memory) derive(t testing.TB, seq int, body []byte) error {
 			return fmt.Errorf("content %q is not of its size", name.Text())
 		}
 	}
-	d := NewDeriver()
+	d := new(Rebuilder)
 	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
 		return err
 	}
@@ -355,12 +355,12 @@ func (m *memory) derive(t testing.TB, seq int, body []byte) error {
 	return nil
 }
 
-// survivor is what the auditor cannot know, and why.
+// survivor is a pattern of alterations that the walk cannot detect, and why.
 type survivor struct{ pattern, why string }
 
-// claimsOfRecords are what the log alone cannot tell, and --content does: the digest of a record
-// covers all that the record says, and its hashes are those of its content.
-var claimsOfRecords = []survivor{
+// onlyContentShows lists what the log alone does not show, but --content does: the digest of a
+// record covers all of the record, and its hashes are those of its content.
+var onlyContentShows = []survivor{
 	{`^[^/]+/record/content/.*(sha256|size): another$`, "the content is beside the log"},
 	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event is made of the usage"},
 	{`^[^/]+/record/digest: another$`, "the digest covers what the event leaves out"},
@@ -374,32 +374,32 @@ var claimsOfRecords = []survivor{
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
-	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "whether there was a claim, the writer knows"},
+	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 
-// claimsOfServers are what nothing in the ledger can tell. The receipt of the event can.
-var claimsOfServers = []survivor{
-	{`/actor: (another|repeated)$`, "who has posted it, the server alone has seen"},
+// onlyReceiptShows lists what nothing in the ledger shows. The receipt of the event does.
+var onlyReceiptShows = []survivor{
+	{`/actor: (another|repeated)$`, "only the server saw the author of the request"},
 	{`/time: another$`, "the clock was the server's"},
 	{`^(ipc|run|set|path|state|validation|registration|revocation|redaction)/record/idempotency_key: another$`, "a key that a client chose is nowhere in the ledger"},
-	{`^(state|validation|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb has a key or none"},
-	{`^(state|validation|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs)[/:]`, "what a verb asks for, its event alone says"},
+	{`^(state|validation|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb may have a key"},
+	{`^(state|validation|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs)[/:]`, "only the event shows what a verb asks for"},
 	{`^revocation/kind: the last word$`, "the record of a revocation can be that of a registration too"},
 	{`^refusal [^/]+/record/(digest|run_id): `, "a refused record is not kept"},
 	{`^refusal [^/]+/checks/output_hash/(claimed|computed): another$`, "a refused record is not kept"},
 	{`^run/record/cache_dimensions/[a-z]+_version: null$`, "words that are too long for an event: the report says NOT CHECKED"},
 }
 
-// namedLater are alterations that a later event contradicts.
-var namedLater = []survivor{
-	{`^ledger_created/ledger: (another|repeated)$`, "no name was asked for: the second event has another"},
+// laterEventShows lists what a later event contradicts.
+var laterEventShows = []survivor{
+	{`^ledger_created/ledger: (another|repeated)$`, "the walk has no name to compare: the second event has another"},
 	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
 	{`^path/record/project: `, "a validation names the project"},
 	{`^registration/record/source_id: `, "the revocation is of another source"},
 }
 
-// matched reports whether an alteration is in a list, and notes that the entry is needed.
+// matched reports whether an alteration is in a list, and notes the matching pattern.
 func matched(list []survivor, what string, needed map[string]bool) bool {
 	for _, s := range list {
 		if regexp.MustCompile(s.pattern).MatchString(what) {
@@ -410,8 +410,9 @@ func matched(list []survivor, what string, needed map[string]bool) bool {
 	return false
 }
 
-// Every member of every kind of event is altered in every way, and the log signed again by
-// its own key: the auditor names it, or it is in the lists of what it cannot know.
+// Every member of every kind of event is altered in every way, and the log is signed again by
+// its own key. The auditor reports damage, or the alteration is in a list of what it cannot
+// detect.
 func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
@@ -426,19 +427,19 @@ func TestEveryMemberIsChecked(t *testing.T) {
 		what := fmt.Sprintf("%s%s: %s", names[seq], pointer, how)
 		switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
 		case damage != nil:
-			if damage.Seq != uint64(seq) && !matched(namedLater, what, needed) {
-				t.Errorf("%s is named elsewhere: %v", what, damage)
+			if damage.Seq != uint64(seq) && !matched(laterEventShows, what, needed) {
+				t.Errorf("%s is reported elsewhere: %v", what, damage)
 			}
-		case m.derive(t, seq, body) != nil:
-			if !matched(claimsOfRecords, what, needed) {
-				t.Errorf("%s: only the content tells, and it is in no list of such", what)
+		case m.rebuild(t, seq, body) != nil:
+			if !matched(onlyContentShows, what, needed) {
+				t.Errorf("%s: only the content shows it, and no list has it", what)
 			}
-		case !matched(claimsOfServers, what, needed):
-			t.Errorf("%s: survives", what)
+		case !matched(onlyReceiptShows, what, needed):
+			t.Errorf("%s: nothing shows it, and no list has it", what)
 		}
 	}
 	for seq, entry := range m.entries {
-		require.NoError(t, m.derive(t, seq, entry[proofs.HashSize:]))
+		require.NoError(t, m.rebuild(t, seq, entry[proofs.HashSize:]))
 		var event any
 		decoder := json.NewDecoder(bytes.NewReader(entry[proofs.HashSize:]))
 		decoder.UseNumber()
@@ -457,7 +458,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 			if !ok {
 				continue
 			}
-			for _, other := range events { // what others of the kind have there, and this one has not
+			for _, other := range events { // members that other events of the kind have there
 				theirs, _ := other[pointer].(map[string]any)
 				for name, value := range theirs {
 					if _, has := object[name]; !has && other["/kind"] == event["/kind"] {
@@ -469,7 +470,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range slices.Concat(claimsOfRecords, claimsOfServers, namedLater) {
+	for _, s := range slices.Concat(onlyContentShows, onlyReceiptShows, laterEventShows) {
 		require.True(t, needed[s.pattern], "nothing needs %s: %s", s.pattern, s.why)
 	}
 }

@@ -29,7 +29,7 @@ type tileID struct {
 	index uint64
 }
 
-// memory is a log in memory that tests damage.
+// memory is a log in memory that tests can damage.
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
@@ -39,7 +39,7 @@ type memory struct {
 	keys     map[proofs.Hash]Claim
 	needs    map[proofs.Hash][]uint64 // the records that need content, ascending
 	redacted map[uint64]uint64        // the event that redacted a record
-	// fail, if set, is asked before every read.
+	// fail, if set, is called before every read.
 	fail func(what string) error
 }
 
@@ -50,9 +50,9 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 	return signer
 }
 
-// newMemory makes a sound log: a ledger_created event, then records. Every
-// third has content, every fifth a key, every seventh refuses the key of the
-// last that has one, every sixtieth redacts the last two that have content.
+// newMemory returns a valid log: a ledger_created event, then records. Every third has
+// content, every fifth a key. Every seventh event refuses a record for the last key, and every
+// sixtieth redacts the last two records with content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
@@ -93,7 +93,7 @@ func newMemory(t testing.TB, size int) *memory {
 	return m
 }
 
-// testRecord is the record of an event, with some members more.
+// testRecord returns a record for an event, with additional members.
 func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	t.Helper()
 	if members != "" {
@@ -122,7 +122,7 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact withdraws the content of some records, as an event.
+// redact erases the content of records that the event by redacts.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by
@@ -137,7 +137,7 @@ func (m *memory) redact(by uint64, seqs ...uint64) {
 	}
 }
 
-// add appends the event that a body's beginning makes.
+// add appends an event to the log. body is without the suffix.
 func (m *memory) add(body []byte) {
 	seq := uint64(len(m.entries))
 	at := time.Date(2026, 1, 2, 3, 4, 5, int(seq)*1000, time.UTC)
@@ -147,13 +147,13 @@ func (m *memory) add(body []byte) {
 	m.head.Time = at.UnixMicro()
 }
 
-// seal makes tiles and checkpoint anew from the entries.
+// seal rebuilds the tiles from the entries, and signs the checkpoint.
 func (m *memory) seal(t testing.TB) {
 	t.Helper()
 	m.sign(t, m.signer, m.retile(t))
 }
 
-// retile makes the tiles anew from the entries and gives the root.
+// retile rebuilds the tiles from the entries, and returns the root.
 func (m *memory) retile(t testing.TB) proofs.Hash {
 	t.Helper()
 	tree, err := proofs.OpenTree(0, nil, nil)
@@ -175,7 +175,7 @@ func (m *memory) sign(t testing.TB, signer *proofs.Signer, root proofs.Hash) {
 	m.head.Checkpoint = signed
 }
 
-// relink makes the chain hold again after a change at seq.
+// relink repairs the chain after a change at seq.
 func (m *memory) relink(seq int) {
 	tip := proofs.Hash(m.entries[seq][:proofs.HashSize])
 	for i := seq; i < len(m.entries); i++ {
@@ -185,7 +185,7 @@ func (m *memory) relink(seq int) {
 	m.head.Tip = tip
 }
 
-// clone copies a log deeply enough for tests to damage the copy.
+// clone copies a log deeply enough to damage the copy.
 func (m *memory) clone() *memory {
 	c := *m
 	c.entries = slices.Clone(m.entries)
@@ -223,7 +223,7 @@ func (m *memory) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 	return value, nil
 }
 
-// Entries ends with an error at a missing entry, silently after the last.
+// Entries yields an error at a missing entry, and ends without one after the last.
 func (m *memory) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for seq := from; seq < uint64(len(m.entries)); seq++ {

@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// What tests read of events without the code that they test.
+// These functions read events without the code under test.
 
 // count reads an integer from 0 to 2^64-1.
 func count(v pyjson.Value) (uint64, bool) {
@@ -29,8 +29,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	return n, err == nil
 }
 
-// digestOf is the SHA-256 of the members of a record but some, as an object in
-// canonical form.
+// digestOf returns the SHA-256 of a record in canonical form without some members.
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {
@@ -44,7 +43,7 @@ func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	return sha256.Sum256(append(covered, '}'))
 }
 
-// parseDigest reads a SHA-256 that is known to be one.
+// parseDigest reads a SHA-256 in hexadecimal digits.
 func parseDigest(text []byte) (h proofs.Hash, ok bool) {
 	if len(text) != hex.EncodedLen(len(h)) {
 		return h, false

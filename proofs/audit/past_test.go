@@ -8,8 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// remembered is a Past in memory.
-type remembered struct {
+// memoryPast is a Past in memory.
+type memoryPast struct {
 	facts []Facts
 	uses  []KeyUse
 	tiles map[place][]byte
@@ -20,25 +20,24 @@ type place struct {
 	index uint64
 }
 
-// newRemembered is one of nothing yet.
-func newRemembered() *remembered { return &remembered{tiles: make(map[place][]byte)} }
+func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]byte)} }
 
 // Add implements Past.
-func (r *remembered) Add(f Facts) error {
+func (r *memoryPast) Add(f Facts) error {
 	r.facts = append(r.facts, f)
 	return nil
 }
 
 // Facts implements Past.
-func (r *remembered) Facts(seq uint64) (Facts, error) {
+func (r *memoryPast) Facts(seq uint64) (Facts, error) {
 	if seq >= uint64(len(r.facts)) {
-		return 0, fmt.Errorf("event %d is not remembered", seq)
+		return 0, fmt.Errorf("event %d is not in the past", seq)
 	}
 	return r.facts[seq], nil
 }
 
 // Mark implements Past.
-func (r *remembered) Mark(seq uint64, flags Facts) error {
+func (r *memoryPast) Mark(seq uint64, flags Facts) error {
 	if _, err := r.Facts(seq); err != nil {
 		return err
 	}
@@ -47,13 +46,13 @@ func (r *remembered) Mark(seq uint64, flags Facts) error {
 }
 
 // Use implements Past.
-func (r *remembered) Use(u KeyUse) error {
+func (r *memoryPast) Use(u KeyUse) error {
 	r.uses = append(r.uses, u)
 	return nil
 }
 
 // Uses implements Past.
-func (r *remembered) Uses() iter.Seq2[[]KeyUse, error] {
+func (r *memoryPast) Uses() iter.Seq2[[]KeyUse, error] {
 	return func(yield func([]KeyUse, error) bool) {
 		for uses := range ByKey(r.uses) {
 			if !yield(uses, nil) {
@@ -64,16 +63,16 @@ func (r *remembered) Uses() iter.Seq2[[]KeyUse, error] {
 }
 
 // Keep implements Past.
-func (r *remembered) Keep(t proofs.TileData) error {
+func (r *memoryPast) Keep(t proofs.TileData) error {
 	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
 	return nil
 }
 
 // Tile implements Past.
-func (r *remembered) Tile(level uint8, index uint64) ([]byte, error) {
+func (r *memoryPast) Tile(level uint8, index uint64) ([]byte, error) {
 	tile, kept := r.tiles[place{level, index}]
 	if !kept {
-		return nil, fmt.Errorf("tile %d/%d is not remembered", level, index)
+		return nil, fmt.Errorf("tile %d/%d is not in the past", level, index)
 	}
 	return tile, nil
 }

@@ -2,23 +2,26 @@ package audit
 
 import (
 	"errors"
-	"fmt"
 
 	"colophon/ledger/record"
 )
 
-// listsLimit bounds how many lists the walk remembers, each of 64 KiB at most.
-const listsLimit = 64
+// maxLists is the number of lists that a redactionCheck keeps, each of 64 KiB at most.
+const maxLists = 64
 
-// checkRedacted checks that storage knows of every record that an event redacts.
-// That the redaction which storage names does so too, and does not come too early,
-// is checked with the record.
-func (w *walk) checkRedacted(seq uint64, list *record.SeqList) error {
-	if list == nil {
-		return nil
-	}
+// redactionCheck compares the stored redactions with those in the events.
+type redactionCheck struct {
+	*target
+	stored Source
+	reread *rereader
+	lists  map[uint64]*record.SeqList // of events; nil for one that redacts nothing
+}
+
+// list checks that every record that an event redacts is redacted in storage, and not by a later
+// event. The check of the record compares what storage has for it.
+func (c *redactionCheck) list(seq uint64, list *record.SeqList) error {
 	for s := range list.All() {
-		switch by, redacted, err := w.redactedBy(s); {
+		switch by, redacted, err := c.by(s); {
 		case err != nil:
 			return err
 		case !redacted:
@@ -30,67 +33,61 @@ func (w *walk) checkRedacted(seq uint64, list *record.SeqList) error {
 	return nil
 }
 
-// redactedBy is the event that has redacted a record as storage has it, false if
-// there is none.
-func (w *walk) redactedBy(seq uint64) (by uint64, redacted bool, err error) {
-	by, err = w.stored.Redaction(w.ctx, seq)
+// by returns the event that redacted a record according to storage, if there is one.
+func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
+	by, err = c.stored.Redaction(c.ctx, seq)
 	switch {
 	case errors.Is(err, ErrAbsent):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, unread(err, damaged(KindRedaction, seq, "whether it is redacted cannot be read: %v", err))
+		return 0, false, readDamage(err, damaged(KindRedaction, seq, "whether it is redacted cannot be read: %v", err))
 	}
 	return by, true, nil
 }
 
-// checkRedactor checks that the event which has redacted a record, as storage has
-// it, comes later and says so.
-func (w *walk) checkRedactor(seq, by uint64) error {
+// pair checks that the event which redacted a record according to storage comes later and says so.
+func (c *redactionCheck) pair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "it is redacted by event %d, which does not come after it", by)
 	}
-	if by >= w.head.Size {
-		now, err := w.source.Head(w.ctx)
-		if err != nil {
-			return fmt.Errorf("read the head again: %w", err)
+	if by >= c.head.Size {
+		now, err := c.sizeNow()
+		if err == nil && by >= now { // otherwise the log has grown since
+			err = damaged(KindRedaction, seq, "it is redacted by event %d, but the head has %d", by, now)
 		}
-		if by >= now.Size { // else the log has grown since
-			return damaged(KindRedaction, seq, "it is redacted by event %d, the head has %d", by, now.Size)
-		}
-		return nil
+		return err
 	}
-	list, known, err := w.listOf(by)
+	list, known, err := c.listOf(by)
 	if err == nil && known && (list == nil || !list.Has(seq)) {
 		err = damaged(KindRedaction, seq, "it is redacted by event %d, which does not say so", by)
 	}
 	return err
 }
 
-// checkRedactions checks that storage says nothing of redactions beyond the head.
-// Nothing reads that yet, but an event to come would be taken for one that redacts,
-// or its record for redacted. What is below the head is checked with its record.
-func (w *walk) checkRedactions() error {
-	for r, err := range w.stored.Redactions(w.ctx) {
+// finish checks that storage has no redactions beyond the head. Later events would become redacted
+// or redacting by them. The check of each record compares those below the head.
+func (c *redactionCheck) finish() error {
+	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
-			return unread(err, damaged(KindRedaction, w.head.Size, "what is redacted cannot be listed: %v", err))
+			return readDamage(err, damaged(KindRedaction, c.head.Size, "the redactions cannot be listed: %v", err))
 		}
-		if r.Seq < w.head.Size && r.By < w.head.Size {
+		if r.Seq < c.head.Size && r.By < c.head.Size {
 			continue
 		}
-		if err := w.checkRedactor(r.Seq, r.By); err != nil {
+		if err := c.pair(r.Seq, r.By); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listOf is the list of a later event, nil where that redacts nothing. It is not
-// known where that event is damaged: the walk will come to it.
-func (w *walk) listOf(seq uint64) (list *record.SeqList, known bool, err error) {
-	if list, known = w.lists[seq]; known {
+// listOf returns the list of a later event, or nil if that redacts nothing. It is not known if that
+// event is damaged: the walk comes to it.
+func (c *redactionCheck) listOf(seq uint64) (list *record.SeqList, known bool, err error) {
+	if list, known = c.lists[seq]; known {
 		return list, true, nil
 	}
-	e, known, err := w.eventAt(seq)
+	e, known, err := c.reread.stored(seq)
 	if !known || err != nil {
 		return nil, false, err
 	}
@@ -99,9 +96,9 @@ func (w *walk) listOf(seq uint64) (list *record.SeqList, known bool, err error) 
 			return nil, false, nil
 		}
 	}
-	if len(w.lists) == listsLimit {
-		clear(w.lists)
+	if len(c.lists) == maxLists {
+		clear(c.lists)
 	}
-	w.lists[seq] = list
+	c.lists[seq] = list
 	return list, true, nil
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 )
 
-// In a log of newMemory event 120 redacts the records 114 and 117, each with an
-// output of its own and the system prompt, which others need.
+// In a log of newMemory, event 120 redacts the records 114 and 117. Each has its own output,
+// and the system prompt, which other records need.
 
 func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
 
@@ -20,7 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored has the output of a record again, kept for another unless that is 0.
+// restored stores the output of a record again. It is kept for the record need, unless that is
+// 0.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -59,7 +61,7 @@ func TestDamagedRedactions(t *testing.T) {
 		{"kept for another that is redacted", restored(114, 117), KindContent, 114, ""},
 		{"kept for one that does not name it", restored(114, 3), KindContent, 114, ""},
 		{"kept for one that is not there", restored(114, 1000), KindContent, 114, ""},
-		{"kept for nobody", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, KindContent, 99, ""},
+		{"kept for no record", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, KindContent, 99, ""},
 		{"kept for later records only", func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = m.needs[shared][1:]
@@ -70,48 +72,44 @@ func TestDamagedRedactions(t *testing.T) {
 		}, KindContent, 99, ""},
 		{"of a record to come", setRedacted(300, 5), KindRedaction, 300, ""},
 		{"of a record far beyond the head", setRedacted(1<<63, 1<<63+1), KindRedaction, 1 << 63, ""},
-		{"missing for who needs it", func(_ *testing.T, m *memory) {
+		{"missing, but needed", func(_ *testing.T, m *memory) {
 			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
 		}, KindContent, 3, ""},
 		{"list not canonical", reword(120, `[114,117]`, `[117,114]`), KindEvent, 120, ""},
-		{"list is none", reword(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
+		{"list of another type", reword(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
 		{"list without end", reword(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
 		{"list of what follows", reword(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
 		{"list of itself", reword(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
-		// What is read out of turn does not hide where the damage is.
+		// Reading out of turn does not hide where the damage is.
 		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
 		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
 		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
 	})
 }
 
-// What several events redact was redacted by the first of them.
+// The first of several redactions counts.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
 	require.Nil(t, walked(t, m).Damage)
 }
 
-// A copy that a record shares with one that is redacted is kept, whichever is first.
+// Content that a redacted record shares with another one is kept, whichever record is first.
 func TestSharedContentOfRedacted(t *testing.T) {
-	for _, other := range []int{99, 126} {
+	for _, other := range []uint64{99, 126} {
 		m := newMemory(t, 300)
-		own, shared := outputOf(other), outputOf(114)
-		edit(other, fmt.Sprintf("%x", own), fmt.Sprintf("%x", shared))(t, m)
+		own := outputOf(int(other))
 		delete(m.needs, own)
 		delete(m.contents, own)
-		if other == 99 {
-			edit(other, `"size":9`, `"size":10`)(t, m)
-		}
-		restored(114, uint64(other))(t, m)
-		// Not strictly: the event's hashes are still of its own output.
-		report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
-		require.NoError(t, err)
-		require.Nil(t, report.Damage)
+		restored(114, other)(t, m)
+		r := testRecord(t, other, fmt.Sprintf(`"system_prompt":%q,"output":"output 114"`, systemPrompt))
+		body := r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default"})
+		m = m.altered(t, int(other), record.AppendSuffixAt(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
+		require.Nil(t, walked(t, m).Damage)
 	}
 }
 
-// The log may be redacted while it is walked.
+// A log may be redacted during the walk.
 func TestRedactionBeyondTheWalk(t *testing.T) {
 	small, large := newMemory(t, 120), newMemory(t, 300)
 	grown := large.clone()
@@ -130,13 +128,14 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	require.Equal(t, uint64(2*2+2*2), report.Redacted)
 }
 
-// However many redactions there are, the walk remembers few of them.
-func TestWalkForgetsRedactions(t *testing.T) {
-	m := newMemory(t, 60*(2*listsLimit+1))
-	w, err := newWalk(t.Context(), m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
+// The walk keeps a bounded number of redactions.
+func TestRedactionListsAreBounded(t *testing.T) {
+	m := newMemory(t, 60*(2*maxLists+1))
+	w, err := newWalk(t.Context(), m, m, optionsFor(m), Extension{})
 	require.NoError(t, err)
-	w.stored, w.past = m, newRemembered()
-	require.NoError(t, w.run())
-	require.Equal(t, uint64(2*2*2*listsLimit), w.report.Redacted)
-	require.LessOrEqual(t, len(w.lists), listsLimit)
+	report, err := w.run()
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.Equal(t, uint64(2*2*2*maxLists), report.Redacted)
+	require.LessOrEqual(t, len(w.content.redactions.lists), maxLists)
 }

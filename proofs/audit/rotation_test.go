@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// changeKey appends a change of keys and gives what it says.
+// changeKey appends a rotation.
 func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *proofs.Signer) {
 	t.Helper()
 	var handover []byte
@@ -34,7 +34,7 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 	m.seal(t)
 }
 
-// signedBy has several keys sign the head.
+// signedBy signs the head with several keys.
 func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	t.Helper()
 	var err error
@@ -42,8 +42,8 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	require.NoError(t, err)
 }
 
-// The keys of a log follow one another as its events say, whichever of them is trusted
-// and however many walks it takes to see them.
+// The walk follows the keys of a log through its events, whichever key is trusted and however
+// many walks it takes.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -60,7 +60,7 @@ func TestKeysChange(t *testing.T) {
 		options := Options{Verifiers: verifiers}
 		stored, err := Log(t.Context(), m, options)
 		require.NoError(t, err)
-		extended, at, err := Extend(t.Context(), public{m}, options, Extension{From: a.at, Past: a.past, Seen: a.seen})
+		extended, at, err := Extend(t.Context(), published{m}, options, Extension{From: a.at, Past: a.past, Seen: a.seen})
 		require.NoError(t, err)
 		for _, report := range []*Report{stored, extended} {
 			if kind == "" {
@@ -94,8 +94,8 @@ func TestKeysChange(t *testing.T) {
 	again.signedBy(t, second)
 	check(again, both, KindEvent, retired)
 
-	// Who trusts the second key alone takes nothing that the first alone has signed, though
-	// the log has the event in which the first names the second.
+	// If only the second key is trusted, signatures of the first alone do not count, although
+	// the log has the event in which the first key names the second.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
 	check(thief, both[:1], KindSignature, thief.head.Size)
@@ -103,10 +103,10 @@ func TestKeysChange(t *testing.T) {
 	before.signedBy(t, first)
 	check(before, both[:1], KindSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
-	report, _, err := Extend(t.Context(), public{before}, given, Extension{Past: newRemembered()})
+	report, _, err := Extend(t.Context(), published{before}, given, Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindEvent, report.Damage.Kind, "a key that is given must be one of the log's")
-	report, _, err = Extend(t.Context(), public{thief}, given, Extension{Past: newRemembered()})
+	report, _, err = Extend(t.Context(), published{thief}, given, Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindSignature, report.Damage.Kind, "a key before the given one does not count")
 	stranger := m.clone()
@@ -115,8 +115,7 @@ func TestKeysChange(t *testing.T) {
 	check(stranger, both, KindEvent, retired)
 }
 
-// A key that is given and signs, and that no event of the log leads to, is not the
-// log's.
+// A trusted key that signs is not the log's if no event leads to it.
 func TestKeyOfNoEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)

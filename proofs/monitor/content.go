@@ -36,7 +36,7 @@ type contentChecker struct {
 	damage  *audit.Damage // the first, by entry
 	last    uint64        // the latest event that the server names as redacting
 	good    uint64        // valid pieces
-	derived []*audit.Deriver
+	rebuilt []*audit.Rebuilder
 	goneBy  map[uint64]uint64 // the redacting event of a record, according to the server
 }
 
@@ -60,11 +60,11 @@ func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Pas
 	jobs := make(chan contentJob)
 	c := &contentChecker{client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
 	for range parallel {
-		deriver := audit.NewDeriver()
-		c.derived = append(c.derived, deriver)
+		rebuilder := new(audit.Rebuilder)
+		c.rebuilt = append(c.rebuilt, rebuilder)
 		c.workers.Go(func() {
 			for job := range jobs {
-				c.done <- c.check(ctx, deriver, job)
+				c.done <- c.check(ctx, rebuilder, job)
 			}
 		})
 	}
@@ -148,8 +148,8 @@ func (c *contentChecker) finish(report *Report) error {
 	}
 	report.Contents = c.good
 	unknown := uint64(0)
-	for _, d := range c.derived {
-		report.Derived += d.Derived
+	for _, d := range c.rebuilt {
+		report.Derived += d.Rebuilt
 		report.Confirmed += d.Confirmed
 		unknown += d.Unknown
 	}
@@ -164,7 +164,7 @@ func (c *contentChecker) finish(report *Report) error {
 
 // check checks the content of one record. Pieces in the cache are not fetched again, except
 // one: it shows whether the record is redacted.
-func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job contentJob) contentResult {
+func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
 	if result.err = document.Parse(job.body); result.err != nil {
@@ -197,7 +197,7 @@ func (c *contentChecker) check(ctx context.Context, deriver *audit.Deriver, job 
 		pieces[n.name] = piece
 	}
 	result.pieces = uint64(len(pieces))
-	result.err = deriver.Check(job.seq, job.body, func(name string, _ proofs.Hash) ([]byte, error) { return pieces[name], nil })
+	result.err = rebuilder.Check(job.seq, job.body, func(name string, _ proofs.Hash) ([]byte, error) { return pieces[name], nil })
 	return result
 }
 

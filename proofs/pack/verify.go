@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
-	"colophon/proofs/audit"
+	"colophon/proofs/audit/recompute"
 )
 
 // Report counts what Verify has verified.
@@ -36,7 +36,7 @@ type verification struct {
 	last   proofs.Hash            // event_hash of the previous record
 	used   map[string]bool        // digests of contents that a record names
 
-	deriver *audit.Deriver
+	rebuilder recompute.Rebuilder
 }
 
 // ErrHashes: the hashes in an event differ from the hashes of its content.
@@ -48,7 +48,7 @@ var ErrHashes = errors.New("pack: hashes are not those of the content")
 // a record, Verify recomputes the record by the rules (spec: Making a record again). The error
 // names the record. It wraps an error of Receipt.Verify, ErrContent or ErrHashes.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
-	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool), deriver: audit.NewDeriver()}
+	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
 	var err error
 	if v.report.Checkpoint, err = proofs.OpenCheckpoint([]byte(p.Checkpoint), verifiers...); err != nil {
 		return Report{}, err
@@ -179,11 +179,11 @@ func (v *verification) content(r *Record) error {
 // recompute computes the record from its content, if the event has one, and compares the
 // result with the event. content must be complete.
 func (v *verification) recompute(r *Record, content map[string][]byte) error {
-	err := v.deriver.Check(r.Seq, r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
-	if damage := (*audit.Damage)(nil); errors.As(err, &damage) {
-		return fmt.Errorf("%w: %.100q: %s", ErrHashes, damage.Name, damage.Message)
+	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
+	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%w: %w", ErrHashes, wrong)
 	}
-	v.report.Recomputed, v.report.Unknown = int(v.deriver.Derived), int(v.deriver.Unknown)
+	v.report.Recomputed, v.report.Unknown = int(v.rebuilder.Rebuilt), int(v.rebuilder.Unknown)
 	return err
 }
 

@@ -258,3 +258,12 @@ func LatticeHash(lattice pyjson.Value) Hash {
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }
+
+// The modes of a question (spec: Canonical question).
+const (
+	ModeStrict      = "strict"
+	ModeEquivalence = "equivalence_class"
+)
+
+// PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
+const PreflightCheck = "dag.preflight_payload"

@@ -1,4 +1,4 @@
-package audit
+package rules_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// rules.IsDigest says of every byte in every place what isDigits says.
+// IsDigest agrees with IsDigits on every byte in every place.
 func TestIsDigest(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcdef"), 4)
 	require.True(t, rules.IsDigest(text))

@@ -1,9 +1,10 @@
-package audit
+package recompute
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,23 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
-// drawn draws records as services post them: with content or without, with claims that
-// hold, that do not, and without, with nulls and without.
-type drawn struct{ t *rapid.T }
+// generator generates records like those of services: with and without content, with claims
+// that hold, fail, or are absent, with and without nulls.
+type generator struct{ t *rapid.T }
 
-func (d drawn) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.t, what) > 0 }
+func (d generator) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.t, what) > 0 }
 
-func (d drawn) rarely(what string) bool { return !d.often(what) }
+func (d generator) rarely(what string) bool { return !d.often(what) }
 
-// text is text, now and then with what is special to some rule; wide with a lone
-// surrogate too.
-func (d drawn) text(what string, wide bool) json.RawMessage {
+// text returns text that sometimes has what a rule treats specially. If wide is set, it may
+// have a lone surrogate.
+func (d generator) text(what string, wide bool) json.RawMessage {
 	parts := []string{"a", "The", " ", "  ", `\n`, `\u001c`, "é", "→", `\"`, "[[x]]", "[a](b)", "?", `\u0000`, "🎵", ""}
 	if wide {
 		parts = append(parts, `\ud800`)
@@ -38,17 +40,17 @@ func (d drawn) text(what string, wide bool) json.RawMessage {
 	return json.RawMessage(`"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 6).Draw(d.t, what), "") + `"`)
 }
 
-// hash is one of a few hashes, so that claims meet by chance.
-func (d drawn) hash(what string) string {
+// hash returns one of a few hashes, so that some claims hold by chance.
+func (d generator) hash(what string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte{byte(rapid.IntRange(0, 3).Draw(d.t, what))}))
 }
 
-func (d drawn) number(what string) json.RawMessage {
+func (d generator) number(what string) json.RawMessage {
 	return json.RawMessage(rapid.SampledFrom([]string{"0", "1", "42", "123456789012345678901234567890"}).Draw(d.t, what))
 }
 
-// object has some of the members that may be left out, and null in place of others.
-func (d drawn) object(required, optional map[string]any) map[string]any {
+// object adds some of the optional members, and null in place of others.
+func (d generator) object(required, optional map[string]any) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		value := optional[name]
 		switch rapid.IntRange(0, 4).Draw(d.t, name) {
@@ -62,8 +64,8 @@ func (d drawn) object(required, optional map[string]any) map[string]any {
 	return required
 }
 
-// common are the members that all records may have.
-func (d drawn) common(optional map[string]any) map[string]any {
+// common adds the members that all records may have.
+func (d generator) common(optional map[string]any) map[string]any {
 	optional["run_id"] = "run " + rapid.StringN(1, 3, -1).Draw(d.t, "run")
 	optional["labels"] = rapid.SampledFrom([]map[string]string{{"step": "one", "é": ""}, {}}).Draw(d.t, "labels of the record")
 	optional["timestamp"] = "2026-01-02T03:04:05.5+01:00"
@@ -71,9 +73,9 @@ func (d drawn) common(optional map[string]any) map[string]any {
 	return optional
 }
 
-func (d drawn) number0(what string) int { return rapid.IntRange(0, 9).Draw(d.t, what) }
+func (d generator) number0(what string) int { return rapid.IntRange(0, 9).Draw(d.t, what) }
 
-func (d drawn) ipc() map[string]any {
+func (d generator) ipc() map[string]any {
 	r := map[string]any{
 		"model": d.text("model", false), "max_tokens": d.number("tokens"),
 		"temperature": json.RawMessage(rapid.SampledFrom([]string{"0", "0.0", "1", "0.7", "1e22", "-0.0", "1e-7"}).Draw(d.t, "temperature")),
@@ -101,7 +103,7 @@ func (d drawn) ipc() map[string]any {
 	return d.object(r, d.common(optional))
 }
 
-func (d drawn) run() map[string]any {
+func (d generator) run() map[string]any {
 	bases := map[string]any{"question_hash": d.hash("question"), "preflight_hash": d.hash("preflight"), "context_root": d.hash("context"),
 		"evidence_map_root": d.hash("map"), "conversation_hash": d.hash("conversation"), "retrieval_plan_hash": d.hash("plan")}
 	preflight := map[string]any{"stage": "preflight", "classifier": map[string]any{"a": 1}, "question_state": nil}
@@ -132,7 +134,7 @@ func (d drawn) run() map[string]any {
 		"preflight_payload": preflight, "violations": []any{}, "audit_mode": "X", "verifier_method": "Y", "answer_text": d.text("answer", true)})}, d.common(optional))
 }
 
-func (d drawn) dimensions() map[string]any {
+func (d generator) dimensions() map[string]any {
 	dims := map[string]any{}
 	for _, name := range rules.Dimensions {
 		dims[name] = d.hash(name)
@@ -144,8 +146,8 @@ func (d drawn) dimensions() map[string]any {
 	return dims
 }
 
-// nodes are those of a known shape, or any.
-func (d drawn) nodes() []any {
+// nodes returns those of a known or another shape.
+func (d generator) nodes() []any {
 	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
 		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",
 		"question preflight retrieval context prompt answer verify final_label", "question question question#2 question x", "a", " a "}).Draw(d.t, "shape"), " ")
@@ -156,7 +158,7 @@ func (d drawn) nodes() []any {
 	return nodes
 }
 
-func (d drawn) citations() map[string]any {
+func (d generator) citations() map[string]any {
 	var list []any
 	for range rapid.IntRange(0, 3).Draw(d.t, "citations") {
 		c := d.object(map[string]any{"source_id": "s", "weight": json.RawMessage(rapid.SampledFrom([]string{"0", "1", "0.25", "1.0"}).Draw(d.t, "weight"))},
@@ -169,16 +171,15 @@ func (d drawn) citations() map[string]any {
 	return d.object(map[string]any{"subject": "s", "citations": append([]any{}, list...)}, d.common(map[string]any{}))
 }
 
-func (d drawn) path() map[string]any {
+func (d generator) path() map[string]any {
 	return d.object(map[string]any{"project": "p", "route": rapid.SliceOfN(rapid.SampledFrom([]string{"Start", "é", " → "}), 0, 3).Draw(d.t, "route")}, d.common(map[string]any{
 		"build": "b", "content": d.text("content", false), "path_id": rapid.SampledFrom([]string{"01234567", "0123456789abcdef"}).Draw(d.t, "path_id"),
 		"content_fingerprint": "01234567", "raw_content_fingerprint": "01234567", "hash_version": "adr-004",
 	}))
 }
 
-// record draws one that can be posted; where its claims were to hold, they are mended
-// to what the ledger computes.
-func (d drawn) record() (record.Kind, []byte) {
+// record returns a record that can be posted. Some claims of it are what the ledger computes.
+func (d generator) record() (record.Kind, []byte) {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(d.t, "kind")
 	posted := map[record.Kind]func() map[string]any{record.IPCRecord: d.ipc, record.RunDAG: d.run, record.CitationSet: d.citations, record.PathFingerprint: d.path}[kind]()
 	body, err := json.Marshal(posted)
@@ -201,7 +202,7 @@ func (d drawn) record() (record.Kind, []byte) {
 	return kind, body
 }
 
-// eventOf is the event of a record, its body, and its content.
+// eventOf returns the event of a record, and its content.
 func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, contents map[proofs.Hash][]byte) {
 	r, err := record.Parse(kind, posted)
 	require.NoError(t, err)
@@ -217,39 +218,50 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
-// judge checks an event as a walk does, and derives its record.
-func judge(body []byte, contents map[proofs.Hash][]byte) (*Deriver, error) {
-	w := &walk{past: newRemembered(), ledger: "default"}
-	if err := w.checkEvent(7, body); err != nil {
+// checkEvent checks an event with and without its content, as a walk does.
+func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error) {
+	var d pyjson.Document
+	if err := d.Parse(body); err != nil {
 		return nil, err
 	}
-	d := NewDeriver()
-	return d, d.Check(7, body, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
+	var e event.Body
+	e.Read(d.Root())
+	if !bytes.Equal(e.Write(), body) {
+		return nil, errors.New("not in canonical form")
+	}
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	if err := new(Checker).Check(&e); err != nil {
+		return nil, err
+	}
+	b := new(Rebuilder)
+	return b, b.Check(body, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
 }
 
-// Whatever a service posts, the event that the ledger makes of it is found good.
+// Every event that the ledger writes for a record passes.
 func TestWhatTheLedgerWritesIsGood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind, posted := drawn{t}.record()
+		kind, posted := generator{t}.record()
 		body, contents := eventOf(t, kind, posted)
-		d, err := judge(body, contents)
+		b, err := checkEvent(body, contents)
 		require.NoError(t, err, "%s\n%s", posted, body)
-		require.EqualValues(t, 1, d.Confirmed+d.Unknown)
+		require.EqualValues(t, 1, b.Confirmed+b.Unknown)
 	})
 }
 
-// A check whose result is changed is found: if not by what the event itself says, then by
-// its record or the digest of that.
+// A changed result of a check is found: by the event's other fields, by its record, or by the
+// digest of that.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		kind, posted := drawn{t}.record()
+		kind, posted := generator{t}.record()
 		body, contents := eventOf(t, kind, posted)
-		_, err := judge(body, contents)
+		_, err := checkEvent(body, contents)
 		require.NoError(t, err)
 		var d pyjson.Document
 		require.NoError(t, d.Parse(body))
-		if unknownWords(d.Root().Member("record")) {
+		if hasUnknownText(d.Root().Member("record")) {
 			t.Skip("the digest covers words that the event leaves out")
 		}
 		for name, check := range d.Root().Member("checks").Members() {
@@ -259,8 +271,8 @@ func TestChangedChecksAreFound(t *testing.T) {
 				}
 				lie := bytes.Replace(body, slices.Concat(name.Raw(), []byte(":"), check.Raw()), fmt.Appendf(nil, `%s:{"result":"%s"}`, name.Raw(), result), 1)
 				changed++
-				_, err := judge(lie, contents)
-				require.Error(t, err, "%s: %s is said to be %s\n%s", posted, name.Text(), result, lie)
+				_, err := checkEvent(lie, contents)
+				require.Error(t, err, "%s: %s has the result %s\n%s", posted, name.Text(), result, lie)
 			}
 		}
 	})

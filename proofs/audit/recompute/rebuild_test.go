@@ -1,4 +1,4 @@
-package audit
+package recompute
 
 import (
 	"bytes"
@@ -14,9 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// Of a run whose versions are too long for its event, all is made anew but the cache key
-// and the digest.
-func TestRunsWithUnknownWords(t *testing.T) {
+// A run whose versions are too long for its event is rebuilt, except for its cache key and digest.
+func TestRunsWithUnknownTexts(t *testing.T) {
 	digits := strings.Repeat("0", 64)
 	dimensions := ""
 	for _, name := range []string{"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash"} {
@@ -26,9 +25,9 @@ func TestRunsWithUnknownWords(t *testing.T) {
 		posted := `{"question":"x","messages":[],"source_roots":["` + digits + `"],"inputs":{"answer_text":"TRUE ANSWER","audit_mode":"STRICT","verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[]},` +
 			`"cache_dimensions":{` + dimensions + `"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}` + claim + `}`
 		body, contents := eventOf(t, record.RunDAG, []byte(posted))
-		d, err := judge(body, contents)
+		b, err := checkEvent(body, contents)
 		require.NoError(t, err)
-		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{d.Derived, d.Confirmed, d.Unknown})
+		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{b.Rebuilt, b.Confirmed, b.Unknown})
 
 		var event pyjson.Document
 		require.NoError(t, event.Parse(body))
@@ -48,8 +47,8 @@ func TestRunsWithUnknownWords(t *testing.T) {
 		} {
 			require.Contains(t, string(body), lie[0], name)
 			lied := bytes.Replace(body, []byte(lie[0]), []byte(lie[1]), 1)
-			err := NewDeriver().Check(7, lied, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
-			require.ErrorAs(t, err, new(*Damage), name)
+			err := new(Rebuilder).Check(lied, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
+			require.ErrorAs(t, err, new(*Error), name)
 		}
 	}
 }

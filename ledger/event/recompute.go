@@ -1,0 +1,57 @@
+package event
+
+import (
+	"bytes"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// Recompute returns the body of the event that the ledger writes for r: for a record_refused event
+// its refusal. It copies from e what does not follow from the record: actor, ledger, idempotency
+// key, seq, and time.
+func (e *Event) Recompute(r *record.Record) []byte {
+	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
+	var body []byte
+	if e.Kind == record.RecordRefused {
+		refusal := e.Refusal()
+		body = r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq)
+	} else {
+		body = r.AppendBody(nil, frame)
+	}
+	return record.AppendSuffixAt(body, e.Seq, e.TimeText)
+}
+
+// Difference returns the first place where two events in canonical form differ, as a JSON pointer,
+// and the values there. An absent value is Absent. It does not compare places for which skip
+// returns true; a nil skip compares everything.
+func Difference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
+	return difference("", a, b, skip)
+}
+
+func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (at string, inA, inB pyjson.Value, found bool) {
+	if a.Kind() != pyjson.Object || b.Kind() != pyjson.Object {
+		return pointer, a, b, true
+	}
+	for _, side := range [...]pyjson.Value{a, b} {
+		for name := range side.Members() {
+			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
+			x, y := a.Member(string(name.Text())), b.Member(string(name.Text()))
+			if bytes.Equal(x.Raw(), y.Raw()) || skip != nil && skip(next, x, y) {
+				continue
+			}
+			if at, inA, inB, found = difference(next, x, y, skip); found {
+				return at, inA, inB, true
+			}
+		}
+	}
+	return "", pyjson.Value{}, pyjson.Value{}, false
+}
+
+// OrNothing returns a value as a message shows it: "nothing" if it is absent.
+func OrNothing(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.Absent {
+		return []byte("nothing")
+	}
+	return v.Raw()
+}

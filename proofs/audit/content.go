@@ -1,0 +1,225 @@
+package audit
+
+import (
+	"bytes"
+	"container/list"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// contentCheck checks the content that is stored for the records of events, and rebuilds the
+// records from it.
+type contentCheck struct {
+	*target
+	stored     Source
+	reread     *rereader
+	redactions *redactionCheck
+	rebuilder  Rebuilder
+	report     *Report
+
+	cache   contentCache
+	needed  map[proofs.Hash]bool // content of redacted records that is kept for another record
+	digests []proofs.Hash        // scratch
+}
+
+func newContentCheck(t *target, stored Source, reread *rereader, report *Report) *contentCheck {
+	return &contentCheck{
+		target: t, stored: stored, reread: reread, report: report, cache: newContentCache(), needed: make(map[proofs.Hash]bool),
+		redactions: &redactionCheck{target: t, stored: stored, reread: reread, lists: make(map[uint64]*record.SeqList)},
+	}
+}
+
+// check checks every piece of content that an event names (spec: Content), or that it is erased if
+// the record is redacted, and the redactions that the event makes. It rebuilds the record.
+func (c *contentCheck) check(e *event.Body, body []byte) error {
+	by, redacted, err := c.redactions.by(e.Seq)
+	if err == nil && redacted {
+		err = c.redactions.pair(e.Seq, by)
+	}
+	if err != nil {
+		return err
+	}
+	c.digests = c.digests[:0]
+	for _, named := range e.Common.Contents {
+		digest, err := proofs.ParseHash(string(named.Digest))
+		if err != nil {
+			return damaged(KindEvent, e.Seq, "its content %.100q: %v", named.Name, err)
+		}
+		good, wrong := &c.report.Contents, ""
+		if redacted {
+			good = &c.report.Redacted
+			wrong, err = c.notErased(digest)
+		} else {
+			wrong, err = c.notStored(e.Seq, digest, named.Size)
+		}
+		if err != nil {
+			return err
+		}
+		if wrong != "" {
+			return &Damage{Kind: KindContent, Seq: e.Seq, Name: named.Name, Message: wrong}
+		}
+		*good++
+		c.digests = append(c.digests, digest)
+	}
+	if e.Kind == record.ContentRedacted {
+		if err := c.redactions.list(e.Seq, e.Redaction.Seqs); err != nil {
+			return err
+		}
+	}
+	if redacted {
+		return nil
+	}
+	c.report.Needs += distinct(c.digests)
+	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
+}
+
+// distinct returns the number of different hashes in a list, which it sorts.
+func distinct(list []proofs.Hash) uint64 {
+	slices.SortFunc(list, func(a, b proofs.Hash) int { return bytes.Compare(a[:], b[:]) })
+	return uint64(len(slices.Compact(list)))
+}
+
+// notStored says what is wrong with a piece of content that a record needs, or returns "".
+func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
+	held, good := c.cache.sizes[digest]
+	if !good {
+		content, err := c.read(digest)
+		if err != nil {
+			return "missing: " + err.Error(), onlyUnavailable(err)
+		}
+		if held = uint64(len(content)); sha256.Sum256(content) != digest {
+			return "altered: its bytes do not have the digest that the event names", nil
+		}
+		c.cache.noteGood(digest, held)
+	}
+	// Content that is not kept for this record is erased once the other records are redacted.
+	switch kept, err := c.stored.Referenced(c.ctx, digest, seq); {
+	case err != nil:
+		return "whether it is kept for this record cannot be read: " + err.Error(), onlyUnavailable(err)
+	case !kept:
+		return "it is there, but not kept for this record", nil
+	case held != size:
+		return fmt.Sprintf("it has %d bytes, but the event says %d", held, size), nil
+	}
+	return "", nil
+}
+
+// read reads a piece of content unless it is in the cache.
+func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
+	if content, cached := c.cache.get(digest); cached {
+		return content, nil
+	}
+	content, err := c.stored.Content(c.ctx, digest)
+	if err == nil {
+		c.cache.put(digest, content)
+	}
+	return content, err
+}
+
+// notErased says why a piece of content of a redacted record should not be there, or returns "".
+func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
+	if c.needed[digest] {
+		return "", nil
+	}
+	_, err := c.stored.Content(c.ctx, digest)
+	if errors.Is(err, ErrAbsent) {
+		return "", nil
+	}
+	if err != nil {
+		return "whether it is erased cannot be read: " + err.Error(), onlyUnavailable(err)
+	}
+	first, err := c.stored.Need(c.ctx, digest)
+	if errors.Is(err, ErrAbsent) {
+		return "not erased: no record needs it, but its bytes are there", nil
+	}
+	if err != nil {
+		return "which records need it cannot be read: " + err.Error(), onlyUnavailable(err)
+	}
+	wrong, err := c.notNeeded(first, digest)
+	if wrong != "" || err != nil {
+		return wrong, err
+	}
+	if len(c.needed) == maxGood {
+		clear(c.needed)
+	}
+	c.needed[digest] = true
+	return "", nil
+}
+
+// notNeeded says why a piece of content is kept for the wrong record, or returns "".
+func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
+	by, redacted, err := c.redactions.by(seq)
+	if err != nil {
+		return "", err
+	}
+	if redacted {
+		return fmt.Sprintf("not erased: it is kept for record %d, which event %d has redacted", seq, by), nil
+	}
+	e, known, err := c.reread.stored(seq)
+	if err != nil || !known && seq < c.head.Size {
+		return "", err
+	}
+	if known {
+		for named := range e.Contents() {
+			if named.Digest == digest {
+				return "", nil
+			}
+		}
+	}
+	return fmt.Sprintf("not erased: it is kept for record %d, which does not name it", seq), nil
+}
+
+// Bounds of a contentCache.
+const (
+	maxGood   = 1 << 16  // digests
+	maxCached = 32 << 20 // bytes of content, without the last piece
+)
+
+// contentCache keeps the pieces of content that were used last, and the sizes of more pieces that
+// have their digest.
+type contentCache struct {
+	sizes  map[proofs.Hash]uint64
+	bytes  int
+	pieces map[proofs.Hash]*list.Element // of order
+	order  list.List                     // of cachedPiece, the one used last in front
+}
+
+type cachedPiece struct {
+	digest proofs.Hash
+	bytes  []byte
+}
+
+func newContentCache() contentCache {
+	return contentCache{sizes: make(map[proofs.Hash]uint64), pieces: make(map[proofs.Hash]*list.Element)}
+}
+
+func (c *contentCache) noteGood(digest proofs.Hash, size uint64) {
+	if len(c.sizes) == maxGood {
+		clear(c.sizes)
+	}
+	c.sizes[digest] = size
+}
+
+func (c *contentCache) get(digest proofs.Hash) ([]byte, bool) {
+	at, cached := c.pieces[digest]
+	if !cached {
+		return nil, false
+	}
+	c.order.MoveToFront(at)
+	return at.Value.(cachedPiece).bytes, true
+}
+
+func (c *contentCache) put(digest proofs.Hash, content []byte) {
+	c.pieces[digest] = c.order.PushFront(cachedPiece{digest, content})
+	for c.bytes += len(content); c.bytes > maxCached && c.order.Len() > 1; {
+		oldest := c.order.Remove(c.order.Back()).(cachedPiece)
+		delete(c.pieces, oldest.digest)
+		c.bytes -= len(oldest.bytes)
+	}
+}

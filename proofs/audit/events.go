@@ -1,0 +1,207 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"time"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs/audit/recompute"
+)
+
+// maxAhead is how far a server's clock may be ahead of the auditor's.
+const maxAhead = 24 * time.Hour
+
+// eventCheck checks the event in each entry: its form, what every event has, and what it says of
+// its record.
+type eventCheck struct {
+	signers *signerCheck
+	uses    *useCheck
+	verbs   *verbCheck
+
+	ledger string    // the name in the events; "" before the first one
+	now    time.Time // as in Options
+	latest []byte    // the latest time that an event may have; empty if any may
+	time   []byte    // of the last event
+	actor  []byte    // of the last event
+
+	document pyjson.Document
+	body     event.Body
+	checker  recompute.Checker
+}
+
+func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs *verbCheck) *eventCheck {
+	c := &eventCheck{signers: signers, uses: uses, verbs: verbs, ledger: options.Ledger, now: options.Now}
+	if !c.now.IsZero() {
+		c.latest = c.now.Add(maxAhead).UTC().AppendFormat(nil, record.TimeLayout)
+	}
+	return c
+}
+
+// check checks the event at seq (spec: Event body). The event that it returns is valid until the
+// next call.
+func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
+	if err := c.document.Parse(body); err != nil {
+		return nil, damaged(KindEvent, seq, "its body is not JSON: %v", err)
+	}
+	e := &c.body
+	e.Read(c.document.Root())
+	if e.Seq != seq {
+		return nil, damaged(KindEvent, seq, "its seq is %d", e.Seq)
+	}
+	if err := c.frame(e); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(e.Write(), body) {
+		return nil, notCanonical(e, c.document.Root())
+	}
+	if err := e.Check(); err != nil {
+		return nil, damaged(KindEvent, seq, "%v", err)
+	}
+	if (e.Kind == record.LedgerCreated) != (seq == 0) {
+		return nil, damaged(KindEvent, seq, "its kind is %s, but the first event, and no other, is of kind %s", e.Kind, record.LedgerCreated)
+	}
+	if err := c.checker.Check(e); err != nil {
+		return nil, eventDamage(seq, err)
+	}
+	if err := c.uses.event(e); err != nil {
+		return nil, err
+	}
+	if err := c.byKind(e); err != nil {
+		return nil, err
+	}
+	c.uses.tally.add(e)
+	return e, nil
+}
+
+// frame checks the members that every event has.
+func (c *eventCheck) frame(e *event.Body) error {
+	if event.Number(e.Version) != record.EventVersion {
+		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows %d", event.OrNothing(e.Version), record.EventVersion)
+	}
+	if event.Number(e.Rules) != record.Rules {
+		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows %d", event.OrNothing(e.Rules), record.Rules)
+	}
+	if !e.Kind.IsKnown() {
+		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)
+	}
+	if len(c.actor) == 0 || !bytes.Equal(e.Actor, c.actor) {
+		if !record.IsActor(e.Actor) {
+			return damaged(KindEvent, e.Seq, "its actor is %.400q, which no server can have named", e.Actor)
+		}
+		c.actor = append(c.actor[:0], e.Actor...)
+	}
+	if e.Seq == 0 && c.ledger == "" {
+		c.ledger = string(e.Ledger)
+	}
+	if string(e.Ledger) != c.ledger || e.Seq == 0 && !record.IsLedgerName(e.Ledger) {
+		return damaged(KindEvent, e.Seq, "its ledger is %.100q, but this one is %.100q", e.Ledger, c.ledger)
+	}
+	return c.checkTime(e)
+}
+
+// checkTime checks the form and the order of the event's time. All times have the same length, so
+// they sort like their texts.
+func (c *eventCheck) checkTime(e *event.Body) error {
+	text := e.TimeText
+	if !c.isSameSecond(text) && !record.IsEventTime(text) {
+		return damaged(KindEvent, e.Seq, "its time %.100q is not RFC 3339 in UTC with microseconds", text)
+	}
+	if bytes.Compare(text, c.time) < 0 {
+		return damaged(KindEvent, e.Seq, "its time %s is before the previous event's, %s", text, c.time)
+	}
+	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
+		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's is now",
+			text, c.now.UTC().Format(record.TimeLayout))
+	}
+	c.time = append(c.time[:0], text...)
+	return nil
+}
+
+// isSameSecond reports whether a text is a time in the second of the last event. Most are, and this
+// is faster than reading the time (BenchmarkExtend).
+func (c *eventCheck) isSameSecond(text []byte) bool {
+	const micros = len("2006-01-02T15:04:05.")
+	if len(text) != len(record.TimeLayout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
+		return false
+	}
+	for _, digit := range text[micros : len(text)-1] {
+		if digit < '0' || digit > '9' {
+			return false
+		}
+	}
+	return text[len(text)-1] == 'Z'
+}
+
+// byKind checks what only events of the kind have.
+func (c *eventCheck) byKind(e *event.Body) error {
+	switch e.Kind {
+	case record.LedgerCreated:
+		return c.signers.created(e)
+	case record.KeyRotated:
+		key := record.RotationKey(c.signers.history.Changes() + 1)
+		if e.Common.Key == nil || *e.Common.Key != key {
+			return damaged(KindKey, e.Seq, "it does not claim the key of this rotation, %x", key)
+		}
+		return c.signers.rotated(e)
+	case record.ContentRedacted:
+		return c.verbs.redaction(e)
+	case record.SourceRegistered, record.SourceRevoked:
+		return c.uses.source(e)
+	case record.PathValidated:
+		return c.verbs.validation(e)
+	case record.RecordStateChanged:
+		if err := c.verbs.stateChange(e); err != nil {
+			return err
+		}
+		return c.uses.state(e)
+	}
+	return nil
+}
+
+// notCanonical returns the damage of an event whose fields, written again, give another body: the
+// event has members that its kind does not have, lacks some, or is not in canonical form.
+func notCanonical(e *event.Body, body pyjson.Value) error {
+	var again pyjson.Document
+	if err := again.Parse(e.Write()); err != nil {
+		return damaged(KindEvent, e.Seq, "its fields make no event: %v", err)
+	}
+	pointer, has, makes, found := event.Difference(body, again.Root(), nil)
+	if !found {
+		return damaged(KindEvent, e.Seq, "its body is not in canonical form")
+	}
+	const wrong = "at %.200q it has %.100s, but an event of its kind with these fields has %.100s"
+	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
+		name, _, _ := strings.Cut(rest, "/")
+		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.OrNothing(has), event.OrNothing(makes))
+	}
+	return damaged(KindEvent, e.Seq, wrong, pointer, event.OrNothing(has), event.OrNothing(makes))
+}
+
+// unescapePointer turns a part of a JSON pointer into the name that it stands for (RFC 6901).
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
+
+// eventDamage turns an error of package recompute into damage of the event at seq. It returns other
+// errors as they are.
+func eventDamage(seq uint64, err error) error {
+	var wrong *recompute.Error
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if wrong.Field == "" {
+		return damaged(KindEvent, seq, "%s", wrong.Message)
+	}
+	return checkDamaged(seq, wrong.Field, "%s", wrong.Message)
+}
+
+// Rebuilder rebuilds records like recompute.Rebuilder, and reports a record that does not make its
+// event as *Damage.
+type Rebuilder struct{ recompute.Rebuilder }
+
+// Check checks the event at seq, which a walk has found good.
+func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.Content) error {
+	return eventDamage(seq, r.Rebuilder.Check(body, content))
+}

@@ -1,0 +1,107 @@
+package recompute
+
+import (
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+	"colophon/proofs"
+)
+
+// checkIPC checks an IPC record (spec: IPC record).
+func (c *Checker) checkIPC() error {
+	r := &c.IPC
+	if r.PayloadSchema != nil && c.HasContent("payload") && r.Seed == nil {
+		return malformed("its payload has the schema %s, but it has no seed", rules.AxisPayload)
+	}
+	if c.HasContent("usage") && r.Usage.Given() {
+		return malformed("its usage is both in the event and in content")
+	}
+	err := c.all(
+		field{name: "input_hash", effective: r.InputHash, origin: c.originOf("payload")},
+		field{name: "system_prompt_hash", effective: r.SystemPromptHash, origin: c.originOf("system_prompt")},
+		field{name: "output_hash", effective: r.OutputHash, origin: c.originOf("output")},
+		c.chainField("ipc_id", r.IPCID),
+	)
+	if err != nil {
+		return err
+	}
+	advanced := c.chainField("ipc_id_advanced", r.IPCIDAdvanced, r.OllamaBuildHash, r.ModelDigest, r.HostPlatform)
+	if err := c.all(advanced); err != nil {
+		return err
+	}
+	if r.HasAdvanced && c.CheckOf(advanced.name) == nil {
+		return wrongField(advanced.name, "its hash is there, but there is no check of it")
+	}
+	return nil
+}
+
+// chainField returns the field of an ipc_id, or of one that covers more. Its recomputed hash is
+// valid until the next call. The hash is withheld if the chain is incomplete, and a claim if the
+// event does not have all that it covers.
+func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
+	r := &c.IPC
+	f := field{name: name, effective: effective, origin: claimed}
+	if r.OutputHash == nil || r.SystemPromptHash == nil {
+		f.withheld = true
+		return f
+	}
+	c.parts = append(c.parts[:0], r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed)
+	c.parts = append(c.parts, more...)
+	for _, part := range c.parts {
+		if part == nil {
+			return f
+		}
+	}
+	var id proofs.Hash
+	id, c.joined = rules.ChainID(c.joined, c.parts...)
+	c.id = rules.AppendHex(c.id[:0], id)
+	f.origin, f.recomputed = computed, c.id
+	return f
+}
+
+// checkCitations checks a citation set (spec: Citation set).
+func (c *Checker) checkCitations() error {
+	texts := 0
+	for i, citation := range c.Set.Citations {
+		name := "citations/" + strconv.Itoa(i)
+		from := c.originOf(name + "/text")
+		if from == computed {
+			texts++
+		}
+		if err := c.all(field{name: name + "/chunk_hash", effective: citation.ChunkHash, origin: from, form: rules.IsChunkHash}); err != nil {
+			return err
+		}
+	}
+	if n := len(c.Common.Contents); n != texts {
+		return malformed("it names %d pieces of content, but only %d are texts of its citations", n, texts)
+	}
+	return nil
+}
+
+// checkPath checks a path fingerprint (spec: Path fingerprint).
+func (c *Checker) checkPath() error {
+	r := &c.Path
+	id := r.PathID
+	if check := c.CheckOf("path_id"); check != nil && check.Result == record.Computed && len(id) != rules.PathIDDigits {
+		return wrongField("path_id", "it has %d digits, though nothing was claimed", len(id))
+	}
+	content := c.originOf("content")
+	return c.all(
+		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: digitsOf(len(id))},
+		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: digitsOf(rules.FingerprintDigits)},
+		field{name: "raw_content_fingerprint", effective: r.RawContentFingerprint, origin: content, form: digitsOf(rules.FingerprintDigits)},
+	)
+}
+
+// checkVerb checks an event that changes the state of something (spec: States; Path validation;
+// Sources; Redactions).
+func (c *Checker) checkVerb(f record.VerbFields) error {
+	if want := record.VerbDigest(f); want != c.Common.Digest {
+		return wrongField("digest", "it is %x, but the request in the event gives %x", c.Common.Digest, want)
+	}
+	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {
+		return malformed("it revokes a source, and has more than its id and a reason")
+	}
+	return nil
+}

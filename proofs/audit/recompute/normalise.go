@@ -1,0 +1,259 @@
+package recompute
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// normalForm writes the normalised record that an event is about (spec: Record digest).
+type normalForm struct {
+	kind           record.Kind
+	record, checks pyjson.Value
+	content        map[string][]byte
+	reversed       string // a check that is taken for its opposite, or ""
+	unknown        bool   // the record has texts that the event leaves out
+
+	members  []member
+	document pyjson.Document
+	err      error // content is not JSON where it must be
+}
+
+// member is a member of an object. Its value is canonical JSON; nil if the member is absent.
+type member struct {
+	name  string
+	value []byte
+}
+
+// append appends the normalised record in canonical form (WTF-8).
+func (n *normalForm) append(dst []byte) ([]byte, error) {
+	n.members, n.err = n.members[:0], nil
+	n.copy("labels", "producer", "run_id", "timestamp")
+	switch n.kind {
+	case record.IPCRecord:
+		n.ipc()
+	case record.RunDAG:
+		n.run()
+	case record.CitationSet:
+		n.citations()
+	case record.PathFingerprint:
+		n.path()
+	}
+	slices.SortFunc(n.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	return appendObject(dst, n.members), n.err
+}
+
+func appendObject(dst []byte, members []member) []byte {
+	dst = append(dst, '{')
+	for _, m := range members {
+		if m.value == nil {
+			continue
+		}
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(append(dst, '"'), m.name...), '"', ':'), m.value...)
+	}
+	return append(dst, '}')
+}
+
+func (n *normalForm) add(name string, value []byte) {
+	n.members = append(n.members, member{name, value})
+}
+
+// copy adds members as the event has them.
+func (n *normalForm) copy(names ...string) {
+	for _, name := range names {
+		n.add(name, n.record.Member(name).Raw())
+	}
+}
+
+// text returns content that is text, as a JSON string; nil if there is none of that name.
+func (n *normalForm) text(name string) []byte {
+	text, given := n.content[name]
+	if !given {
+		return nil
+	}
+	return pyjson.AppendString(nil, text)
+}
+
+// json returns content that is JSON, in canonical form; nil if there is none of that name.
+func (n *normalForm) json(name string) []byte {
+	source, given := n.content[name]
+	if !given {
+		return nil
+	}
+	if err := n.document.Parse(source); err != nil {
+		n.err = err
+		return nil
+	}
+	return n.document.Root().AppendCanonical(nil, pyjson.Compact)
+}
+
+// texts adds members that are content.
+func (n *normalForm) texts(names ...string) {
+	for _, name := range names {
+		n.add(name, n.text(name))
+	}
+}
+
+// documents adds members that are content in JSON.
+func (n *normalForm) documents(names ...string) {
+	for _, name := range names {
+		n.add(name, n.json(name))
+	}
+}
+
+// claims adds members that claim a hash.
+func (n *normalForm) claims(names ...string) {
+	for _, name := range names {
+		n.add(name, n.claim(name, n.record.Member("hashes").Member(name)))
+	}
+}
+
+// claim returns the claim that a check shows or stands for; nil if nothing was claimed.
+func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
+	v := n.checks.Member(check)
+	result := record.Result(v.Member("result").Text())
+	if n.reversed == check {
+		result = opposite(result)
+	}
+	switch shown := v.Member("claimed").Raw(); {
+	case shown != nil:
+		return shown
+	case result == record.Match || result == record.Claimed:
+		return effective.Raw()
+	}
+	return nil
+}
+
+// opposite returns the result that the check has if the same hash was claimed instead of not, or
+// not instead of claimed.
+func opposite(result record.Result) record.Result {
+	if result == record.Match {
+		return record.Computed
+	}
+	return record.Match
+}
+
+func (n *normalForm) ipc() {
+	n.copy("environment", "max_tokens", "model", "payload_schema", "temperature")
+	n.documents("payload")
+	n.texts("system_prompt", "output")
+	n.claims("input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced")
+	usage := n.record.Member("usage").Raw()
+	if usage == nil {
+		usage = n.json("usage")
+	}
+	n.add("usage", usage)
+	n.add("seed", n.seed())
+}
+
+// seed returns the seed; nil if the payload has the same one.
+func (n *normalForm) seed() []byte {
+	seed := n.record.Member("seed").Raw()
+	payload, given := n.content["payload"]
+	if !given || seed == nil {
+		return seed
+	}
+	if err := n.document.Parse(payload); err != nil {
+		n.err = err
+		return seed
+	}
+	if bytes.Equal(seed, record.AppendPayloadSeed(nil, n.document.Root(), string(n.record.Member("payload_schema").Text()))) {
+		return nil
+	}
+	return seed
+}
+
+func (n *normalForm) run() {
+	n.documents("dag", "inputs", "reject_inputs", "messages", "policy", "verifier_policy", "source_roots", "evidence")
+	n.texts("question", "answer_text")
+	n.claims("cache_key")
+	if mode := n.record.Member("question_mode"); string(mode.Text()) == rules.ModeStrict {
+		n.add("question_mode", mode.Raw())
+	}
+	dimensions := n.record.Member("cache_dimensions")
+	if dimensions.Kind() == pyjson.Absent {
+		return
+	}
+	var members []member
+	for _, name := range slices.Sorted(slices.Values(rules.Dimensions[:])) {
+		if v := dimensions.Member(name); v.Kind() != pyjson.Absent {
+			members = append(members, member{name, n.dimension(name, v)})
+		}
+	}
+	n.add("cache_dimensions", appendObject(nil, members))
+}
+
+// unknownText stands for a text that the event leaves out. It is a lone surrogate in WTF-8, which
+// no event has.
+var unknownText = []byte("\"\xED\xA0\x80\"")
+
+// dimension returns a dimension of the cache key as it was claimed. It may be the claim of a hash
+// that was recomputed.
+func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
+	if value.Kind() == pyjson.Null && rules.IsVersion(name) {
+		return unknownText
+	}
+	for _, check := range [...]string{"cache_dimensions." + name, name} {
+		v := n.checks.Member(check)
+		if claim := v.Member("claimed").Raw(); claim != nil {
+			return claim
+		}
+		if v.Kind() != pyjson.Absent {
+			break
+		}
+	}
+	return value.Raw()
+}
+
+func (n *normalForm) path() {
+	n.copy("project", "build", "route")
+	n.texts("content")
+	n.claims("path_id", "content_fingerprint", "raw_content_fingerprint")
+}
+
+func (n *normalForm) citations() {
+	n.copy("subject")
+	list, i := []byte{'['}, 0
+	for c := range n.record.Member("citations").Elements() {
+		name := "citations/" + strconv.Itoa(i)
+		if i++; i > 1 {
+			list = append(list, ',')
+		}
+		section := c.Member("section").Raw()
+		if c.Member("section").Kind() == pyjson.Null {
+			section = nil
+		}
+		list = appendObject(list, []member{
+			{"chunk_hash", n.claim(name+"/chunk_hash", c.Member("chunk_hash"))}, {"section", section},
+			{"source_id", c.Member("source_id").Raw()}, {"text", n.text(name + "/text")}, {"weight", c.Member("weight").Raw()},
+		})
+	}
+	n.add("citations", append(list, ']'))
+}
+
+// escapeSurrogates makes canonical JSON in WTF-8 parsable: it replaces lone surrogates, which only
+// strings can have, by escapes.
+func escapeSurrogates(wide []byte) []byte {
+	if !pyjson.HasLoneSurrogate(wide) {
+		return wide
+	}
+	escaped := make([]byte, 0, len(wide)+64)
+	for i := 0; i < len(wide); i++ {
+		if wide[i] == 0xED && i+2 < len(wide) && wide[i+1] >= 0xA0 { // U+D800 to U+DFFF
+			unit := 0xD000 | uint64(wide[i+1]&0x3F)<<6 | uint64(wide[i+2]&0x3F)
+			escaped = strconv.AppendUint(append(escaped, `\u`...), unit, 16)
+			i += 2
+			continue
+		}
+		escaped = append(escaped, wide[i])
+	}
+	return escaped
+}

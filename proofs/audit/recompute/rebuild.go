@@ -1,0 +1,188 @@
+package recompute
+
+import (
+	"bytes"
+	"colophon/ledger/record/strict"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/proofs"
+)
+
+// Rebuilder rebuilds records from their events and content, and compares the events that the
+// ledger would write for them (spec: Making a record again). One goroutine uses it at a time.
+type Rebuilder struct {
+	// Rebuilt counts the records that make their events. Confirmed counts those of them that
+	// have the digest in the event. Unknown counts the others: their cache key and digest cover
+	// texts that are too long for an event, so they cannot be compared.
+	Rebuilt, Confirmed, Unknown uint64
+
+	event, again pyjson.Document
+	normal       []byte // scratch
+}
+
+// Content returns the piece of content that an event names. It has the digest.
+type Content func(name string, digest proofs.Hash) ([]byte, error)
+
+// Check checks an event that a walk has found good. It passes over events that bring no record.
+// It returns an *Error if the record does not make the event, and errors of content as they are.
+func (b *Rebuilder) Check(body []byte, content Content) error {
+	if err := b.event.Parse(body); err != nil {
+		return malformed("its body is not JSON: %v", err)
+	}
+	e := event.Read(b.event.Root())
+	if !e.Kind.IsRecord() {
+		return nil
+	}
+	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail)}
+	var err error
+	if n.content, err = readContent(&e, content); err != nil {
+		return err
+	}
+	if b.normal, err = n.append(b.normal[:0]); err != nil {
+		return wrongField("content", "it is not JSON where it must be: %v", err)
+	}
+	if err := b.compare(&e, n); err != nil {
+		return err
+	}
+	b.Rebuilt++
+	if n.unknown {
+		b.Unknown++
+		return nil
+	}
+	return b.confirm(n)
+}
+
+// hasUnknownText reports whether the cache key of a run covers a text that the event leaves out,
+// because it is too long or not valid UTF-8. Only versions are texts; without one of the hashes
+// there is no record.
+func hasUnknownText(detail pyjson.Value) bool {
+	for _, name := range rules.Dimensions {
+		if rules.IsVersion(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
+			return true
+		}
+	}
+	return false
+}
+
+// readContent reads all pieces of content that an event names.
+func readContent(e *event.Event, content Content) (map[string][]byte, error) {
+	pieces := make(map[string][]byte)
+	for named := range e.Contents() {
+		piece, err := content(string(named.Name), named.Digest)
+		if err != nil {
+			return nil, err
+		}
+		pieces[string(named.Name)] = piece
+	}
+	return pieces, nil
+}
+
+// compare compares the event with the one that the rebuilt record makes.
+func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
+	r, err := record.NoLimits().Parse(n.kind, escapeSurrogates(b.normal))
+	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
+		return wrongField("record", "its values and its content do not make a record of kind %s: %v", n.kind, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	if !record.IsEventTime(e.TimeText) {
+		return malformed("its time is %.100q", e.TimeText)
+	}
+	if err := b.again.Parse(e.Recompute(r)); err != nil {
+		return fmt.Errorf("recomputing event %d: %w", e.Seq, err)
+	}
+	root := b.event.Root()
+	if n.unknown && !cacheKeyFits(root) {
+		return wrongField("cache_key", "its check and its hash do not agree")
+	}
+	if pointer, says, makes, found := event.Difference(root, b.again.Root(), n.skips); found {
+		return wrongField(pointer, "the event has %.200s, but the record gives %.200s", event.OrNothing(says), event.OrNothing(makes))
+	}
+	return nil
+}
+
+// Places in an event that are not compared as they are: the record's digest, which confirm
+// compares; the digests of content as it was posted, byte for byte; and the cache key if it covers
+// unknown texts.
+const (
+	digestPointer     = "/record/digest"
+	contentPointer    = "/record/content/"
+	cacheKeyPointer   = "/record/hashes/cache_key"
+	cacheCheckPointer = "/checks/cache_key"
+)
+
+// skips reports whether a place is not compared: the digest never is, the others are not if both
+// events have them.
+func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
+	if pointer == digestPointer {
+		return true
+	}
+	unknown := n.unknown && (pointer == cacheKeyPointer || pointer == cacheCheckPointer)
+	return has.Kind() == makes.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer))
+}
+
+// cacheKeyFits reports whether the cache key of an event is a hash that its check shows as
+// computed.
+func cacheKeyFits(body pyjson.Value) bool {
+	key, check := body.Member("record").Member("hashes").Member("cache_key"), body.Member("checks").Member("cache_key")
+	shown, claimed := check.Member("computed"), check.Member("claimed")
+	switch record.Result(check.Member("result").Text()) {
+	case record.Match, record.Computed:
+		return rules.IsDigest(key.Text()) && check.Len() == 1
+	case record.Mismatch:
+		return rules.IsDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && rules.IsDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
+	}
+	return false
+}
+
+// confirm compares the record's digest. If it differs, the event may be wrong about a claim, and
+// confirm finds which.
+func (b *Rebuilder) confirm(n *normalForm) error {
+	if b.hasDigest(n) {
+		b.Confirmed++
+		return nil
+	}
+	digest := n.record.Member("digest").Text()
+	for _, n.reversed = range reversible(n) {
+		var err error
+		if b.normal, err = n.append(b.normal[:0]); err != nil {
+			return err
+		}
+		if b.hasDigest(n) {
+			result := record.Result(n.checks.Member(n.reversed).Member("result").Text())
+			return wrongField(n.reversed, "its result is %s, but the record that has the event's digest gives %s", result, opposite(result))
+		}
+	}
+	return wrongField("digest", "it is %s, but no record that makes this event has that digest", digest)
+}
+
+// hasDigest reports whether the normal form that was written last has the digest of its event.
+func (b *Rebuilder) hasDigest(n *normalForm) bool {
+	sum := sha256.Sum256(b.normal)
+	return hex.EncodeToString(sum[:]) == string(n.record.Member("digest").Text())
+}
+
+// reversible returns the checks, at most 64, that only the event shows and that may be the
+// opposite of what it has.
+func reversible(n *normalForm) []string {
+	const most = 64
+	var names []string
+	for name, check := range n.checks.Members() {
+		result := record.Result(check.Member("result").Text())
+		onlyEvent := n.kind != record.RunDAG || string(name.Text()) == "cache_key"
+		if onlyEvent && (result == record.Match || result == record.Computed) && len(names) < most {
+			names = append(names, string(name.Text()))
+		}
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+package recompute
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+)
+
+// manyChecks is the size in bytes of the checks from which on a refusal may leave some out.
+const manyChecks = 16 << 10
+
+// checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
+func (c *Checker) checkRefusal() error {
+	r := &c.Refusal
+	if !r.Kind.IsKnown() || r.Kind == record.RecordRefused || r.Kind == record.LedgerCreated {
+		return malformed("it refuses a %.100q", r.Kind)
+	}
+	byKey := r.Reason == record.RefusedKey
+	if byKey && c.Common.Key == nil {
+		return malformed("it refuses a record for an idempotency key, but does not name the key")
+	}
+	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
+		return malformed("it refuses a %s, which has neither claims nor a run_id", r.Kind)
+	}
+	listed, failed := uint64(len(c.Checks)), r.Mismatches
+	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < manyChecks || failed == 0 && !byKey {
+		return malformed("it has %d failed checks, and lists %d", failed, listed)
+	}
+	for i := range c.Checks {
+		check := &c.Checks[i]
+		if check.Result != record.Mismatch {
+			return wrongField(check.Name, "its result is %.100s, but only failed checks are listed", check.Result)
+		}
+		f := field{name: check.Name, effective: check.Computed}
+		var known bool
+		if f.form, known = refusedForm(r.Kind, f.name); !known {
+			return malformed("it refuses a %s for its %.100q, which a record of this kind does not have", r.Kind, f.name)
+		}
+		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
+			return wrongField(f.name, "its computed value is %.100s, which cannot be such a hash", orNull(f.effective))
+		}
+		if err := c.field(&f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ipcHashes are the hashes of an IPC record.
+var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
+
+// refusedForm returns the form of a hash whose check failed in a refused record. known is false
+// if records of that kind have no hash of that name.
+func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
+	switch kind {
+	case record.IPCRecord:
+		return nil, slices.Contains(ipcHashes[:], name)
+	case record.RunDAG:
+		dimension := strings.TrimPrefix(name, "cache_dimensions.")
+		base := slices.ContainsFunc(rules.BaseHashes[:], func(b struct{ Name, Content, Stage string }) bool { return b.Name == dimension })
+		return nil, base || strings.HasPrefix(name, rules.StagePrefix) || name == "root" || name == "cache_key" || name == rules.PreflightCheck
+	case record.CitationSet:
+		number, found := strings.CutSuffix(strings.TrimPrefix(name, "citations/"), "/chunk_hash")
+		n, err := strconv.Atoi(number)
+		return rules.IsChunkHash, found && err == nil && n >= 0 && name == "citations/"+strconv.Itoa(n)+"/chunk_hash"
+	case record.PathFingerprint:
+		if name == "path_id" {
+			return rules.IsPathID, true
+		}
+		return digitsOf(rules.FingerprintDigits), name == "content_fingerprint" || name == "raw_content_fingerprint"
+	}
+	return nil, false
+}

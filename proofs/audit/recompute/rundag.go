@@ -1,0 +1,253 @@
+package recompute
+
+import (
+	"bytes"
+	"strings"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+)
+
+// runCheck checks one run-DAG.
+type runCheck struct {
+	*Checker
+	*event.DAG
+	stages []string // names
+	// given: the record brought the DAG. built and rejected: it brought inputs or reject_inputs,
+	// from which the ledger made the DAG.
+	given, built, rejected bool
+}
+
+// checkRunDAG checks a run-DAG (spec: Run-DAG).
+func (c *Checker) checkRunDAG() error {
+	r := runCheck{
+		Checker: c, DAG: &c.Body.DAG, stages: c.Body.DAG.StageNames(),
+		given: c.HasContent("dag"), built: c.HasContent("inputs"), rejected: c.HasContent("reject_inputs"),
+	}
+	for _, check := range [...]func() error{
+		r.members, r.words, r.root, r.stageHashes, r.baseHashes, r.dimensions, r.cacheKey,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageHash returns the hash of the first stage of that name, or nil.
+func (r *runCheck) stageHash(name string) []byte {
+	for _, s := range r.Stages {
+		if string(s.Name) == name && name != "" { // a stage may have no name
+			return s.Hash
+		}
+	}
+	return nil
+}
+
+// members checks which members the event has. Only a run that the ledger made from inputs has
+// words, and only a question has a mode.
+func (r *runCheck) members() error {
+	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
+		return malformed("it is a run of %d stages, and names neither a DAG nor inputs to make one from", len(r.Stages))
+	}
+	if r.built && r.rejected {
+		return malformed("it is a run of both inputs and reject_inputs")
+	}
+	for _, m := range [...]struct {
+		name     string
+		value    []byte
+		rejected bool // a rejected run may have it too
+	}{
+		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.Quotes, false}, {"n_sources", r.Sources, false}, {"n_verified", r.Verified, false},
+		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
+	} {
+		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
+			return malformed("it has the member %s, which only a run of inputs has", m.name)
+		}
+	}
+	if r.rejected && string(r.LookupPath) != rules.Preflight {
+		return malformed("its lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
+	}
+	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
+	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
+		return malformed("its question_mode is %.100q; a question, and nothing else, has strict or equivalence_class", mode)
+	}
+	return nil
+}
+
+// words checks the words that follow from the stages and numbers of the run.
+func (r *runCheck) words() error {
+	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
+		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
+	}
+	shape := rules.Shape(r.stages)
+	if string(r.Shape) != shape {
+		return wrongField("shape", "it is %.100q, but the stages give %q", r.Shape, shape)
+	}
+	if r.rejected && shape != rules.ShapeReject || r.built && shape != rules.ShapeQuote && shape != rules.ShapePointer {
+		return wrongField("shape", "it is %q, but the ledger makes no such run from what the record brings", shape)
+	}
+	var failed []byte
+	if r.built {
+		if r.Quotes == nil || r.Sources == nil || r.Verified == nil {
+			return malformed("it is a run of inputs, but lacks n_quotes, n_sources, or n_verified")
+		}
+		failed = rules.FailureStage(r.AuditMode, r.Sources, r.Quotes)
+	}
+	if !bytes.Equal(r.FailureStage, failed) {
+		return wrongField("failure_stage", "it is %.100s, but the event's other fields give %s", orNull(r.FailureStage), orNull(failed))
+	}
+	return nil
+}
+
+// root checks the root over the stages. A record that brings a DAG claims its root.
+func (r *runCheck) root() error {
+	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
+		return wrongField("root", "its result is %s, but the root is claimed if the record brings a DAG, and only then", check.Result)
+	}
+	hashes := make([][]byte, len(r.Stages))
+	for i, s := range r.Stages {
+		hashes[i] = s.Hash
+	}
+	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
+}
+
+// stageHashes checks the checks of stages. If the record brought a DAG, each stage has one, and
+// so has each claimed stage that was not built.
+func (r *runCheck) stageHashes() error {
+	if !r.given {
+		return nil
+	}
+	names := rules.StageChecks(r.stages)
+	built := make(map[string]bool, len(names))
+	for i, name := range names {
+		built[name] = true
+		if err := r.all(field{name: name, effective: r.Stages[i].Hash}); err != nil {
+			return err
+		}
+	}
+	for _, check := range r.Checks {
+		if !strings.HasPrefix(check.Name, rules.StagePrefix) || built[check.Name] {
+			continue
+		}
+		if check.Result != record.Mismatch {
+			return wrongField(check.Name, "its result is %.100s, but there is no such stage", check.Result)
+		}
+		if err := r.all(field{name: check.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// baseHashes checks the hashes that come from content or from the writer, and that their stages
+// have them too. An event does not show whether there is a preflight payload.
+func (r *runCheck) baseHashes() error {
+	for _, b := range rules.BaseHashes {
+		f := field{name: b.Name, effective: *r.Hash(b.Name)}
+		if b.Content != "" {
+			f.origin = r.originOf(b.Content)
+		}
+		ofStage := r.stageHash(b.Stage)
+		if ofStage != nil && !bytes.Equal(ofStage, f.effective) {
+			return wrongField(b.Name, "its hash is %.100s, but that of its stage is %s", orNull(f.effective), ofStage)
+		}
+		if r.given && !r.built && !r.rejected {
+			if ofStage != nil {
+				continue // the check of the stage counts
+			}
+			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
+				return wrongField(b.Name, "its hash is %.100s, but neither a stage nor a dimension of a cache key has it", f.effective)
+			}
+		}
+		if err := r.all(f); err != nil {
+			return err
+		}
+	}
+	if r.CheckOf(rules.PreflightCheck) == nil {
+		return nil
+	}
+	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
+}
+
+// dimensions checks the dimensions of the cache key. A dimension that is also a hash of the
+// record equals it if that hash comes from content.
+func (r *runCheck) dimensions() error {
+	if len(r.Dimensions) == 0 {
+		for _, name := range rules.ClaimedDimensions {
+			if *r.Hash(name) != nil {
+				return wrongField(name, "it is there, but only the dimensions of a cache key have it, and there are none")
+			}
+		}
+		return nil
+	}
+	for _, b := range rules.BaseHashes {
+		dimension, given := r.Dimension(b.Name)
+		effective := *r.Hash(b.Name)
+		name := "cache_dimensions." + b.Name
+		if b.Content == "" || !given {
+			continue
+		}
+		fromContent := r.originOf(b.Content) == computed
+		if fromContent && !bytes.Equal(dimension, effective) {
+			return wrongField(name, "it is %s, but the record's own hash is %s", dimension, orNull(effective))
+		}
+		if r.CheckOf(name) == nil {
+			if !bytes.Equal(dimension, effective) {
+				return wrongField(name, "it is %s, the record's own hash is %s, and there is no check of it", dimension, orNull(effective))
+			}
+			continue
+		}
+		if err := r.dimension(name, dimension, effective, fromContent); err != nil {
+			return err
+		}
+	}
+	for _, name := range rules.ClaimedDimensions {
+		effective := *r.Hash(name)
+		if dimension, _ := r.Dimension(name); !bytes.Equal(dimension, effective) {
+			return wrongField(name, "its hash is %.100s, but the dimension is %s", orNull(effective), dimension)
+		}
+		if err := r.all(field{name: name, effective: effective, origin: claimed}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dimension checks a dimension that repeats a hash of the record.
+func (r *runCheck) dimension(name string, dimension, effective []byte, fromContent bool) error {
+	f := field{name: name, effective: effective}
+	if fromContent {
+		f.origin = computed
+		return r.all(f)
+	}
+	shown := effective // of the check
+	if check := r.CheckOf(name); check.Result == record.Mismatch {
+		shown = check.Claimed
+	}
+	if !bytes.Equal(dimension, shown) {
+		return wrongField(name, "it is %s, but its check is of %s", dimension, orNull(shown))
+	}
+	return r.all(f)
+}
+
+// cacheKey checks the cache key. It follows from the dimensions unless the event leaves one out.
+func (r *runCheck) cacheKey() error {
+	f := field{name: "cache_key", effective: r.CacheKey, origin: claimed}
+	if len(r.Dimensions) == 0 {
+		return r.all(f)
+	}
+	f.origin = computed
+	var joined [][]byte
+	for _, name := range rules.Dimensions {
+		switch value, given := r.Dimension(name); {
+		case value != nil:
+			joined = append(joined, value)
+		case given:
+			return r.all(f)
+		}
+	}
+	f.recomputed = rules.AppendHex(nil, rules.CacheKey(joined))
+	return r.all(f)
+}

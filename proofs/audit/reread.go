@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// EventAt reads an event again whose entry had that leaf hash in a walk. It is valid until document
+// is used again. The error is a *Damage if the entry is missing or another one now; otherwise it
+// says why the log cannot be read.
+func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
+	entry, err := entryAgain(ctx, log, seq, leaf)
+	if err != nil {
+		return pyjson.Value{}, err
+	}
+	_, body, err := proofs.SplitEntry(entry)
+	if err == nil {
+		err = document.Parse(body)
+	}
+	if err != nil {
+		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
+	}
+	return document.Root(), nil
+}
+
+func entryAgain(ctx context.Context, log Published, seq uint64, leaf proofs.Hash) ([]byte, error) {
+	for entry, err := range log.Entries(ctx, seq) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, readDamage(err, damaged(KindTruncated, seq, "it was there, but cannot be read again: %v", err))
+		}
+		if got := proofs.LeafHash(entry); got != leaf {
+			return nil, damaged(KindEntry, seq, "its leaf hash is %x, but it was %x when it was read first", got, leaf)
+		}
+		return bytes.Clone(entry), nil
+	}
+	return nil, damaged(KindTruncated, seq, "it was there, but is missing when it is read again")
+}
+
+// rereader reads events out of turn. An event is valid until the next one is read.
+type rereader struct {
+	*treeCheck
+	document pyjson.Document
+}
+
+// walked reads an earlier event, and compares it with the tree.
+func (r *rereader) walked(seq uint64) (event.Event, error) {
+	index, slot := seq/proofs.FullTile, seq%proofs.FullTile
+	tile, err := proofs.NewProver(r.tree.Snapshot(), nil, r.past.Tile).Tile(0, index)
+	switch {
+	case err != nil && r.isStored:
+		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "it was there, but cannot be read again: %v", err))
+	case err != nil:
+		return event.Event{}, fmt.Errorf("the kept tile of entry %d: %w", seq, err)
+	}
+	body, err := EventAt(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
+	return event.Read(body), err
+}
+
+// stored reads an event of a stored log that the walk may not have reached. It is not known if it
+// is damaged: the walk comes to it.
+func (r *rereader) stored(seq uint64) (e event.Event, known bool, err error) {
+	entry, err := r.entry(seq)
+	if err != nil {
+		return event.Event{}, false, onlyUnavailable(err)
+	}
+	served, err := r.source.Tile(r.ctx, 0, seq/proofs.FullTile)
+	if err != nil {
+		return event.Event{}, false, onlyUnavailable(err)
+	}
+	leaf, slot := proofs.LeafHash(entry), seq%proofs.FullTile
+	if uint64(len(served)) < (slot+1)*proofs.HashSize || hashAt(served, slot) != leaf {
+		return event.Event{}, false, nil
+	}
+	_, body, err := proofs.SplitEntry(entry)
+	if err != nil || r.document.Parse(body) != nil {
+		return event.Event{}, false, nil
+	}
+	return event.Read(r.document.Root()), true, nil
+}
+
+func (r *rereader) entry(seq uint64) ([]byte, error) {
+	for entry, err := range r.source.Entries(r.ctx, seq) {
+		return bytes.Clone(entry), err
+	}
+	return nil, fmt.Errorf("entry %d: %w", seq, ErrAbsent)
+}

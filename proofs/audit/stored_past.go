@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"iter"
+
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// storedPast is the Past of a stored log. It keeps only the registered sources: it reads events and
+// tiles again, and compares the uses of idempotency keys with the stored keys at once.
+type storedPast struct {
+	*target
+	stored  Source
+	reread  *rereader
+	sources map[proofs.Hash]bool // the SHA-256 of the id of each registered source
+}
+
+// Add implements Past.
+func (*storedPast) Add(Facts) error { return nil }
+
+// Facts implements Past.
+func (p *storedPast) Facts(seq uint64) (Facts, error) {
+	e, err := p.reread.walked(seq)
+	if err != nil {
+		return 0, err
+	}
+	facts := factsOfKind(e.Kind)
+	for range e.Contents() {
+		facts |= hasContent
+	}
+	return facts, nil
+}
+
+// Mark implements Past.
+func (*storedPast) Mark(uint64, Facts) error { return nil }
+
+// Use implements Past. The error is a *Damage if the use contradicts the stored keys or the
+// registered sources.
+func (p *storedPast) Use(u KeyUse) error {
+	switch u.Role {
+	case ClaimsKey:
+		return p.checkKey(&u, u.Seq)
+	case RefusedForKey:
+		return p.checkKey(&u, u.First)
+	case RegistersSource:
+		p.sources[u.Key] = true
+	case RevokesSource:
+		if !p.sources[u.Key] {
+			return u.notRegistered()
+		}
+	}
+	return nil
+}
+
+// checkKey checks that a stored idempotency key leads to the event that holds it, and that a
+// refused record is not the one of that event.
+func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
+	got, err := p.stored.Key(p.ctx, u.Key)
+	if err != nil {
+		return readDamage(err, damaged(KindKey, u.Seq, "key %x is missing: %v", u.Key, err))
+	}
+	about := record.KeyedDigest(u.Kind, u.Digest)
+	switch {
+	case got.Seq != holder:
+		return damaged(KindKey, u.Seq, "key %x leads to event %d, not to %d", u.Key, got.Seq, holder)
+	case u.Role == ClaimsKey && got.Record != about:
+		return damaged(KindKey, u.Seq, "key %x stands for the record %x, but the event is about %x", u.Key, got.Record, about)
+	case u.Role == RefusedForKey && got.Record == about:
+		return damaged(KindKey, u.Seq, "it refuses a record because event %d holds the key %x, but that event brings the same record", u.First, u.Key)
+	}
+	return nil
+}
+
+// Uses implements Past.
+func (*storedPast) Uses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
+
+// Keep implements Past.
+func (*storedPast) Keep(proofs.TileData) error { return nil }
+
+// Tile implements Past.
+func (p *storedPast) Tile(level uint8, index uint64) ([]byte, error) {
+	return p.source.Tile(p.ctx, level, index)
+}

@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"colophon/proofs"
+)
+
+// target is the log that a walk checks, up to the head that the walk found when it began.
+type target struct {
+	ctx        context.Context
+	source     Published
+	isStored   bool // all that is stored beside the log can be read, too
+	head       Head
+	checkpoint proofs.Checkpoint // zero until signerCheck.open
+}
+
+// path names a tile at its width at the head.
+func (t *target) path(level uint8, index uint64) proofs.TilePath {
+	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
+}
+
+// servedTile reads a tile. It has whole hashes, and at least the needed number.
+func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
+	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
+	if err != nil {
+		return nil, readDamage(err, tileDamaged(path, 0, "it cannot be read: %v", err))
+	}
+	n := len(tile)
+	if n%proofs.HashSize != 0 || n > proofs.FullTile*proofs.HashSize {
+		return nil, tileDamaged(path, 0, "it has %d bytes; a tile has at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
+	}
+	if n < needed*proofs.HashSize {
+		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "it has %d hashes, but needs %d", n/proofs.HashSize, needed)
+	}
+	return tile, nil
+}
+
+// servedTiles returns a reader of the served tiles. It sets unavailable to the error of a source
+// that cannot be read.
+func (t *target) servedTiles(unavailable *error) proofs.TileReader {
+	return func(level uint8, index uint64) ([]byte, error) {
+		tile, err := t.source.Tile(t.ctx, level, index)
+		if errors.Is(err, ErrUnavailable) {
+			*unavailable = err
+		}
+		return tile, err
+	}
+}
+
+// prover returns a prover of the signed tree over the served tiles; nil if these do not lead to
+// the signed root.
+func (t *target) prover(read proofs.TileReader) *proofs.Prover {
+	tree, err := proofs.OpenTree(t.checkpoint.Size, read, nil)
+	if err != nil || tree.Root() != t.checkpoint.Root {
+		return nil
+	}
+	return proofs.NewProver(tree.Snapshot(), nil, read)
+}
+
+// isSigned reports whether the served tile leads to the signed root. The error is that of a
+// source that cannot be read.
+func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error) {
+	prover := t.prover(t.servedTiles(&unavailable))
+	if prover == nil {
+		return false, unavailable
+	}
+	_, err := prover.Tile(path.Level, path.Index)
+	return err == nil, unavailable
+}
+
+// servedRoot returns the root that the signed tree had at a size. It is not known if the served
+// tiles do not lead to the signed root. The error is that of a source that cannot be read.
+func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavailable error) {
+	prover := t.prover(t.servedTiles(&unavailable))
+	if prover == nil {
+		return proofs.Hash{}, false, unavailable
+	}
+	root, err := prover.Root(size)
+	return root, err == nil, unavailable
+}
+
+// sizeNow returns the number of entries of a log that may have grown since the walk began.
+func (t *target) sizeNow() (uint64, error) {
+	now, err := t.source.Head(t.ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the head again: %w", err)
+	}
+	return now.Size, nil
+}
+
+// hashAt returns a hash of a tile.
+func hashAt(tile []byte, slot uint64) proofs.Hash {
+	return proofs.Hash(tile[slot*proofs.HashSize:])
+}

@@ -1,0 +1,227 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"colophon/proofs"
+)
+
+// leafPrefix distinguishes leaves from nodes (RFC 6962, section 2.1).
+const leafPrefix = 0x00
+
+// treeCheck checks that every entry links to the one before it and has its leaf in the served
+// tiles, and grows the tree from the entries to compare it with the tiles and the signed root.
+type treeCheck struct {
+	*target
+	past Past
+
+	tree   *proofs.Tree      // of the entries so far
+	tip    proofs.Hash       // event_hash of the last
+	grown  []proofs.TileData // its tiles that are not compared with the served ones yet
+	leaves []byte            // the served tile with the current leaf
+	leaf   []byte            // scratch
+}
+
+func (t *treeCheck) size() uint64 { return t.tree.Size() }
+
+// check checks that the tree and the chain have an entry, and that the tiles of the entries before
+// it are the served ones. It returns the leaf hash and the body of the entry.
+func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []byte, err error) {
+	served, err := t.servedLeaf(seq)
+	if err != nil {
+		return leaf, nil, err
+	}
+	leaf = t.leafHash(entry)
+	if leaf != served {
+		return leaf, nil, t.wrongLeaf(seq, entry, leaf, served)
+	}
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return leaf, nil, damaged(KindEntry, seq, "%v", err)
+	}
+	if prev != t.tip {
+		return leaf, nil, damaged(KindChain, seq, "it follows %x, but the event before it is %x", prev, t.tip)
+	}
+	return leaf, body, t.compareGrown()
+}
+
+// append adds an entry to the tree and the chain.
+func (t *treeCheck) append(leaf proofs.Hash, entry []byte) {
+	t.tree.Append(leaf)
+	t.tip = sha256.Sum256(entry) // prev ‖ body
+	if t.size()%proofs.FullTile == 0 {
+		t.grown = t.tree.TakeDirty()
+	}
+}
+
+// leafHash is a faster proofs.LeafHash (BenchmarkExtend).
+func (t *treeCheck) leafHash(entry []byte) proofs.Hash {
+	t.leaf = append(append(t.leaf[:0], leafPrefix), entry...)
+	return sha256.Sum256(t.leaf)
+}
+
+// servedLeaf returns the leaf hash of an entry in the served tiles.
+func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
+	slot := seq % proofs.FullTile
+	if slot == 0 || t.leaves == nil {
+		tile, err := t.servedTile(t.path(0, seq/proofs.FullTile), 1)
+		if err != nil {
+			return proofs.Hash{}, err
+		}
+		t.leaves = tile
+	}
+	at := slot * proofs.HashSize
+	if at >= uint64(len(t.leaves)) {
+		return proofs.Hash{}, tileDamaged(t.path(0, seq/proofs.FullTile), slot, "it has only %d hashes", slot)
+	}
+	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
+}
+
+// wrongLeaf decides whether an entry or its different served leaf hash is damaged. If the served
+// hash leads to the signed root, the entry is. Otherwise an entry that fits between its neighbours
+// in the chain is right.
+func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
+	path := t.path(0, seq/proofs.FullTile)
+	signed, err := t.isSigned(path)
+	if err != nil {
+		return err
+	}
+	if signed {
+		return damaged(KindEntry, seq, "its leaf hash is %x, but the signed tree has %x", leaf, served)
+	}
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return damaged(KindEntry, seq, "%v", err)
+	}
+	fits, err := t.fitsNext(seq, leaf, proofs.EventHash(prev, body))
+	if err != nil {
+		return err
+	}
+	if prev != t.tip || !fits {
+		return damaged(KindEntry, seq, "its leaf hash is %x, but the tree has %x, and the entry does not fit into the chain", leaf, served)
+	}
+	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but that of the entry, which fits into the chain, is %x", served, leaf)
+}
+
+// fitsNext reports whether what comes after an entry agrees with it: the prev_event_hash of the
+// next entry; for the last entry the head's tip, or the signed root if the tip is not known. It is
+// false if the next entry cannot be read.
+func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) {
+	if seq+1 == t.head.Size {
+		if t.isStored {
+			return event == t.head.Tip, nil
+		}
+		t.tree.Append(leaf) // the walk ends here
+		return t.tree.Root() == t.checkpoint.Root, nil
+	}
+	for entry, err := range t.source.Entries(t.ctx, seq+1) {
+		if err != nil {
+			return false, onlyUnavailable(err)
+		}
+		prev, _, err := proofs.SplitEntry(entry)
+		return err == nil && prev == event, nil
+	}
+	return false, nil
+}
+
+// finish compares the last tiles with the served ones, and the tree with the checkpoint.
+func (t *treeCheck) finish() error {
+	if err := t.compareGrown(); err != nil {
+		return err
+	}
+	if err := t.compareEdge(); err != nil {
+		return err
+	}
+	size, signed := t.head.Size, t.checkpoint
+	switch root := t.tree.Root(); {
+	case signed.Size > size:
+		return damaged(KindTruncated, size, "%d entries are signed, but the head has %d", signed.Size, size)
+	case signed.Size < size:
+		return damaged(KindCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
+	case len(t.head.Checkpoint) > 0 && root != signed.Root:
+		return damaged(KindRoot, size, "the entries lead to root %x, but the signed root is %x", root, signed.Root)
+	}
+	return nil
+}
+
+// compareGrown compares the tiles of the entries so far with the served ones, and keeps them. The
+// caller knows that the next entry links to them.
+func (t *treeCheck) compareGrown() error {
+	for _, tile := range t.grown {
+		if _, err := t.compare(tile); err != nil {
+			return err
+		}
+		if err := t.past.Keep(tile); err != nil {
+			return err
+		}
+	}
+	t.grown = nil
+	return nil
+}
+
+// compareEdge compares the tiles at the right edge, once all entries are in the tree, and keeps
+// them.
+func (t *treeCheck) compareEdge() error {
+	prover := proofs.NewProver(t.tree.Snapshot(), nil, nil)
+	for level := uint8(0); t.size()>>(level*proofs.TileHeight) > 0; level++ {
+		index := t.size() >> ((level + 1) * proofs.TileHeight)
+		if proofs.TileWidth(level, index, t.size()) == 0 {
+			continue
+		}
+		hashes, err := prover.Tile(level, index)
+		if err != nil {
+			return fmt.Errorf("right edge at level %d: %w", level, err)
+		}
+		edge := proofs.TileData{Level: level, Index: index, Hashes: hashes}
+		served, err := t.compare(edge)
+		if err == nil {
+			err = t.checkExcess(t.path(level, index), len(served), len(hashes))
+		}
+		if err == nil {
+			err = t.past.Keep(edge)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkExcess checks that a tile of the edge has no more bytes than the head needs, unless the log
+// has grown since.
+func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
+	if has == needed {
+		return nil
+	}
+	now, err := t.sizeNow()
+	if err != nil || now != t.head.Size {
+		return err
+	}
+	return tileDamaged(path, uint64(needed/proofs.HashSize), "it has %d hashes, but the head's tree has %d",
+		has/proofs.HashSize, needed/proofs.HashSize)
+}
+
+// compare finds the first hash in which the served tile differs from the one of the entries.
+func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
+	path := t.path(tile.Level, tile.Index)
+	served, err = t.servedTile(path, len(tile.Hashes)/proofs.HashSize)
+	if err != nil || bytes.HasPrefix(served, tile.Hashes) {
+		return served, err
+	}
+	slot := uint64(0)
+	for hashAt(served, slot) == hashAt(tile.Hashes, slot) {
+		slot++
+	}
+	has, want := hashAt(served, slot), hashAt(tile.Hashes, slot)
+	signed, err := t.isSigned(path)
+	if err != nil {
+		return nil, err
+	}
+	if signed {
+		first, last := firstBelow(path, slot), firstBelow(path, slot+1)-1
+		return nil, damaged(KindEntry, first, "entries %d to %d were rewritten: they lead to %x, but the signed tree has %x", first, last, want, has)
+	}
+	return nil, tileDamaged(path, slot, "its hash %d is %x, but the entries lead to %x", slot, has, want)
+}

@@ -1,0 +1,121 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+)
+
+// useCheck notes what events have to do with idempotency keys, sources, and states, and checks at
+// the end of the walk that this fits together.
+type useCheck struct {
+	past   Past
+	report *Report
+	tally  *Tally
+}
+
+// event notes the use of the event's idempotency key (spec: Idempotency).
+func (c *useCheck) event(e *event.Body) error {
+	key, runID := e.Common.Key, e.Common.RunID
+	if key == nil {
+		if e.Kind.IsRecord() && runID != nil {
+			return damaged(KindEvent, e.Seq, "it has a run_id, but no idempotency key")
+		}
+		return nil
+	}
+	u := KeyUse{Key: *key, Digest: e.Common.Digest, Kind: e.Kind, Seq: e.Seq}
+	switch {
+	case e.Kind == record.RecordRefused:
+		u.Kind, u.Role, u.First = e.Refusal.Kind, RefusedForKey, e.Refusal.FirstSeq
+		if u.First >= e.Seq {
+			return damaged(KindEvent, e.Seq, "it refuses a record for an idempotency key that no earlier event holds")
+		}
+	case e.Kind.IsRecord() && runID != nil && *key != record.RunKey(e.Kind, runID):
+		c.tally.ChosenKeys++
+	}
+	if err := c.past.Use(u); err != nil {
+		return err
+	}
+	c.report.Keys++
+	if u.Role == ClaimsKey {
+		c.report.Claims++
+	}
+	return nil
+}
+
+// source notes that an event registers or revokes a source.
+func (c *useCheck) source(e *event.Body) error {
+	role := RegistersSource
+	if e.Kind == record.SourceRevoked {
+		role = RevokesSource
+	}
+	return c.past.Use(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
+}
+
+// state notes a change of state.
+func (c *useCheck) state(e *event.Body) error {
+	seq := e.State.RecordSeq
+	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, First: seq, Role: ChangesState}
+	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.State.State)))
+	return c.past.Use(u)
+}
+
+// finish checks, after a walk to size, that each idempotency key is claimed by one event, which
+// comes first, that all other events were refused for it, and that each revoked source was
+// registered before. It counts the last states.
+func (c *useCheck) finish(size uint64) error {
+	var first *Damage
+	for uses, err := range c.past.Uses() {
+		if err != nil {
+			return err
+		}
+		c.tally.countState(uses)
+		if d := misuse(uses); d != nil && (first == nil || d.Seq < first.Seq) {
+			first = d
+		}
+	}
+	if first != nil {
+		return first
+	}
+	c.tally.Counted = size
+	return nil
+}
+
+// misuse returns the first damage among all uses of one key or source, or nil.
+func misuse(uses []KeyUse) *Damage {
+	var holder *KeyUse
+	registered := false
+	for i := range uses {
+		u := &uses[i]
+		wrong := ""
+		switch {
+		case u.Role == ChangesState:
+		case u.Role == RegistersSource:
+			registered = true
+		case u.Role == RevokesSource && !registered:
+			return u.notRegistered()
+		case u.Role == RevokesSource:
+		case u.Role == ClaimsKey && holder != nil:
+			wrong = fmt.Sprintf("it claims the key %x, which event %d holds", u.Key, holder.Seq)
+		case u.Role == ClaimsKey:
+			holder = u
+		case holder == nil || u.First != holder.Seq:
+			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event does not hold it", u.First, u.Key)
+		case u.sameRecord(holder):
+			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event brings the same record", u.First, u.Key)
+		}
+		if wrong != "" {
+			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}
+		}
+	}
+	return nil
+}
+
+// notRegistered returns the damage of a revocation without a registration.
+func (u *KeyUse) notRegistered() *Damage {
+	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers it", u.Key)}
+}
