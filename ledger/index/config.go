@@ -24,32 +24,32 @@ type Config struct {
 	// Log takes what happens to the index; it must not be nil.
 	Log *slog.Logger
 	// Memory is what the index of all ledgers takes, in bytes, beside what requests
-	// use; 0 means DefaultMemory, the least is LeastMemory. More makes a fold of a
+	// use; 0 means DefaultMemory, the least is MinMemory. More makes a fold of a
 	// large log faster.
 	Memory int64
 	// ReadOnly: the index answers what it has, and writes nothing. Where it would have to
 	// be built, questions get storage.ErrNoSpace.
 	ReadOnly bool
-	// Anew: an index that is there is emptied.
-	Anew bool
+	// Rebuild: an index that is there is emptied.
+	Rebuild bool
 }
 
 // Memory of an index, in bytes.
 const (
 	DefaultMemory = 256 << 20
-	LeastMemory   = 16 << 20
+	MinMemory     = 16 << 20
 )
 
 // deferredBytes is about what a deriver keeps of a piece of work that it defers.
 const deferredBytes = 72
 
-// ampleMemory is from where on records are kept too, in bytes: with less, blocks are of
+// eventCacheMemory is from where on records are rowCache too, in bytes: with less, blocks are of
 // more use.
-const ampleMemory = 512 << 20
+const eventCacheMemory = 512 << 20
 
-// mostTable is the size, in bytes, from which larger memtables and batches are of no
+// maxTable is the size, in bytes, from which larger memtables and batches are of no
 // use.
-const mostTable = 64 << 20
+const maxTable = 64 << 20
 
 // Settings is a Config with its memory shared out, in bytes.
 type Settings struct {
@@ -60,26 +60,26 @@ type Settings struct {
 	BatchEvents, BatchBytes int
 	// An event whose effects are without bound has so many of them in a batch.
 	BatchSteps int
-	// KeptBytes bounds the rows that the folds of all ledgers keep.
-	KeptBytes int
+	// RowCacheBytes bounds the rows that the folds of all ledgers keep.
+	RowCacheBytes int
 	// FilterBytes bounds the filters of groups of all ledgers.
 	FilterBytes int
-	// EventCacheBytes bounds the IPC records of all ledgers that are kept for queries; none
+	// EventCacheBytes bounds the IPC records of all ledgers that are rowCache for queries; none
 	// are with less than leastCache.
 	EventCacheBytes int
-	// MostDeferred is how many groups change before they are ranked, in a fold that ranks
+	// MaxDeferred is how many groups change before they are ranked, in a fold that ranks
 	// them late.
-	MostDeferred int
+	MaxDeferred int
 	// Pause is how long a follower gathers events that no reader waits for: from one fold
 	// to the next.
 	Pause time.Duration
 }
 
-// KeptBytes is how much of an index's memory is beside the runtime's, and not in what
+// OffHeapBytes is how much of an index's memory is beside the runtime's, and not in what
 // GOMEMLIMIT bounds.
-func KeptBytes(memory int64) int64 {
+func OffHeapBytes(memory int64) int64 {
 	c, err := Config{Dir: "any", Memory: memory}.Settings()
-	if err != nil || c.EventCacheBytes < LeastEventCache {
+	if err != nil || c.EventCacheBytes < MinEventCache {
 		return 0
 	}
 	return int64(c.EventCacheBytes)
@@ -97,29 +97,29 @@ func (c Config) Settings() (Settings, error) {
 	if memory == 0 {
 		memory = DefaultMemory
 	}
-	if memory < LeastMemory {
-		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
+	if memory < MinMemory {
+		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, MinMemory)
 	}
-	cache, kept, known, records := memory/2, memory/16*3, memory/16*3, 0
+	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Anew: // there are no queries, and the cached rows need no blocks
-		cache, kept = memory/4, memory/16*7
-	case memory >= ampleMemory:
-		cache, known, records = memory/32*11, memory/32*3, memory/4
+	case c.Rebuild: // there are no queries, and the cached rows need no blocks
+		cache, rowCache = memory/4, memory/16*7
+	case memory >= eventCacheMemory:
+		cache, filters, records = memory/32*11, memory/32*3, memory/4
 	}
 	return Settings{
 		Rows: rowstore.Config{
-			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Anew: c.Anew,
-			CacheBytes: cache, MemTableBytes: min(cache/4, mostTable), Log: c.Log, Exit: os.Exit,
+			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Rebuild: c.Rebuild,
+			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Log: c.Log, Exit: os.Exit,
 		},
 		Families:        c.Families,
 		BatchEvents:     1 << 16,
 		BatchSteps:      1 << 14,
-		BatchBytes:      min(memory/20, mostTable),
-		KeptBytes:       kept,
-		FilterBytes:     known,
+		BatchBytes:      min(memory/20, maxTable),
+		RowCacheBytes:   rowCache,
+		FilterBytes:     filters,
 		EventCacheBytes: records,
-		MostDeferred:    memory / 40 / deferredBytes,
+		MaxDeferred:     memory / 40 / deferredBytes,
 		Pause:           50 * time.Millisecond,
 	}, nil
 }

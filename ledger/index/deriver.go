@@ -63,7 +63,7 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
 // Kept is the place that a view has for what questions keep with it, one for each type.
-func Kept[T any](v *View) *T { return slotOf[T](&v.kept) }
+func ViewState[T any](v *View) *T { return slotOf[T](&v.states) }
 
 func slotOf[T any](places *[]any) *T {
 	for _, place := range *places {

@@ -15,16 +15,16 @@ type eventCache struct{ cache *fastcache.Cache }
 // Of the memory, in bytes: it is used in parts of cachePart, beside which the cache takes up
 // to a fifth of that for where everything is.
 const (
-	cachePart       = 32 << 20
-	LeastEventCache = cachePart / 5 * 6
+	cachePart     = 32 << 20
+	MinEventCache = cachePart / 5 * 6
 )
 
 // newEventCache takes so much memory, little by little; none if that is too little.
 func newEventCache(bytes int) *eventCache {
-	if bytes < LeastEventCache {
+	if bytes < MinEventCache {
 		return nil
 	}
-	return &eventCache{fastcache.New(bytes / LeastEventCache * cachePart)}
+	return &eventCache{fastcache.New(bytes / MinEventCache * cachePart)}
 }
 
 // close gives the memory back. Nothing may be looked for any more.

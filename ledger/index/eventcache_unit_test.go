@@ -8,7 +8,7 @@ import (
 
 // What there is no room for is forgotten, the oldest first.
 func TestEventCacheIsBounded(t *testing.T) {
-	k := newEventCache(LeastEventCache)
+	k := newEventCache(MinEventCache)
 	defer k.close()
 	value := make([]byte, 60_000)
 	const count = 3 * cachePart / 60_000

@@ -32,7 +32,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 		return 0, ErrAhead
 	}
 	prefix := eventHashKey(now.keys, nil, hash)
-	it, err := f.store.rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes))
+	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes))
 	if err != nil {
 		return 0, err
 	}

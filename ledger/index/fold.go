@@ -35,7 +35,7 @@ type Fold struct {
 	preparers []Preparer
 	deferring []Deferring
 	// late: deferring derivers do their work when they are told to, not in every batch.
-	late bool
+	deferWork bool
 
 	// Touched counts the keys that were read beside rows.
 	Touched int
@@ -91,7 +91,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 		if f.store.rows.ReadOnly() {
 			return nil
 		}
-		room, err := f.store.rows.Roomy()
+		room, err := f.store.rows.HasSpace()
 		if err != nil || !room {
 			f.noteSpace(err == nil)
 			return err
@@ -121,7 +121,7 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.fold.beginDeferring()
 	more, err = f.gather(ctx)
 	if more && f.fold.Rows.Err == nil {
-		if !f.fold.late {
+		if !f.fold.deferWork {
 			f.fold.flushDeferred(f.fold.pending())
 		}
 		err = errors.Join(err, f.commit())
@@ -134,7 +134,7 @@ func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
 	f.fold.BatchSteps = c.BatchSteps
-	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, Kept: c.KeptBytes / share})
+	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
 }
 
 // gather folds events into the batch until it is full or the log ends, and reports
@@ -184,39 +184,39 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 // holds is in memory for the fold until then.
 type flight struct {
 	batch *rowstore.Batch // of the goroutine that stores it
-	leads *snapshot       // what is published when it has landed
+	next  *snapshot       // what is published when it has stored
 	done  chan error
 }
 
-// commit has the batch stored, together with the cursor that it leads to. One batch
+// commit has the batch stored, together with the cursor that it next to. One batch
 // is in flight at a time.
 func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
 	f.fold.Counters.Write(&f.fold.Rows)
-	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.late))
+	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
 	batch := rows.Take()
-	f.flight = &flight{batch: batch, leads: f.snapshot(), done: make(chan error, 1)}
+	f.flight = &flight{batch: batch, next: f.snapshot(), done: make(chan error, 1)}
 	go func(done chan<- error) { done <- batch.Commit() }(f.flight.done)
 	return nil
 }
 
-// flushPending waits until the batch in flight is stored, and publishes what it leads to.
+// flushPending waits until the batch in flight is stored, and publishes what it next to.
 func (f *Follower) flushPending() error {
 	if f.flight == nil {
 		return nil
 	}
-	landed := f.flight
+	stored := f.flight
 	f.flight = nil
-	err := <-landed.done
-	f.fold.Rows.Reuse(landed.batch)
+	err := <-stored.done
+	f.fold.Rows.Reuse(stored.batch)
 	if err != nil {
-		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
+		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
-	f.publish(landed.leads)
+	f.publish(stored.next)
 	return nil
 }
 

@@ -20,13 +20,13 @@ type Follower struct {
 	log    Log
 	number uint64 // of the log, in this process
 
-	wake   chan struct{} // holds a token when the head may have moved
-	hurry  chan struct{} // holds a token when a reader has begun to wait
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the goroutine has ended
-	err    error         // why it ended by itself, or cannot begin; set before done is closed
-	limit  uint64        // it folds so many events and no more; does not change
-	folded time.Time     // when the last fold began; of the goroutine
+	wake        chan struct{} // holds a token when the head may have moved
+	readerWaits chan struct{} // holds a token when a reader has begun to wait
+	cancel      context.CancelFunc
+	done        chan struct{} // closed when the goroutine has ended
+	err         error         // why it ended by itself, or cannot begin; set before done is closed
+	limit       uint64        // it folds so many events and no more; does not change
+	folded      time.Time     // when the last fold began; of the goroutine
 
 	// By start and the goroutine, and by who replaces the engine while neither uses it;
 	// read by all.
@@ -49,15 +49,15 @@ type snapshot struct {
 
 func newFollower(s *Store, name string, log Log) *Follower {
 	f := &Follower{
-		store:  s,
-		name:   name,
-		log:    logReader{log},
-		number: logs.Add(1),
-		wake:   make(chan struct{}, 1),
-		hurry:  make(chan struct{}, 1),
-		done:   make(chan struct{}),
-		limit:  noLimit,
-		fold:   Fold{Counters: counters.New(counters.NewCounts(s.begin))},
+		store:       s,
+		name:        name,
+		log:         logReader{log},
+		number:      logs.Add(1),
+		wake:        make(chan struct{}, 1),
+		readerWaits: make(chan struct{}, 1),
+		done:        make(chan struct{}),
+		limit:       noLimit,
+		fold:        Fold{Counters: counters.New(counters.NewCounts(s.begin))},
 	}
 	f.publish(f.snapshot())
 	return f
@@ -89,7 +89,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		err = f.catchUp(ctx)
 	}
 	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
-		if err = f.rest(ctx); err == nil {
+		if err = f.pause(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
 	}
@@ -102,7 +102,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 
 // rest returns when the head may have moved, and the last fold is a while ago or somebody
 // wants to know: a fold for every commit would cost more than the commit.
-func (f *Follower) rest(ctx context.Context) error {
+func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
 	case <-ctx.Done():
@@ -113,7 +113,7 @@ func (f *Follower) rest(ctx context.Context) error {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-f.hurry:
+		case <-f.readerWaits:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -125,7 +125,7 @@ func (f *Follower) rest(ctx context.Context) error {
 // begin makes a fold that goes on where the index ends. The engine is acquired, and the
 // caller holds the store's mu.
 func (f *Follower) begin(ctx context.Context) error {
-	if err := f.renew(); err != nil {
+	if err := f.resetFold(); err != nil {
 		return err
 	}
 	if err := f.restore(ctx); err != nil {
@@ -136,7 +136,7 @@ func (f *Follower) begin(ctx context.Context) error {
 }
 
 // renew makes a fold that has not begun.
-func (f *Follower) renew() error {
+func (f *Follower) resetFold() error {
 	keys, err := f.store.rows.KeyspaceOf(f.name)
 	if err != nil {
 		return noSpace(err)
@@ -148,7 +148,7 @@ func (f *Follower) renew() error {
 		Rows:         f.store.rows.NewRows(keys),
 		Counters:     counters.New(counters.NewCounts(f.store.begin)),
 		Cache:        f.cache(),
-		FilterBytes:  &f.store.known,
+		FilterBytes:  &f.store.filterBytes,
 		chunks:       newChunks(),
 		flushPending: f.flushPending,
 	}
@@ -186,7 +186,7 @@ func (f *Follower) restore(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
-		if why, err = f.contradiction(ctx, stored); err != nil {
+		if why, err = f.conflictWithLog(ctx, stored); err != nil {
 			return err
 		}
 	}
@@ -198,9 +198,9 @@ func (f *Follower) restore(ctx context.Context) error {
 	return nil
 }
 
-// contradiction is why a state cannot be one of this log; empty if it is one.
+// conflictWithLog is why a state cannot be one of this log; empty if it is one.
 // An error means that the log cannot tell.
-func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) {
+func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error) {
 	head, err := f.log.Head(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the log's head: %w", err)
@@ -278,7 +278,7 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 			return nil
 		}
 		f.Wake()
-		notify(f.hurry)
+		notify(f.readerWaits)
 		select {
 		case <-now.superseded:
 		case <-ctx.Done():
@@ -312,7 +312,7 @@ func (f *Follower) Err() error {
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
-	if f.store.forget(f) {
+	if f.store.remove(f) {
 		f.release()
 	}
 }

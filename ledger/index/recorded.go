@@ -51,7 +51,7 @@ func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	times := recordedTimesOf{rest: encoded}
+	times := timesReader{rest: encoded}
 	for ; r.events < seq%markedEvery; r.events++ {
 		if _, err := times.next(); err != nil {
 			return err
@@ -74,13 +74,13 @@ func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
 	return rowstore.AppendSeq(k.Key(dst, recordedTimes), block)
 }
 
-// recordedTimesOf reads the times of a block, one after the other.
-type recordedTimesOf struct {
+// timesReader reads the times of a block, one after the other.
+type timesReader struct {
 	rest   []byte
 	micros int64 // since 1970, of the last
 }
 
-func (t *recordedTimesOf) next() (time.Time, error) {
+func (t *timesReader) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
 		return time.Time{}, fmt.Errorf("%w: the times of a block of events", rowstore.ErrDamaged)
@@ -90,13 +90,13 @@ func (t *recordedTimesOf) next() (time.Time, error) {
 }
 
 // recordedIn are the times of a block, valid until the next row is read.
-func (v *View) recordedIn(block uint64) (recordedTimesOf, error) {
+func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: no times of block %d", rowstore.ErrDamaged, block)
 	}
-	return recordedTimesOf{rest: encoded}, err
+	return timesReader{rest: encoded}, err
 }
 
 // RecordedAt is when an event was recorded that the view sees.

@@ -49,7 +49,7 @@ func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 func (f *Follower) reset() error {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	if err := f.renew(); err != nil {
+	if err := f.resetFold(); err != nil {
 		return err
 	}
 	if err := f.empty(); err != nil {
@@ -75,9 +75,9 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.flushPending()) }()
-	f.fold.late = true
+	f.fold.deferWork = true
 	for f.fold.state.size < f.limit {
-		if err := f.hasRoom(); err != nil {
+		if err := f.requireSpace(); err != nil {
 			return err
 		}
 		more, err := f.foldBatch(ctx)
@@ -87,7 +87,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
-		if f.fold.pending() >= f.store.config.MostDeferred {
+		if f.fold.pending() >= f.store.config.MaxDeferred {
 			if err := f.storeDeferred(ctx); err != nil {
 				return err
 			}
@@ -97,16 +97,16 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.storeDeferred(ctx); err != nil {
 		return err
 	}
-	f.fold.late = false
+	f.fold.deferWork = false
 	if f.fold.state.size == 0 {
 		return nil
 	}
 	return f.storeSome() // with the cursor of an index that is finished
 }
 
-// hasRoom is storage.ErrNoSpace if the disk is too full to go on.
-func (f *Follower) hasRoom() error {
-	room, err := f.store.rows.Roomy()
+// requireSpace is storage.ErrNoSpace if the disk is too full to go on.
+func (f *Follower) requireSpace() error {
+	room, err := f.store.rows.HasSpace()
 	if err == nil && !room {
 		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, rowstore.MinFreeBytes)
 	}
@@ -117,7 +117,7 @@ func (f *Follower) hasRoom() error {
 // index is rebuilt: most places of groups in rankings would be left again at once.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
-		if err := errors.Join(ctx.Err(), f.hasRoom()); err != nil {
+		if err := errors.Join(ctx.Err(), f.requireSpace()); err != nil {
 			return err
 		}
 		if err := f.storeSome(); err != nil {
@@ -132,7 +132,7 @@ func (f *Follower) storeDeferred(ctx context.Context) error {
 func (f *Follower) storeSome() error {
 	rows := &f.fold.Rows
 	f.beginBatch()
-	f.fold.flushDeferred(1 + f.store.config.MostDeferred/8)
+	f.fold.flushDeferred(1 + f.store.config.MaxDeferred/8)
 	err := rows.Err
 	if err == nil {
 		err = f.commit()

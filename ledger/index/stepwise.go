@@ -10,7 +10,7 @@ import (
 
 // Stopped adds a follower that does not run, where its ledger's index ends: FoldBatch and
 // Take fold. It is for tests that look at a fold while it is under way.
-func (s *Store) Stopped(ctx context.Context, name string, log Log) (*Follower, error) {
+func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
 // Defer has deferring derivers leave their work until they are told to do it, as they do
 // while an index is rebuilt.
-func (f *Fold) Defer() { f.late = true }
+func (f *Fold) Defer() { f.deferWork = true }
 
 // Take folds an entry as though it was the next of the log, and stores nothing.
 func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {

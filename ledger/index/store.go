@@ -27,10 +27,10 @@ var ErrClosed = errors.New("index: closed")
 // Store is the index of all ledgers of a server. Its methods are safe for
 // concurrent use, except that Close waits for no query.
 type Store struct {
-	config Settings
-	rows   *rowstore.Store
-	closed atomic.Bool
-	known  atomic.Int64 // bytes that the followers' filters may still take
+	config      Settings
+	rows        *rowstore.Store
+	closed      atomic.Bool
+	filterBytes atomic.Int64 // bytes that the followers' filters may still take
 
 	events *eventCache       // of all ledgers
 	begin  []counters.Series // counters that begin with 0
@@ -53,7 +53,7 @@ func Open(c Config) (*Store, error) {
 // OpenWith is Open with the memory shared out otherwise, for tests.
 func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
-	s.known.Store(int64(c.FilterBytes))
+	s.filterBytes.Store(int64(c.FilterBytes))
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.Counters...)
 	}
@@ -168,7 +168,7 @@ func (s *Store) Followers() []*Follower {
 
 // forget lets a closed follower's ledger be followed again, and says whether it was
 // not before.
-func (s *Store) forget(f *Follower) bool {
+func (s *Store) remove(f *Follower) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.followers[f.name] != f {

@@ -20,7 +20,7 @@ func FuzzRecordedTimes(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 11))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		var again []byte
-		times, before := recordedTimesOf{rest: encoded}, int64(0)
+		times, before := timesReader{rest: encoded}, int64(0)
 		for len(times.rest) > 0 {
 			at, err := times.next()
 			if err != nil {

@@ -34,7 +34,7 @@ type View struct {
 	latest uint64
 	block  []byte // scratch
 	events event.Decoder
-	kept   []any
+	states []any
 }
 
 // Latest is the view of all that is folded.

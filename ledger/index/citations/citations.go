@@ -51,14 +51,14 @@ func (f *deriver) citationSet(e *index.Event) {
 		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
-	s.recite(set)
+	s.updatePlaces(set)
 	f.cite(e.Seq, set, &s)
 }
 
 // cite folds what a set cites, each chunk of each source once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
-	brought := broughtSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*broughtChunk)}
+	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
 	for i := range set.Citations {
 		c := &set.Citations[i]
 		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
@@ -73,7 +73,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		if cited {
 			state = rowstore.Decode(&f.Rows, value, decodeCitedState)
 		} else {
-			brought.add(chunk, c)
+			added.add(chunk, c)
 		}
 		if state.fresh == 0 {
 			state.fresh = 1
@@ -85,7 +85,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 			s.supersede(p, byList, seq+1)
 		}
 	}
-	brought.write()
+	added.write()
 }
 
 // postOnce has the event found by a value of some parts, and says whether it was not
@@ -115,28 +115,28 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// broughtSources are the sources that a set is the first to cite chunks under.
-type broughtSources struct {
+// newSources are the sources that a set is the first to cite chunks under.
+type newSources struct {
 	fold      *deriver
 	seq       uint64
-	chunks    map[rowstore.Identity]*broughtChunk
+	chunks    map[rowstore.Identity]*newChunk
 	order     []rowstore.Identity // of chunks
 	conflicts uint32
 }
 
-// broughtChunk is a version of chunkSources, whose value is how many sources have the
-// chunk, and the ids of those that the event brought.
-type broughtChunk struct {
+// newChunk is a version of chunkSources, whose value is how many sources have the
+// chunk, and the ids of those that the event added.
+type newChunk struct {
 	sources uint64
 	ids     []byte
 }
 
 // add notes that a chunk has a new source.
-func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
+func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
 	if !known {
-		one = new(broughtChunk)
+		one = new(newChunk)
 		if _, value, found := f.Rows.Newest(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
@@ -156,7 +156,7 @@ func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 }
 
 // write writes the versions.
-func (b *broughtSources) write() {
+func (b *newSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]
 		b.fold.value = append(rowstore.AppendNumbers(b.fold.value[:0], one.sources), one.ids...)

@@ -14,7 +14,7 @@ const maxSources = 16
 
 // Conflict is one chunk that is cited under several sources.
 type Conflict struct {
-	Seq       uint64 // the set that brought the second source
+	Seq       uint64 // the set that added the second source
 	ChunkHash string
 	// Sources are the first maxSources, in the order in which they came.
 	Sources []ChunkSource
@@ -102,7 +102,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	return c, nil
 }
 
-// add lists the sources that one set brought.
+// add lists the sources that one set added.
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}

@@ -8,7 +8,7 @@ import (
 // Dimensions of citations. A source is identity of its id, a chunk identity of its
 // chunk_hash.
 const (
-	// conflictList: the seq (8, inverted) of the set that brought a chunk its second
+	// conflictList: the seq (8, inverted) of the set that added a chunk its second
 	// source, and a number (4) that tells chunks of one set apart.
 	conflictList rowstore.Dimension = 0x30
 	// supersessions: a source, the seq (8, inverted) of the event that superseded

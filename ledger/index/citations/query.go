@@ -56,10 +56,10 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 
 // citationSetOf is a set with those of its citations that are wanted.
 func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
-	said := e.CitationSet()
-	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(said.Subject)}
-	for i := range said.Citations {
-		if c := &said.Citations[i]; wanted(c) {
+	decoded := e.CitationSet()
+	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(decoded.Subject)}
+	for i := range decoded.Citations {
+		if c := &decoded.Citations[i]; wanted(c) {
 			set.Citations = append(set.Citations, Citation{
 				ChunkHash: string(c.ChunkHash), SourceID: string(c.SourceID),
 				Section: index.TextOf(c.Section), Weight: string(c.Weight),

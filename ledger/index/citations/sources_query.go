@@ -54,8 +54,8 @@ func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, er
 	if err != nil {
 		return SourceDetail{}, err
 	}
-	detail, said, err := readSource(ctx, v, s)
-	for _, hash := range said.ChunkHashes {
+	detail, decoded, err := readSource(ctx, v, s)
+	for _, hash := range decoded.ChunkHashes {
 		detail.ChunkHashes = append(detail.ChunkHashes, string(hash))
 	}
 	return detail, err
@@ -67,8 +67,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	if err != nil {
 		return SourceDetail{}, event.Source{}, err
 	}
-	said := e.Source()
-	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(said.Title), Reason: index.TextOf(said.Reason)}, said, nil
+	decoded := e.Source()
+	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
 }
 
 // Sources lists the sources that are registered or were, in the reverse order of

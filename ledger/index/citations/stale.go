@@ -117,12 +117,12 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 // stored, and of the event what was done before.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
-	if s.n, err = f.superseded(source, seq); err != nil {
+	if s.n, err = f.supersededCount(source, seq); err != nil {
 		return err
 	}
 	before := s.n
 	prefix := append(f.Rows.Keys.Key(nil, freshChunks), source[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, len(rowstore.Identity{})))
+	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 }
 
 // superseded is how many chunks of a source an event has superseded that is stored.
-func (f *deriver) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
+func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
 	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
 	if err != nil {
@@ -170,7 +170,7 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 
 // recite supersedes what a set no longer has at its places, and notes what it has
 // there.
-func (s *superseding) recite(set *event.CitationSet) {
+func (s *superseding) updatePlaces(set *event.CitationSet) {
 	var places []rowstore.Identity // in the order of the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
 	cited := make(map[rowstore.Identity][]rowstore.Identity)

@@ -30,7 +30,7 @@ type deriver struct {
 
 // Derive implements Deriver.
 func (f *deriver) Derive(_ context.Context, e *index.Event) error {
-	if e.Kind == record.IPCRecord && f.groups.ShowsFirst(e) {
+	if e.Kind == record.IPCRecord && f.groups.FirstVerified(e) {
 		f.writeConditions(e.Seq, &e.IPC)
 	}
 	return nil
@@ -45,8 +45,8 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
 		id := f.identities.Posting(at, variable.name, variable.value).ID
-		if !f.groups.Known().MayHave(id) { // most seeds are new
-			f.groups.Known().Add(id)
+		if !f.groups.Filter().MayContain(id) { // most seeds are new
+			f.groups.Filter().Add(id)
 			f.Rows.Start(conditions, id[:], seq, []byte{1})
 			continue
 		}
@@ -58,12 +58,12 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 }
 
 // loadConditions adds the conditions, each of which is a row.
-func (f *deriver) loadConditions(known *bloom.Filter) error {
+func (f *deriver) loadConditions(filter *bloom.Filter) error {
 	var last rowstore.Identity
 	return f.Rows.Each(conditions, func(it *rowstore.Iterator) error {
 		key := it.Key()
 		if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
-			known.Add(id)
+			filter.Add(id)
 			last = id
 		}
 		return nil

@@ -37,9 +37,9 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	if err != nil {
 		return nil, nil, err
 	}
-	at := effectPosition{condition: e.last}
+	at := position{condition: e.last}
 	if p.After != nil {
-		if at, err = decodeEffectPosition(p.After, v.Size()); err != nil {
+		if at, err = decodePosition(p.After, v.Size()); err != nil {
 			return nil, nil, err
 		}
 		if _, err := e.before(at.condition); err != nil { // it may be of another query
@@ -76,7 +76,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 
 // effects walks the ipc_ids that have one of the two values, whichever fewer have:
 // the leading side.
-type effects struct {
+type walk struct {
 	view     *index.View
 	query    Query
 	id       rowstore.Identity // of the leading value
@@ -87,9 +87,9 @@ type effects struct {
 	reversed bool              // the leading side is B
 }
 
-func newWalk(v *index.View, q Query) (*effects, error) {
+func newWalk(v *index.View, q Query) (*walk, error) {
 	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
-	e := &effects{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
+	e := &walk{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err
@@ -121,24 +121,24 @@ func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, 
 
 // before is the beginning of the ipc_id that came before another; ErrPosition if
 // there is no such other.
-func (e *effects) before(condition uint64) (effectPosition, error) {
+func (e *walk) before(condition uint64) (position, error) {
 	if records.IsGrouped(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, e.id, condition, groups.BringsCondition)
-		return effectPosition{condition: g.ConditionBefore}, err
+		g, err := groups.VersionAt(e.view, e.id, condition, groups.AddsCondition)
+		return position{condition: g.ConditionBefore}, err
 	}
 	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
 	if err == nil && (!found || at != condition) {
 		err = index.ErrPosition
 	}
 	if err != nil {
-		return effectPosition{}, err
+		return position{}, err
 	}
 	before, _, _, err := e.view.NewestBelow(conditions, e.id[:], condition)
-	return effectPosition{condition: before}, err
+	return position{condition: before}, err
 }
 
 // appendPair reads the two runs.
-func (e *effects) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
+func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
 	leading, err := records.ReadIPCRecord(ctx, e.view, one.leading.seq)
 	if err != nil {
 		return nil, err
@@ -154,23 +154,23 @@ func (e *effects) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pa
 	return append(rows, pair), nil
 }
 
-// effectPosition is the ipc_id that a walk is at, by the first run that shows it,
+// position is the ipc_id that a walk is at, by the first run that shows it,
 // and where it goes on in the two groups: 0 at their beginning.
-type effectPosition struct{ condition, leading, other uint64 }
+type position struct{ condition, leading, other uint64 }
 
-func (p *effectPosition) append(dst []byte) []byte {
+func (p *position) append(dst []byte) []byte {
 	return rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(dst, p.condition), p.leading), p.other)
 }
 
-func decodeEffectPosition(position []byte, size uint64) (effectPosition, error) {
-	if len(position) != 3*rowstore.SeqBytes {
-		return effectPosition{}, index.ErrPosition
+func decodePosition(after []byte, size uint64) (position, error) {
+	if len(after) != 3*rowstore.SeqBytes {
+		return position{}, index.ErrPosition
 	}
-	p := effectPosition{
-		binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[rowstore.SeqBytes:]), binary.BigEndian.Uint64(position[2*rowstore.SeqBytes:]),
+	p := position{
+		binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqBytes:]), binary.BigEndian.Uint64(after[2*rowstore.SeqBytes:]),
 	}
 	if p.condition == 0 || p.condition >= size || max(p.leading, p.other) > size {
-		return effectPosition{}, index.ErrPosition
+		return position{}, index.ErrPosition
 	}
 	return p, nil
 }

@@ -44,9 +44,9 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 }
 
 // countAll counts the pairs of all ipc_ids.
-func (e *effects) countAll(ctx context.Context) (Totals, error) {
+func (e *walk) countAll(ctx context.Context) (Totals, error) {
 	t := Totals{AsOf: e.view.Size()}
-	for at := (effectPosition{condition: e.last}); at.condition != 0; {
+	for at := (position{condition: e.last}); at.condition != 0; {
 		pair, err := e.pair(ctx, at.condition)
 		if err != nil {
 			return t, err
@@ -63,7 +63,7 @@ func (e *effects) countAll(ctx context.Context) (Totals, error) {
 
 // add counts the pairs of two ipc_ids.
 func (t *Totals) add(ctx context.Context, p *ipcPair) error {
-	var at effectPosition
+	var at position
 	for one, err := range p.walk(&at) {
 		switch err := cmp.Or(err, ctx.Err()); {
 		case err != nil:
@@ -81,7 +81,7 @@ func (t *Totals) add(ctx context.Context, p *ipcPair) error {
 }
 
 // countFrom counts from the totals of another size.
-func (e *effects) countFrom(ctx context.Context, known Totals) (Totals, error) {
+func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
 		return Totals{}, err
@@ -100,7 +100,7 @@ func (e *effects) countFrom(ctx context.Context, known Totals) (Totals, error) {
 
 // touched are the ipc_ids with either value that had a run, or one whose state changed,
 // from one size to another.
-func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
+func (e *walk) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
 	touched := make(map[ipcIDs]bool)
 	var decoder event.Decoder
 	for entry, err := range e.view.Entries(ctx, from) {
@@ -111,18 +111,18 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 			break
 		}
 		e.view.Count(1, 0)
-		said, err := decoder.Decode(entry.Bytes)
+		decoded, err := decoder.Decode(entry.Bytes)
 		if err != nil {
 			return nil, err
 		}
-		switch said.Kind {
+		switch decoded.Kind {
 		case record.IPCRecord:
-			ipc := said.IPC()
+			ipc := decoded.IPC()
 			e.touch(touched, &ipc)
 		case record.RecordStateChanged:
 			// What is not found is no run, or not there (the fold passes over it too), or
 			// one from the view's size on: that is between the sizes itself.
-			run, err := records.ReadIPCRecord(ctx, e.view, said.StateChange().RecordSeq)
+			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
@@ -135,14 +135,14 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 }
 
 // touch adds the ipc_ids of a run, if it has one of the two values.
-func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
-	if value := string(*effectVariable(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+func (e *walk) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
+	if value := string(*variableOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
 		touched[e.ids(*ipc)] = true
 	}
 }
 
 // countThese counts the pairs of some ipc_ids, as of the size that t is of.
-func (e *effects) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
+func (e *walk) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)

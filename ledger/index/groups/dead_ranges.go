@@ -14,8 +14,8 @@ import (
 // run are found at a price that does not depend on how many are gone.
 type deadRange struct{ first, last uint64 }
 
-// goneRunKey is the key of the range that begins with a run.
-func goneRunKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
+// deadRangeKey is the key of the range that begins with a run.
+func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
 	return rowstore.AppendSeq(append(k.Key(dst, deadRuns), id[:]...), first)
 }
 
@@ -35,11 +35,11 @@ func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 		touched: &f.Touched,
 	}
 	var err error
-	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
+	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.UpperBound(r.versionsOf, rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
-	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
+	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.UpperBound(r.rangesOf, rowstore.SeqBytes))
 	if err != nil {
 		return nil, errors.Join(err, r.versions.Close())
 	}
@@ -120,7 +120,7 @@ func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, er
 }
 
 // gone is the last range that begins at a run or before it.
-func (r *groupRuns) gone(run uint64) (found deadRange, ok bool, err error) {
+func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	*r.touched++
 	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
 		return deadRange{}, false, r.ranges.Error()
@@ -159,9 +159,9 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 	return before, after, nil
 }
 
-// deadWith makes a run part of what is gone, one range with those next to it, and
+// extendDeadRange makes a run part of what is gone, one range with those next to it, and
 // says which range that is.
-func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole := deadRange{run, run}
 	before, err := runs.before(run)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (d
 	if err != nil {
 		return whole, err
 	}
-	lower, found, err := runs.gone(run)
+	lower, found, err := runs.rangeAt(run)
 	if err != nil {
 		return whole, err
 	}
@@ -179,22 +179,22 @@ func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (d
 		whole.first = lower.first
 	}
 	if after != 0 {
-		upper, found, err := runs.gone(after)
+		upper, found, err := runs.rangeAt(after)
 		if err != nil {
 			return whole, err
 		}
 		if found && upper.first == after {
 			whole.last = upper.last
-			f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, after))
+			f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, after))
 		}
 	}
-	f.putDead(id, whole)
+	f.putDeadRange(id, whole)
 	return whole, nil
 }
 
-// deadWithout takes a run out of the range that it is in, and says which that was.
-func (f *Deriver) deadWithout(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
-	whole, found, err := runs.gone(run)
+// splitDeadRange takes a run out of the range that it is in, and says which that was.
+func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+	whole, found, err := runs.rangeAt(run)
 	if err != nil {
 		return whole, err
 	}
@@ -202,24 +202,24 @@ func (f *Deriver) deadWithout(runs *groupRuns, id rowstore.Identity, run uint64)
 		return whole, rowstore.ErrDamaged
 	}
 	if whole.first == run {
-		f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, run))
+		f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, run))
 	} else {
 		before, err := runs.before(run)
 		if err != nil {
 			return whole, err
 		}
-		f.putDead(id, deadRange{whole.first, before})
+		f.putDeadRange(id, deadRange{whole.first, before})
 	}
 	if run < whole.last {
 		after, err := runs.after(run)
 		if err != nil {
 			return whole, err
 		}
-		f.putDead(id, deadRange{after, whole.last})
+		f.putDeadRange(id, deadRange{after, whole.last})
 	}
 	return whole, nil
 }
 
-func (f *Deriver) putDead(id rowstore.Identity, g deadRange) {
-	f.Rows.Set(goneRunKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
+func (f *Deriver) putDeadRange(id rowstore.Identity, g deadRange) {
+	f.Rows.Set(deadRangeKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

@@ -41,7 +41,7 @@ func Family() index.Family {
 			d := &Deriver{Fold: f}
 			records := index.DeriverOf[*records.Deriver](f)
 			records.GroupBy(d)
-			records.OnRestate(d)
+			records.ObserveStates(d)
 			return d
 		},
 	}

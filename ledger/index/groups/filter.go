@@ -6,17 +6,17 @@ import (
 )
 
 // Known are the groups that have runs, and the conditions, and the rows of outputs if
-// knowsOutputs. They are read from the index when they are first wanted: before anything
+// filterHasOutputs. They are read from the index when they are first wanted: before anything
 // is folded. Most outputs and seeds are new.
-func (f *Deriver) Known() *bloom.Filter {
-	if f.runs.known == nil {
-		f.runs.known = bloom.New(bloom.Within(f.FilterBytes))
-		f.runs.knowsOutputs = true // until there is a group
+func (f *Deriver) Filter() *bloom.Filter {
+	if f.runs.filter == nil {
+		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
+		f.runs.filterHasOutputs = true // until there is a group
 		if err := f.load(); err != nil {
 			f.Rows.Fail("%w", err)
 		}
 	}
-	return f.runs.known
+	return f.runs.filter
 }
 
 // loadGroups adds the groups that the lists of their families have.
@@ -30,8 +30,8 @@ func (f *Deriver) loadGroups() error {
 			if err != nil {
 				return err
 			}
-			f.runs.known.Add(id)
-			f.runs.knowsOutputs = false
+			f.runs.filter.Add(id)
+			f.runs.filterHasOutputs = false
 		}
 		return nil
 	})
@@ -43,7 +43,7 @@ func (f *Deriver) load() error {
 		return err
 	}
 	for _, load := range f.loaders {
-		if err := load(f.runs.known); err != nil {
+		if err := load(f.runs.filter); err != nil {
 			return err
 		}
 	}

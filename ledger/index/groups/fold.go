@@ -21,10 +21,10 @@ type run struct {
 	output uint64
 	// repeats: another run of the ledger has that output.
 	repeats bool
-	// shows: the run shows what its ipc_id stands for; showsFirst: it is the first that
+	// shows: the run shows what its ipc_id stands for; firstVerified: it is the first that
 	// does.
-	shows, showsFirst bool
-	facts             []byte
+	verified, firstVerified bool
+	facts                   []byte
 	// The groups of its output_hash and its ipc_id before it.
 	sameOutput, sameID Version
 }
@@ -36,24 +36,24 @@ type Deriver struct {
 	// current is what the record brings that is being folded, if it is a run.
 	current *run
 	// loaders add what else the filter of groups must know.
-	loaders []func(Known *bloom.Filter) error
+	loaders []func(filter *bloom.Filter) error
 
 	// Scratch.
-	others      records.Values     // of another record
-	othersKnown records.Identities // of them
-	value       []byte
+	others           records.Values     // of another record
+	othersIdentities records.Identities // of them
+	value            []byte
 }
 
 // OnLoad has load add what else the filter of groups must know.
-func (f *Deriver) OnLoad(load func(known *bloom.Filter) error) {
+func (f *Deriver) OnLoad(load func(filter *bloom.Filter) error) {
 	f.loaders = append(f.loaders, load)
 }
 
 // preparedRun is what follows from an IPC record that is a run.
 type preparedRun struct {
 	// shows: it shows what its ipc_id stands for, for that is the hash of its other fields.
-	shows bool
-	facts []byte
+	verified bool
+	facts    []byte
 }
 
 // Prepare implements Preparer.
@@ -63,7 +63,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 	p := index.Prepared[preparedRun](e)
 	var scratch [2 * sha256.Size]byte
-	p.shows = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	p.verified = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
@@ -80,16 +80,18 @@ func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	return f.prepare(ctx, f.current, e)
 }
 
-// ShowsFirst reports whether the record that is being folded is the first run that shows
+// FirstVerified reports whether the record that is being folded is the first run that shows
 // what its ipc_id stands for.
-func (f *Deriver) ShowsFirst(*index.Event) bool { return f.current != nil && f.current.showsFirst }
+func (f *Deriver) FirstVerified(*index.Event) bool {
+	return f.current != nil && f.current.firstVerified
+}
 
 // Restate implements restater.
-func (f *Deriver) Restate(ctx context.Context, c records.Restatement) error {
+func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.IPCRecord {
 		return nil
 	}
-	return f.restateRun(ctx, c.Event, c.Target, c.From, c.To)
+	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
 // prepare finds out what a run brings, before anything of it is written.
@@ -102,12 +104,12 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 		r.output = same.All.first
 	}
 	if r.repeats && same.flags&isMarked == 0 {
-		if err := f.spellOutput(ctx, r.output); err != nil {
+		if err := f.backfillOutput(ctx, r.output); err != nil {
 			return err
 		}
 	}
 	r.sameID = f.newestGroup(all.Of(records.IPCFamily).ID)
-	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.Conditions == 0
+	r.verified, r.firstVerified = own.verified, own.verified && r.sameID.Conditions == 0
 	r.facts = own.facts
 	return f.Rows.Err
 }
@@ -115,7 +117,7 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 // newestGroup is the newest version of a group; of one that has no runs it may be
 // nothing.
 func (f *Deriver) newestGroup(id rowstore.Identity) Version {
-	if !f.Known().MayHave(id) {
+	if !f.Filter().MayContain(id) {
 		return Version{}
 	}
 	seq, value, found := f.Rows.Newest(records.Postings, id[:])
@@ -160,7 +162,7 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 		f.Rows.Put(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
-	f.Known().Add(p.ID)
+	f.Filter().Add(p.ID)
 	f.Rows.Start(records.Postings, p.ID[:], g.seq, f.value)
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
@@ -171,25 +173,25 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	g.Output = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
-		g.flags |= bringsOutput
+		g.flags |= addsOutput
 	}
 	switch p.Family {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.bring(r.showsFirst)
+		g.addCondition(r.firstVerified)
 	case records.PromptFamily, records.ModelFamily:
-		g.bring(r.showsFirst)
+		g.addCondition(r.firstVerified)
 	case records.IPCFamily:
-		g.bring(r.shows)
+		g.addCondition(r.verified)
 	case records.OutputFamily:
 		if r.repeats {
 			g.flags |= isMarked
 		}
 	}
-	parted := g.Parted()
+	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
-	if parted {
+	if dead {
 		g.All.add(g.seq, r.output, same.all)
 	} else {
 		g.All = g.Live
@@ -197,9 +199,9 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 }
 
 // bring lists the version's run among the conditions of the group, if it is one.
-func (g *Version) bring(condition bool) {
+func (g *Version) addCondition(condition bool) {
 	if condition {
-		g.flags |= BringsCondition
+		g.flags |= AddsCondition
 		g.Conditions++
 	}
 }

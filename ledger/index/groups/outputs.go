@@ -26,11 +26,11 @@ func decodeOutputCount(value []byte) (outputCount, error) {
 	if n <= 0 {
 		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
-	gone, m := binary.Uvarint(value[n:])
-	if m <= 0 || gone > all {
+	dead, m := binary.Uvarint(value[n:])
+	if m <= 0 || dead > all {
 		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
-	return outputCount{all - gone, all}, nil
+	return outputCount{all - dead, all}, nil
 }
 
 // outputRow is the row that counts an output of a group: outputs are told apart by the
@@ -79,7 +79,7 @@ func (row outputRow) key() (key rowstore.Identity) {
 
 // countOutput reads the row of an output; 0 if there is none.
 func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
-	if known := f.Known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
+	if filter := f.Filter(); f.runs.filterHasOutputs && !filter.MayContain(row.key()) {
 		return outputCount{}, false
 	}
 	_, value, found := f.Rows.Newest(outputs, row[:])
@@ -93,17 +93,17 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
-// knowOutput notes that an output comes to have a row: whoever writes the first version of
+// addToFilter notes that an output comes to have a row: whoever writes the first version of
 // one must, or later ones do not find it.
-func (f *Deriver) knowOutput(row outputRow) {
-	if known := f.Known(); f.runs.knowsOutputs {
-		known.Add(row.key())
+func (f *Deriver) addToFilter(row outputRow) {
+	if filter := f.Filter(); f.runs.filterHasOutputs {
+		filter.Add(row.key())
 	}
 }
 
 // startOutput writes that one run has an output: the first version of its row.
 func (f *Deriver) startOutput(row outputRow, seq uint64) {
-	f.knowOutput(row)
+	f.addToFilter(row)
 	f.value = onlyOne.append(f.value[:0])
 	f.Rows.Start(outputs, row[:], seq, f.value)
 }
@@ -114,15 +114,15 @@ func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
-// spellOutput writes the rows of an output that a second run comes to have: those
+// backfillOutput writes the rows of an output that a second run comes to have: those
 // of its first run.
-func (f *Deriver) spellOutput(ctx context.Context, first uint64) error {
+func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	e, err := f.ReadEvent(ctx, first)
 	if err != nil {
 		return err
 	}
 	ipc := e.IPC()
-	f.others.CollectIPC(&f.othersKnown, e, &ipc)
+	f.others.CollectIPC(&f.othersIdentities, e, &ipc)
 	for p := range f.others.Grouped() {
 		if p.Family != records.OutputFamily {
 			f.startOutput(outputRowOf(p.ID, first), first)

@@ -74,7 +74,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, be
 // that have two are in rows.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside 
 		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != beside {
 			levels[c.live]++
 		}
-		ok = it.SeekGE(rowstore.Behind(row, rowstore.VersionBytes))
+		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionBytes))
 	}
 	return levels, it.Error()
 }

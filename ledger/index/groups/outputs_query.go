@@ -37,7 +37,7 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 		if b.Spent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, at), nil
 		}
-		version, err := groupAtVersion(versions, at, bringsOutput)
+		version, err := groupAtVersion(versions, at, addsOutput)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,7 +110,7 @@ func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
 	case c.by == records.OutputHash:
 		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
-	case c.repeats == 0 && !c.group.Parted():
+	case c.repeats == 0 && !c.group.HasDeadRuns():
 		return onlyOne, nil
 	}
 	row := outputRowOf(c.id, output)

@@ -61,11 +61,11 @@ type runsFold struct {
 	// the batch, which begins there, or by many, if they are ranked later.
 	changed []change
 	since   uint64
-	known   *bloom.Filter // nil until it is first wanted
-	// knowsOutputs: the rows of outputs are among what is known, for there was no group when
+	filter  *bloom.Filter // nil until it is first wanted
+	// filterHasOutputs: the rows of outputs are among what is known, for there was no group when
 	// the fold began. They are too many to be read.
-	knowsOutputs bool
-	run          run // scratch
+	filterHasOutputs bool
+	run              run // scratch
 }
 
 // change is a group as it is ranked, and the scores that it has there.
@@ -100,8 +100,8 @@ func (f *Deriver) Changed() (groups []rowstore.Identity) {
 
 // Release implements Releaser.
 func (f *Deriver) Release() {
-	if f.runs.known != nil {
-		f.runs.known.Release()
+	if f.runs.filter != nil {
+		f.runs.filter.Release()
 	}
 }
 
@@ -117,7 +117,7 @@ func (f *Deriver) FlushPending(count int) {
 			}
 			if c.before[i] != notRanked {
 				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.All.first)
-				f.Rows.Undo(f.value)
+				f.Rows.SingleDelete(f.value)
 			}
 			if score != notRanked {
 				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.All.first)

@@ -92,7 +92,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		}
 		lower = append(slices.Concat(prefix, after), 0)
 	}
-	it, err := w.view.Iterate(lower, rowstore.Behind(prefix, placeBytes))
+	it, err := w.view.Iterate(lower, rowstore.UpperBound(prefix, placeBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
-	ranked, err := v.Iterate(lower, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}

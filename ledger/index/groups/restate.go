@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// restateRun folds what a change of state does to the groups of an IPC record that
-// is a run: it leaves the live ones or comes back to its place among them.
-func (f *Deriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+// runStateChanged folds what a change of state does to the groups of an IPC record that
+// is a run: it leaves the live ones or becomesLive back to its place among them.
+func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	const live = string(record.Live)
 	ipc := target.IPC()
 	if (from == live) == (to == live) || !ipc.IsRun() {
@@ -22,26 +22,26 @@ func (f *Deriver) restateRun(ctx context.Context, e, target *event.Event, from, 
 		return err
 	}
 	same := f.newestGroup(rowstore.Identify([]byte(records.OutputHash), ipc.OutputHash))
-	r := restated{seq: e.Seq, run: target.Seq, output: same.All.first, comes: to == live}
-	f.others.CollectIPC(&f.othersKnown, target, &ipc)
+	r := runChange{seq: e.Seq, run: target.Seq, output: same.All.first, becomesLive: to == live}
+	f.others.CollectIPC(&f.othersIdentities, target, &ipc)
 	for p := range f.others.Grouped() {
-		if err := f.restateGroup(ctx, p, r); err != nil {
+		if err := f.changeGroup(ctx, p, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restated is a run whose state has changed.
-type restated struct {
-	seq    uint64 // of the event that says so
-	run    uint64
-	output uint64
-	comes  bool // it is live now, and was not
+// runChange is a run whose state has changed.
+type runChange struct {
+	seq         uint64 // of the event that says so
+	run         uint64
+	output      uint64
+	becomesLive bool // it is live now, and was not
 }
 
-// restateGroup writes the version of one of the run's groups.
-func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restated) error {
+// changeGroup writes the version of one of the run's groups.
+func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChange) error {
 	g := f.newestGroup(p.ID)
 	f.runs.changes(p, &g, false)
 	g.follow(r.seq, 0)
@@ -49,9 +49,9 @@ func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restate
 	if err != nil {
 		return err
 	}
-	same := f.restateOutput(&g, p, r)
+	same := f.changeOutput(&g, p, r)
 	last := g.Live.Last
-	if r.comes {
+	if r.becomesLive {
 		g.Live.insert(r.run, r.output, before, after, same)
 	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
 		if p.Family == records.OutputFamily {
@@ -71,25 +71,25 @@ func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restate
 }
 
 // liveNeighbours are the live runs before and after one whose state has changed.
-func (f *Deriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
+func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
 		return before, after, err
 	}
 	defer func() { err = errors.Join(err, runs.close()) }()
-	around := f.deadWith
-	if r.comes {
-		around = f.deadWithout
+	around := f.extendDeadRange
+	if r.becomesLive {
+		around = f.splitDeadRange
 	}
-	gone, err := around(runs, id, r.run)
+	dead, err := around(runs, id, r.run)
 	if err != nil {
 		return before, after, err
 	}
-	return runs.neighbours(gone)
+	return runs.neighbours(dead)
 }
 
-// restateOutput counts the run's output again, and returns how many live runs had it.
-func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live uint64) {
+// changeOutput counts the run's output again, and returns how many live runs had it.
+func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Family == records.OutputFamily {
 		g.flags |= isMarked
 		return g.Live.Runs
@@ -98,10 +98,10 @@ func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live
 	same, found := f.countOutput(row)
 	if !found {
 		same = onlyOne
-		f.knowOutput(row)
+		f.addToFilter(row)
 	}
 	next := outputCount{same.live - 1, same.all}
-	if r.comes {
+	if r.becomesLive {
 		next.live = same.live + 1
 	}
 	f.moveOutput(g, p.ID, same.live, next.live)

@@ -15,9 +15,9 @@ type RunQuery struct {
 func (q *RunQuery) ID() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }
 
 // IsRunVersion reports whether a version of a group was made by a run.
-func IsRunVersion(r rowstore.Version) bool { return Brings(r, records.IsRun) }
+func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.IsRun) }
 
 // Brings reports whether a version of a group has a flag.
-func Brings(r rowstore.Version, flag byte) bool {
+func HasFlag(r rowstore.Version, flag byte) bool {
 	return len(r.Value) > 0 && r.Value[0]&flag != 0
 }

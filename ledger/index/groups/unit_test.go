@@ -32,7 +32,7 @@ func TestGroupEncoding(t *testing.T) {
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | bringsOutput, isMarked}).Draw(t, "flags")),
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | addsOutput, isMarked}).Draw(t, "flags")),
 			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
 			ConditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
 			Facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}

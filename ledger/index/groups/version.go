@@ -14,13 +14,13 @@ const (
 	hasRuns = 4 << iota
 	// isLone: this version's run is the only one.
 	isLone
-	// isParted: not all runs are live, and what is known of all follows too.
-	isParted
-	// bringsOutput: the run is the first of the group with its output.
-	bringsOutput
-	// BringsCondition: the run is the first that shows what its ipc_id stands for,
+	// hasDeadRuns: not all runs are live, and what is known of all follows too.
+	hasDeadRuns
+	// addsOutput: the run is the first of the group with its output.
+	addsOutput
+	// AddsCondition: the run is the first that shows what its ipc_id stands for,
 	// or, in the group of the ipc_id, any that does.
-	BringsCondition
+	AddsCondition
 	// isMarked: in the group of an output_hash, its output has rows in outputs; in other
 	// groups, there are levels.
 	isMarked
@@ -30,7 +30,7 @@ const (
 // one event (spec: Groups).
 type Version struct {
 	seq   uint64 // of the event
-	flags byte   // isRecord, isRun, bringsOutput, bringsCondition and isMarked
+	flags byte   // isRecord, isRun, addsOutput, bringsCondition and isMarked
 	// Output is that of the event's run, if it is one: the first run of the ledger that
 	// had it.
 	Output uint64
@@ -47,19 +47,19 @@ type Version struct {
 }
 
 // Parted reports whether some run is not live.
-func (g *Version) Parted() bool { return g.Live.Runs != g.All.Runs }
+func (g *Version) HasDeadRuns() bool { return g.Live.Runs != g.All.Runs }
 
 // lastOutput is the newest event that brought an output, 0 for none; lastCondition
 // the same for conditions.
 func (g *Version) lastOutput() uint64 {
-	if g.flags&bringsOutput != 0 {
+	if g.flags&addsOutput != 0 {
 		return g.seq
 	}
 	return g.outputBefore
 }
 
 func (g *Version) LastCondition() uint64 {
-	if g.flags&BringsCondition != 0 {
+	if g.flags&AddsCondition != 0 {
 		return g.seq
 	}
 	return g.ConditionBefore
@@ -87,15 +87,15 @@ func (g *Version) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.Output)
 		return append(dst, g.Facts...)
 	}
-	if g.Parted() {
-		flags |= isParted
+	if g.HasDeadRuns() {
+		flags |= hasDeadRuns
 	}
 	dst = append(dst, flags)
 	if flags&records.IsRun != 0 {
 		dst = binary.AppendUvarint(dst, g.seq-g.Output)
 	}
 	dst = g.appendTally(dst, &g.Live)
-	if g.Parted() {
+	if g.HasDeadRuns() {
 		dst = g.appendTally(dst, &g.All)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
@@ -136,7 +136,7 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
 	flags := d.byte()
-	g.flags = flags &^ (hasRuns | isLone | isParted)
+	g.flags = flags &^ (hasRuns | isLone | hasDeadRuns)
 	if flags&hasRuns == 0 {
 		return g, d.err()
 	}
@@ -146,14 +146,14 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if flags&isLone != 0 {
 		g.Live.add(seq, g.Output, 0)
 		g.All = g.Live
-		if flags&BringsCondition != 0 {
+		if flags&AddsCondition != 0 {
 			g.Conditions = 1
 		}
 		g.Facts = d.rest
 		return g, d.err()
 	}
 	d.tally(&g.Live, &g)
-	if g.All = g.Live; flags&isParted != 0 {
+	if g.All = g.Live; flags&hasDeadRuns != 0 {
 		d.tally(&g.All, &g)
 	}
 	g.outputBefore, g.ConditionBefore = d.before(), d.before()

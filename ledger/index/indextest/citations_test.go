@@ -235,7 +235,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 		return len(rows)
 	}
 	for part := 0; ; part++ {
-		f, err := s.Stopped(t.Context(), log.name, log.store)
+		f, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for _, cut := range cuts {
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
-		f, err := s.Stopped(t.Context(), log.name, log.store)
+		f, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++

@@ -209,7 +209,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		{100, 1, []uint64{0, 1, 2, 3, 4, 5, 6}},
 	} {
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents, c.BatchBytes, c.KeptBytes = bounds.events, bounds.bytes, 1<<20
+		c.BatchEvents, c.BatchBytes, c.RowCacheBytes = bounds.events, bounds.bytes, 1<<20
 		s := openTest(t, c)
 		w := &watched{Reader: log.store}
 		f, err := s.Follow(log.name, w)

@@ -62,7 +62,7 @@ func FuzzEvent(f *testing.F) {
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		folded, err := s.Stopped(t.Context(), log.name, log.store)
+		folded, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		defer folded.Close()
 		folded.Fold().BatchSteps = 1

@@ -37,10 +37,10 @@ func testConfig(files vfs.FS) index.Settings {
 		BatchEvents:     8192,
 		BatchSteps:      100,
 		BatchBytes:      1 << 20,
-		KeptBytes:       8 << 10,
+		RowCacheBytes:   8 << 10,
 		FilterBytes:     1 << 20,
-		EventCacheBytes: index.LeastEventCache,
-		MostDeferred:    20,
+		EventCacheBytes: index.MinEventCache,
+		MaxDeferred:     20,
 	}
 }
 

@@ -47,7 +47,7 @@ func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		s := openTest(t, c)

@@ -56,7 +56,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.True(t, found)
 	require.NoError(t, v.Close())
 
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	require.Equal(t, 1, s.Rebuilds())
 	log.catchUp(f)
 	beside.catchUp(other)
@@ -78,7 +78,7 @@ func TestDamageThatIsMetAgain(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0))
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	log.catchUp(f)
 	f.Close()
 	garble(t, s)

@@ -38,7 +38,7 @@ func TestRecordsAreKept(t *testing.T) {
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
 	c := testConfig(vfs.NewMem())
 	none := c
-	none.Rows.Dir, none.EventCacheBytes = "another", index.LeastEventCache-1
+	none.Rows.Dir, none.EventCacheBytes = "another", index.MinEventCache-1
 
 	type answer struct {
 		records.IPCRecord

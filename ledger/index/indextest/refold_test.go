@@ -173,7 +173,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()
-	f, err := s.Stopped(t.Context(), log.name, log.store)
+	f, err := s.FollowStopped(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	defer f.Close()
 	f.Fold().Defer()
@@ -226,7 +226,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.BatchEvents, c.KeptBytes = 8, 1<<20 // no batch ends before
+	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // no batch ends before
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

@@ -26,7 +26,7 @@ func goneOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange)
 	t.Helper()
 	const goneRuns = 0x12
 	lower := append(testKeys.Key(nil, goneRuns), id[:]...)
-	it, err := s.Rows().Iterate(lower, rowstore.Behind(lower, rowstore.SeqBytes))
+	it, err := s.Rows().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		last, err := it.Value()

@@ -130,7 +130,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	u := &runsUnderTest{generations: newGenerations(t)}
 	c := testConfig(vfs.NewMem())
 	c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
-	c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+	c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 	u.append(25)
 	s := openTest(t, c)
 	u.log.catchUp(follow(t, s, u.log))

@@ -198,7 +198,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 		}
 		require.Equal(t, uint64(seq), found)
 	}
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	log.catchUp(f)
 	log.check(f)
 	requireSame(t, log.refold(), dump(t, s))
@@ -272,7 +272,7 @@ func TestFullDisk(t *testing.T) {
 	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
-	f, err := s.Stopped(t.Context(), log.name, log.store)
+	f, err := s.FollowStopped(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	for range 3 {
 		require.NoError(t, f.CatchUp(t.Context()))

@@ -28,7 +28,7 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		paths, err := decodePathsState(value)
+		paths, err := decodeProjectState(value)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func Gone(ctx context.Context, v *index.View, project, build string, page index.
 	before := buildRow(rowstore.Identify([]byte(project)), number-1) // 0: no build has it
 	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*Row, error) {
 		state, err := decodeBuildState(r.Value)
-		if err != nil || !state.joined {
+		if err != nil || !state.addsPath {
 			return nil, err
 		}
 		_, _, kept, err := v.Newest(buildPaths, buildRow(state.path, number))

@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of the paths of part 1.6. A path is identity of its project and its joined
+// Dimensions of the paths of part 1.6. A path is identity of its project and its addsPath
 // route; a project is identity of its name.
 const (
 	// pathStates: a path; what one of its records or validations made of it.

@@ -24,12 +24,12 @@ func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Id
 	return first, path, held
 }
 
-func (f *deriver) pathsState(project rowstore.Identity) pathsState {
+func (f *deriver) projectState(project rowstore.Identity) projectState {
 	_, value, found := f.Rows.Newest(projectPaths, project[:])
 	if !found {
-		return pathsState{}
+		return projectState{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodePathsState)
+	return rowstore.Decode(&f.Rows, value, decodeProjectState)
 }
 
 // buildState is the present state of a build, a new one if it has none.

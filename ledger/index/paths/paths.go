@@ -39,7 +39,7 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
 	if before, known := f.pathState(path); known {
-		next.succeed(&before)
+		next.carryOver(&before)
 	} else {
 		next.id = f.newPath(&e.Event, p, project, path)
 	}
@@ -63,7 +63,7 @@ const (
 // succeed completes the state that a record makes of a path which has one already.
 // That the links alone have changed can be said only where all fingerprints are
 // known.
-func (s *pathState) succeed(before *pathState) {
+func (s *pathState) carryOver(before *pathState) {
 	s.id = before.id
 	if !sameText(s.content, before.content) {
 		s.category = modified
@@ -83,7 +83,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
 	})
-	all := f.pathsState(project)
+	all := f.projectState(project)
 	if all.paths == 0 {
 		f.Rows.Write(projects, []byte{0}, e.Seq, p.Project)
 	}
@@ -111,7 +111,7 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 		build.first = e.Seq
 	}
 	build.categories[category]++
-	if build.joined = !f.inBuild(path, number); build.joined {
+	if build.addsPath = !f.inBuild(path, number); build.addsPath {
 		build.path = path
 		build.paths++
 		f.Rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
@@ -119,7 +119,7 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 			build.kept++
 		}
 		if number < last && f.inBuild(path, number+1) {
-			f.keep(e, project, number+1)
+			f.countKept(e, project, number+1)
 		}
 	}
 	f.value = build.append(f.value[:0])
@@ -128,9 +128,9 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 }
 
 // keep counts a path that a build has, and that has now come late to the one before.
-func (f *deriver) keep(e *event.Event, project rowstore.Identity, number uint64) {
+func (f *deriver) countKept(e *event.Event, project rowstore.Identity, number uint64) {
 	build := f.buildState(project, number)
-	build.joined = false
+	build.addsPath = false
 	build.kept++
 	f.value = build.append(f.value[:0])
 	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)

@@ -100,7 +100,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	}
 	id := rowstore.Identify([]byte(project))
 	return rowstore.FillBackwards(v.Reader, projectPaths, id[:], page, func(r rowstore.Version) (*Row, error) {
-		paths, err := decodePathsState(r.Value)
+		paths, err := decodeProjectState(r.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -61,18 +61,18 @@ func decodePathState(value []byte) (pathState, error) {
 	return s, r.Err("a path", value)
 }
 
-// pathsState is a project after one of its new paths: the value of projectPaths.
-type pathsState struct {
+// projectState is a project after one of its new paths: the value of projectPaths.
+type projectState struct {
 	path              rowstore.Identity // the new one
 	paths, collisions uint64            // so far
 }
 
-func (s *pathsState) append(dst []byte) []byte {
+func (s *projectState) append(dst []byte) []byte {
 	return rowstore.AppendNumbers(append(dst, s.path[:]...), s.paths, s.collisions)
 }
 
-func decodePathsState(value []byte) (pathsState, error) {
-	var s pathsState
+func decodeProjectState(value []byte) (projectState, error) {
+	var s projectState
 	r := rowstore.ValueReader{Rest: value}
 	r.Identity(&s.path)
 	r.Numbers(&s.paths, &s.collisions)
@@ -86,15 +86,15 @@ type buildState struct {
 	categories [3]uint64 // its records by category, in the order of Categories
 	paths      uint64    // distinct ones
 	kept       uint64    // those of them that the build before has
-	// joined says that the version is that of a path's first record in the build,
+	// addsPath says that the version is that of a path's first record in the build,
 	// which is path.
-	joined bool
-	path   rowstore.Identity
+	addsPath bool
+	path     rowstore.Identity
 }
 
 func (s *buildState) append(dst []byte) []byte {
 	dst = rowstore.AppendNumbers(dst, s.first, s.categories[0], s.categories[1], s.categories[2], s.paths, s.kept)
-	if s.joined {
+	if s.addsPath {
 		dst = append(dst, s.path[:]...)
 	}
 	return dst
@@ -104,7 +104,7 @@ func decodeBuildState(value []byte) (buildState, error) {
 	var s buildState
 	r := rowstore.ValueReader{Rest: value}
 	r.Numbers(&s.first, &s.categories[0], &s.categories[1], &s.categories[2], &s.paths, &s.kept)
-	if s.joined = len(r.Rest) > 0; s.joined {
+	if s.addsPath = len(r.Rest) > 0; s.addsPath {
 		r.Identity(&s.path)
 	}
 	return s, r.Err("a build", value)

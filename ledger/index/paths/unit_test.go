@@ -15,7 +15,7 @@ import (
 func FuzzPathRows(f *testing.F) {
 	state := pathState{record: 9, build: 2, category: unchanged, validated: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
 	f.Add(state.append(nil))
-	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, paths: 6, kept: 4, joined: true}
+	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, paths: 6, kept: 4, addsPath: true}
 	f.Add(build.append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -29,7 +29,7 @@ func FuzzPathRows(f *testing.F) {
 		}
 		s, err := decodePathState(value)
 		again(s.append(nil), err)
-		p, err := decodePathsState(value)
+		p, err := decodeProjectState(value)
 		again(p.append(nil), err)
 		b, err := decodeBuildState(value)
 		again(b.append(nil), err)

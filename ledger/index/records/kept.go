@@ -17,27 +17,27 @@ func (r *IPCRecord) texts() [13]*[]byte {
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID}
 }
 
-// What stands in place of a text's length, which is keptTexts more.
+// What stands in place of a text's length, which is plainText more.
 const (
-	keptNone   = iota // no text
-	keptDigest        // that of a digest's bytes, of which the text is the hexadecimal form
-	keptTexts
+	noText     = iota // no text
+	digestText        // that of a digest's bytes, of which the text is the hexadecimal form
+	plainText
 )
 
-// appendKept encodes a record without its seq, as runs are shown. size is the length of its
+// appendEncoded encodes a record without its seq, as runs are shown. size is the length of its
 // entry, in bytes.
-func (r *IPCRecord) appendKept(dst []byte, size int) []byte {
+func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
 	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
 	for _, text := range r.texts() {
-		dst = appendKeptText(dst, *text)
+		dst = appendText(dst, *text)
 	}
 	return dst
 }
 
-// appendKept encodes what lists show beside what they have in common with r.
-func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
+// appendEncoded encodes what lists show beside what they have in common with r.
+func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
 	if listed.Occurred != nil {
@@ -46,24 +46,24 @@ func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
 	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
 		hashes = listed.Hashes
 	}
-	dst = appendKeptText(dst, occurred)
-	dst = appendKeptText(dst, hashes)
-	dst = appendKeptText(dst, listed.Labels)
+	dst = appendText(dst, occurred)
+	dst = appendText(dst, hashes)
+	dst = appendText(dst, listed.Labels)
 	for _, name := range listed.Mismatches {
-		dst = appendKeptText(dst, []byte(name))
+		dst = appendText(dst, []byte(name))
 	}
 	return dst
 }
 
-func appendKeptText(dst, text []byte) []byte {
+func appendText(dst, text []byte) []byte {
 	switch {
 	case text == nil:
-		return append(dst, keptNone)
+		return append(dst, noText)
 	case record.IsDigest(text):
-		dst, _ = hex.AppendDecode(append(dst, keptDigest), text)
+		dst, _ = hex.AppendDecode(append(dst, digestText), text)
 		return dst
 	default:
-		return append(binary.AppendUvarint(dst, uint64(len(text)+keptTexts)), text...)
+		return append(binary.AppendUvarint(dst, uint64(len(text)+plainText)), text...)
 	}
 }
 
@@ -86,34 +86,34 @@ func (r *IPCRecord) usualHashes() []byte {
 }
 
 // kept is what is left of an encoded record.
-type kept []byte
+type encodedRecord []byte
 
-func (k *kept) number() int {
+func (k *encodedRecord) number() int {
 	n, length := binary.Uvarint(*k)
 	*k = (*k)[length:]
 	return int(n)
 }
 
 // text takes a text, which it appends to all: texts of a record share their memory.
-func (k *kept) text(all []byte) (text, after []byte) {
+func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	n, from := k.number(), len(all)
 	switch n {
-	case keptNone:
+	case noText:
 		return nil, all
-	case keptDigest:
+	case digestText:
 		n = storage.HashBytes
 		all = hex.AppendEncode(all, (*k)[:n])
 	default:
-		n -= keptTexts
+		n -= plainText
 		all = append(all, (*k)[:n]...)
 	}
 	*k = (*k)[n:]
 	return all[from:len(all):len(all)], all
 }
 
-// decodeKept is what appendKept encoded, as runs are shown, and what listed takes. It
+// decodeRecord is what appendEncoded encoded, as runs are shown, and what listed takes. It
 // refers to no other memory than its own.
-func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
+func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encodedRecord) {
 	rest = encoded
 	size = rest.number()
 	seconds, length := binary.Varint(rest)
@@ -127,7 +127,7 @@ func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
 }
 
 // listed is a record as lists show it, without its state and its body.
-func (r *IPCRecord) listed(rest kept) Record {
+func (r *IPCRecord) listed(rest encodedRecord) Record {
 	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID)}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))

@@ -126,7 +126,7 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 // Read is what the event at seq says, without its state.
 func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
-		if r, rest, found := remembered(v, seq); found {
+		if r, rest, found := cachedRecord(v, seq); found {
 			return r.listed(rest), ctx.Err()
 		}
 	}
@@ -139,8 +139,8 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 	case q.Bodies:
 		one.Body = entry[len(e.Prev):]
 	case e.Kind == record.IPCRecord && v.Cache().Enabled():
-		said := ipcRecordOf(&e, e.IPC())
-		remember(v, seq, len(entry), &said, &one)
+		decoded := ipcRecordOf(&e, e.IPC())
+		cacheRecord(v, seq, len(entry), &decoded, &one)
 	}
 	return one, nil
 }

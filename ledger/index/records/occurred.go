@@ -29,8 +29,8 @@ func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq
 	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
-// behindOccurrences is the key behind those of all records that occurred at a time.
-func behindOccurrences(k rowstore.Keyspace, kind byte, at time.Time) []byte {
+// occurrencesEnd is the key behind those of all records that occurred at a time.
+func occurrencesEnd(k rowstore.Keyspace, kind byte, at time.Time) []byte {
 	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }
 
@@ -93,7 +93,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		}
 		v.Count(1, 0)
 		last = append(last[:0], position...)
-		wanted, err := seesWith(v, seq, ids)
+		wanted, err := hasPostings(v, seq, ids)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -122,7 +122,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	// What only later events have brought is mostly beyond that time.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
-		lower = append(lower, behindOccurrences(keys, kind, *q.Until))
+		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))
 	}
 	if p.After != nil {
 		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
@@ -132,13 +132,13 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	}
 	upper := append(keys.Key(nil, occurrences), kind+1)
 	if q.Since != nil {
-		upper = behindOccurrences(keys, kind, *q.Since)
+		upper = occurrencesEnd(keys, kind, *q.Since)
 	}
 	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
-// seesWith reports whether the view sees an event and it has all of some values.
-func seesWith(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
+// hasPostings reports whether the view sees an event and it has all of some values.
+func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
 	if seq >= v.Size() {
 		return false, nil
 	}

@@ -71,13 +71,13 @@ const (
 // Values gathers what a record is found by. They hold until the next record's are
 // gathered.
 type Values struct {
-	list  []Posting
-	known *Identities // may be nil
+	list       []Posting
+	identities *Identities // may be nil
 }
 
 // collect begins a record, with the values that every kind can have.
-func (v *Values) collect(known *Identities, e *event.Event) {
-	v.list, v.known = v.list[:0], known
+func (v *Values) collect(identities *Identities, e *event.Event) {
+	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
 	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
@@ -92,12 +92,12 @@ func (v *Values) collect(known *Identities, e *event.Event) {
 // Add adds a value; a nil value is none.
 func (v *Values) Add(name string, value []byte) {
 	if value != nil {
-		v.list = append(v.list, v.known.Posting(len(v.list), name, value))
+		v.list = append(v.list, v.identities.Posting(len(v.list), name, value))
 	}
 }
 
 // settle leaves the values to another goroutine, which may add more.
-func (v *Values) settle() { v.known = nil }
+func (v *Values) detach() { v.identities = nil }
 
 // AddRecurring is add for a value that many records have.
 func (v *Values) AddRecurring(name string, value []byte) {
@@ -159,8 +159,8 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 }
 
 // CollectIPC begins an IPC record.
-func (v *Values) CollectIPC(known *Identities, e *event.Event, ipc *event.IPC) {
-	v.collect(known, e)
+func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
+	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
 }
 
@@ -169,11 +169,11 @@ func (v *Values) CollectIPC(known *Identities, e *event.Event, ipc *event.IPC) {
 type Deriver struct {
 	*index.Fold
 	grouping  Grouper
-	restaters []Restater
+	observers []StateObserver
 
-	known Identities // of the goroutine that prepares
-	kept  []byte     // scratch of that one
-	value []byte     // scratch
+	identities Identities // of the goroutine that prepares
+	encoded    []byte     // scratch of that one
+	value      []byte     // scratch
 }
 
 // Grouper writes the postings whose runs are groups: they are versions of these.
@@ -184,14 +184,14 @@ type Grouper interface {
 	Group(e *index.Event, p Posting)
 }
 
-// Restater changes what follows from the state of a record.
-type Restater interface {
+// StateObserver changes what follows from the state of a record.
+type StateObserver interface {
 	// Restate is called before anything of the change is written.
-	Restate(ctx context.Context, c Restatement) error
+	StateChanged(ctx context.Context, c StateChange) error
 }
 
-// Restatement is a change of a record's state to another.
-type Restatement struct {
+// StateChange is a change of a record's state to another.
+type StateChange struct {
 	Event, Target *event.Event
 	From, To      string
 }
@@ -199,8 +199,8 @@ type Restatement struct {
 // GroupBy has the versions of groups written by another deriver.
 func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
 
-// OnRestate has a deriver hear of changes of state.
-func (f *Deriver) OnRestate(r Restater) { f.restaters = append(f.restaters, r) }
+// ObserveStates has a deriver hear of changes of state.
+func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Derive implements Deriver.
 func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
@@ -221,17 +221,17 @@ func (f *Deriver) Prepare(e *index.Event) {
 	v := index.Prepared[Values](e)
 	switch e.Kind {
 	case record.IPCRecord:
-		v.CollectIPC(&f.known, &e.Event, &e.IPC)
+		v.CollectIPC(&f.identities, &e.Event, &e.IPC)
 	case record.RunDAG:
-		v.collect(&f.known, &e.Event)
+		v.collect(&f.identities, &e.Event)
 		for _, stage := range e.DAG.Stages {
 			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
 		}
 	case record.CitationSet:
-		v.collect(&f.known, &e.Event)
+		v.collect(&f.identities, &e.Event)
 		v.Add(Subject, e.Set.Subject)
 	case record.PathFingerprint:
-		v.collect(&f.known, &e.Event)
+		v.collect(&f.identities, &e.Event)
 		v.AddRecurring(projectName, e.Path.Project)
 		v.AddRecurring(buildName, e.Path.Build)
 	default: // no record
@@ -239,11 +239,11 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 	v.addProducer(&e.Event)
 	v.addMismatches(&e.Event)
-	v.settle()
+	v.detach()
 	if e.Kind == record.IPCRecord && f.Cache.Enabled() {
-		said, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
-		f.kept = listed.appendKept(said.appendKept(f.kept[:0], e.EntryBytes), &said)
-		f.Cache.Keep(e.Seq, f.kept)
+		decoded, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
+		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
+		f.Cache.Keep(e.Seq, f.encoded)
 	}
 }
 

@@ -26,7 +26,7 @@ func (f *Deriver) stateOf(seq uint64) string {
 // State is the state of the IPC record or run-DAG that is event seq, as the view
 // sees it.
 func State(v *index.View, seq uint64) (string, error) {
-	if restated, err := hasRestated(v); err != nil || !restated {
+	if restated, err := anyStateChanged(v); err != nil || !restated {
 		return string(record.Live), err
 	}
 	var row [8]byte
@@ -34,18 +34,18 @@ func State(v *index.View, seq uint64) (string, error) {
 	return stateText(value, found), err
 }
 
-// hasRestated reports whether the state of any record has changed. In most ledgers none
+// anyStateChanged reports whether the state of any record has changed. In most ledgers none
 // has, and looking for what is not there costs as much as the rest of a row.
-func hasRestated(v *index.View) (bool, error) {
-	kept := index.Kept[recordsOfView](v)
-	if kept.restated == nil {
+func anyStateChanged(v *index.View) (bool, error) {
+	state := index.ViewState[viewState](v)
+	if state.statesChanged == nil {
 		found, err := v.Any(v.Keys.Key(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
-		kept.restated = &found
+		state.statesChanged = &found
 	}
-	return *kept.restated, nil
+	return *state.statesChanged, nil
 }
 
 func stateText(value []byte, found bool) string {
@@ -66,8 +66,8 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	}
 	from := f.stateOf(target.Seq)
 	if from != to {
-		for _, r := range f.restaters {
-			if err := r.Restate(ctx, Restatement{e, target, from, to}); err != nil {
+		for _, r := range f.observers {
+			if err := r.StateChanged(ctx, StateChange{e, target, from, to}); err != nil {
 				return err
 			}
 		}

@@ -34,9 +34,9 @@ type write struct {
 type writeKind uint8
 
 const (
-	setKey    writeKind = iota
-	deleteKey           // whatever was set
-	undoKey             // the one time that it was set since it was last removed
+	setKey          writeKind = iota
+	deleteKey                 // whatever was set
+	singleDeleteKey           // the one time that it was set since it was last removed
 )
 
 // writeBytes is what a write takes beside its key and value, scratch included.
@@ -47,10 +47,10 @@ func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
 // add adds one; of several to one key the last counts.
 func (w *Batch) add(kind writeKind, key, value []byte) {
-	w.list = append(roomFor(w.list, 1), write{
+	w.list = append(withRoom(w.list, 1), write{
 		order: orderOf(key, len(Keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
 	})
-	w.bytes = append(append(roomFor(w.bytes, len(key)+len(value)), key...), value...)
+	w.bytes = append(append(withRoom(w.bytes, len(key)+len(value)), key...), value...)
 }
 
 const orderBytes = 8
@@ -62,9 +62,9 @@ func orderOf(key []byte, place int) uint64 {
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// roomFor is a slice with room for so many more. One that is full is doubled, where append
+// withRoom is a slice with room for so many more. One that is full is doubled, where append
 // would copy large ones for every quarter that they grow.
-func roomFor[T any](s []T, more int) []T {
+func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s
 	}
@@ -72,8 +72,8 @@ func roomFor[T any](s []T, more int) []T {
 }
 
 // reset empties it. Memory that is far beyond the usual is not kept.
-func (w *Batch) reset(usual int) {
-	if cap(w.bytes)+cap(w.list)*writeBytes > 3*usual {
+func (w *Batch) reset(typical int) {
+	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
 	}
 	w.list, w.bytes = w.list[:0], w.bytes[:0]
@@ -91,12 +91,12 @@ const (
 // sort sorts by key, those to one key in the order in which they were added.
 func (w *Batch) sort() {
 	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
-	w.sortBehind(len(Keyspace{}), w.list, w.spare)
+	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortBehind sorts writes whose keys are the same up to a place, behind which their order
+// sortFrom sorts writes whose keys are the same up to a place, behind which their order
 // is taken.
-func (w *Batch) sortBehind(place int, list, spare []write) {
+func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
 		to := from + 1
@@ -122,7 +122,7 @@ func (w *Batch) sortEqual(place int, list, spare []write) {
 	for i := range list {
 		list[i].order = orderOf(w.keyOf(&list[i]), place)
 	}
-	w.sortBehind(place, list, spare)
+	w.sortFrom(place, list, spare)
 }
 
 // sortByOrder sorts by the order alone, byte by byte from the last on; what has the same
@@ -170,7 +170,7 @@ func (w *Batch) Commit() error {
 			err = batch.Set(key, w.bytes[one.at+one.key:one.at+one.key+one.value], nil)
 		case deleteKey:
 			err = batch.Delete(key, nil)
-		case undoKey:
+		case singleDeleteKey:
 			err = batch.SingleDelete(key, nil)
 		}
 		if err != nil {

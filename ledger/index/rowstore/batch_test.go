@@ -29,13 +29,13 @@ func TestWritesEqualModel(t *testing.T) {
 				key := slices.Concat(space[:], shared, text)
 				value := rapid.StringN(0, 5, -1).Draw(t, "value")
 				name := string(key)
-				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, undoKey}).Draw(t, "kind"); {
-				case kind == undoKey && once[name] && !undone[name]:
-					w.add(undoKey, key, nil)
+				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, singleDeleteKey}).Draw(t, "kind"); {
+				case kind == singleDeleteKey && once[name] && !undone[name]:
+					w.add(singleDeleteKey, key, nil)
 					delete(stored, name)
 					delete(once, name)
 					undone[name] = true
-				case kind == undoKey && !undone[name]:
+				case kind == singleDeleteKey && !undone[name]:
 					if _, there := stored[name]; !there {
 						w.add(setKey, key, []byte(value))
 						stored[name], once[name], undone[name] = value, true, true

@@ -19,7 +19,7 @@ type rowCache struct {
 
 // turn makes the current generation the previous one, and forgets what was in that, unless a quarter
 // of its memory is left for the next batch. limit is the bytes that both may take.
-func (c *rowCache) turn(limit int) {
+func (c *rowCache) rotate(limit int) {
 	switch {
 	case c.current.heads == nil:
 		c.seed = maphash.MakeSeed()
@@ -101,15 +101,15 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
 	cacheBlock = 1 << 16
-	// usualBytes is about what a row takes, and slackBytes what its version run can grow
+	// typicalBytes is about what a row takes, and slackBytes what its version run can grow
 	// before it must move.
-	usualBytes = 128
-	slackBytes = 8
+	typicalBytes = 128
+	slackBytes   = 8
 )
 
 // reset empties a generation and keeps what memory it may need for so many bytes.
 func (g *generation) reset(bytes int) {
-	heads := 1 << bits.Len(uint(bytes/usualBytes))
+	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {
 		*g = generation{heads: make([]place, heads)}
 	}
@@ -190,7 +190,7 @@ func (g *generation) replace(at place, s span, run []byte) {
 }
 
 // takes reports whether a version of an event can be added to the version run of a row.
-func (g *generation) takes(at place, seq uint64) bool {
+func (g *generation) accepts(at place, seq uint64) bool {
 	e := &g.entries[at]
 	return e.found && (e.size < runBytes || e.last == seq)
 }

@@ -59,14 +59,14 @@ func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
 		var cache rowCache
-		cache.turn(limit)
+		cache.rotate(limit)
 		current, previous := make(map[string]modelRun), make(map[string]modelRun)
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if rapid.SampledFrom([]string{"use", "use", "use", "turn"}).Draw(t, "step") == "turn" {
 				if cache.current.used >= limit/8*3 {
 					current, previous = make(map[string]modelRun), current
 				}
-				cache.turn(limit)
+				cache.rotate(limit)
 				continue
 			}
 			name := fmt.Sprintf("row %d", rapid.IntRange(0, 40).Draw(t, "row"))
@@ -94,7 +94,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 			case what == "add" && len(want) > 0:
 				seq = want[len(want)-1].Seq + rapid.Uint64Range(0, 300).Draw(t, "distance")
 				full := len(want.encode()) >= runBytes && seq > want[len(want)-1].Seq
-				require.Equal(t, !full, cache.current.takes(at, seq))
+				require.Equal(t, !full, cache.current.accepts(at, seq))
 				before := len(want.encode())
 				want = want.add(seq, value)
 				require.Equal(t, len(want.encode())-before, cache.current.add(at, seq, value))
@@ -115,7 +115,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 	value := bytes.Repeat([]byte("x"), 200)
 	for n := range 100_000 {
 		if cache.current.heads == nil || cache.full(limit) {
-			cache.turn(limit)
+			cache.rotate(limit)
 		}
 		if n%3000 == 1 {
 			keep(fmt.Sprintf("large %d", n), n, bytes.Repeat(value, 1000))
@@ -127,7 +127,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		for n := 0; !cache.full(limit); n++ {
 			keep(fmt.Sprintf("row %d", n), n, value)
 		}
-		cache.turn(limit)
+		cache.rotate(limit)
 	}
 	for _, g := range []*generation{&cache.current, &cache.previous} {
 		held := cap(g.heads)*4 + cap(g.entries)*entryBytes

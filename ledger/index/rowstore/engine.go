@@ -23,9 +23,9 @@ const queuedTables = 2
 // at stopAt writes wait. Merging many at once costs least, and an index that is rebuilt
 // is hardly read meanwhile.
 const (
-	compactAt     = 16
-	anewCompactAt = 64
-	stopAt        = 64
+	compactAt        = 16
+	rebuildCompactAt = 64
+	stopAt           = 64
 )
 
 // tableBytes is about the size of a table. Rows are read at random: in few and large
@@ -74,8 +74,8 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	if c.Anew {
-		o.L0CompactionThreshold = anewCompactAt
+	if c.Rebuild {
+		o.L0CompactionThreshold = rebuildCompactAt
 		// Nor is anything rewritten for keys that were removed: rankings have many.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
@@ -88,9 +88,9 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 
 // spoil has a damaged index emptied at the next start, should it not be emptied before.
 // Until then queries that meet the damage fail, and all others are answered.
-func (c *Config) spoil(damage error) {
+func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
-	if err := c.folder().writeLayout(spoilt); err != nil {
+	if err := c.folder().writeLayout(damagedLayout); err != nil {
 		c.Log.Error("marking the damaged index", "dir", c.Dir, "error", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// spoilt stands in the layout's place while the index is being emptied, and
+// damagedLayout stands in the layout's place while the index is being emptied, and
 // once it was found damaged: it is no layout, so the next start empties it.
-const spoilt = "colophon index, to be emptied\n"
+const damagedLayout = "colophon index, to be emptied\n"
 
 // Files beside those of the engine. That layoutFile is there marks the folder
 // as one that may be emptied.
@@ -69,7 +69,7 @@ func (f folder) prepare() (emptied bool, err error) {
 
 // empty deletes the index. Wherever it is cut short, the next start goes on.
 func (f folder) empty() error {
-	if err := f.writeLayout(spoilt); err != nil {
+	if err := f.writeLayout(damagedLayout); err != nil {
 		return err
 	}
 	names, err := f.contents()
@@ -141,9 +141,9 @@ func (f folder) sync() error {
 // less than the least mark of the log, so that what was committed is folded.
 const MinFreeBytes = 24 << 20
 
-// roomy reports whether there is room to fold. A file system that cannot say
-// how much it has counts as roomy.
-func (f folder) roomy() (bool, error) {
+// hasSpace reports whether there is room to fold. A file system that cannot say
+// how much it has counts as hasSpace.
+func (f folder) hasSpace() (bool, error) {
 	usage, err := f.files.GetDiskUsage(f.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return true, nil

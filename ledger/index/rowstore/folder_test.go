@@ -58,7 +58,7 @@ func TestEmptyingCutShort(t *testing.T) {
 		require.NoError(t, err)
 		stored, err := folder.readLayout()
 		require.NoError(t, err)
-		require.True(t, stored == spoilt || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
+		require.True(t, stored == damagedLayout || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
 		s := openTestRows(t, files)
 		got, err := s.Dump()
 		require.NoError(t, err)

@@ -110,6 +110,6 @@ func (s *Schema) comparer() *engine.Comparer {
 }
 
 // Behind is a key behind all that have so many bytes after a prefix.
-func Behind(prefix []byte, more int) []byte {
+func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

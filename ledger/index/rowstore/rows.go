@@ -8,7 +8,7 @@ import (
 )
 
 // Limits bound a batch and, in bytes, what is kept beside it.
-type Limits struct{ Batch, Kept int }
+type Limits struct{ Batch, RowCache int }
 
 // Rows is what a fold reads and writes through. It gathers a batch, and knows the
 // newest version run of the rows that were lately used, so that a counter is not read back
@@ -44,13 +44,13 @@ func (r *Rows) Begin(limits Limits) {
 	r.writes.reset(limits.Batch)
 	r.changed, r.waiting = r.changed[:0], 0
 	r.limits = limits
-	r.cache.turn(limits.Kept)
+	r.cache.rotate(limits.RowCache)
 }
 
 // Full reports whether the batch must end: it has all its bytes, or has used so many
 // rows.
 func (r *Rows) Full() bool {
-	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.Kept)
+	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
 
 // Empty reports whether nothing has been written since the batch began.
@@ -169,8 +169,8 @@ func (r *Rows) read(name []byte) (s span, run []byte, err error) {
 // same event has made.
 func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	at := r.load(r.name(d, row))
-	if !r.cache.current.takes(at, seq) {
-		r.renew(at, seq, value)
+	if !r.cache.current.accepts(at, seq) {
+		r.startRun(at, seq, value)
 		return
 	}
 	r.change(at, r.cache.current.add(at, seq, value))
@@ -184,7 +184,7 @@ func (r *Rows) Start(d Dimension, row []byte, seq uint64, value []byte) {
 }
 
 // renew begins a version run of a row that is kept.
-func (r *Rows) renew(at place, seq uint64, value []byte) {
+func (r *Rows) startRun(at place, seq uint64, value []byte) {
 	r.flush(at)
 	r.value = appendValue(r.value[:0], value)
 	r.cache.current.replace(at, spanFrom(seq), r.value)
@@ -233,9 +233,9 @@ func (r *Rows) Set(key, value []byte) {
 
 // Undo removes a key that has no version and was set once since it was last removed,
 // which the engine need not remember for long.
-func (r *Rows) Undo(key []byte) {
+func (r *Rows) SingleDelete(key []byte) {
 	if r.Err == nil {
-		r.writes.add(undoKey, key, nil)
+		r.writes.add(singleDeleteKey, key, nil)
 	}
 }
 

@@ -24,9 +24,9 @@ type Config struct {
 	Schema *Schema
 	// ReadOnly: nothing is written.
 	ReadOnly bool
-	// Anew: a store that is there is emptied, and merged seldom, for it is hardly read
+	// Rebuild: a store that is there is emptied, and merged seldom, for it is hardly read
 	// while it is filled.
-	Anew bool
+	Rebuild bool
 	// CacheBytes bounds the engine's blocks together with its memtables, of MemTableBytes
 	// each, and the batches that it has not written yet.
 	CacheBytes, MemTableBytes int
@@ -75,7 +75,7 @@ func (s *Store) open() error {
 		return err
 	}
 	emptied, err := folder.prepare()
-	if err == nil && s.config.Anew {
+	if err == nil && s.config.Rebuild {
 		err = folder.empty()
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Store) openEngine() (err error) {
 // wherever that is. The index is emptied, now or at the next start.
 func (s *Store) found(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
-		s.config.spoil(damage)
+		s.config.markDamaged(damage)
 		s.ReportDamage(damage, replaced)
 	}
 }
@@ -153,8 +153,8 @@ func (s *Store) found(damage error, replaced int) {
 // ReadOnly reports whether nothing is written.
 func (s *Store) ReadOnly() bool { return s.config.ReadOnly }
 
-// Roomy reports whether there is room to write.
-func (s *Store) Roomy() (bool, error) { return s.config.folder().roomy() }
+// HasSpace reports whether there is room to write.
+func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
 
 // DB is the embedded engine, for tests that look into what is stored, and damage it.
 func (s *Store) DB() *engine.DB { return s.engine }
@@ -179,7 +179,7 @@ func (s *Store) Iterate(lower, upper []byte) (*Iterator, error) {
 }
 
 // Rebuilt returns when no damaged store is being replaced.
-func (s *Store) Rebuilt() { s.rebuilding.Wait() }
+func (s *Store) WaitForRebuild() { s.rebuilding.Wait() }
 
 // Flush makes what was written durable.
 func (s *Store) Flush() error { return s.engine.Flush() }
@@ -194,7 +194,7 @@ func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 	if found && len(value) == len(Keyspace{}) {
 		return Keyspace(value), nil
 	}
-	return s.renew(name)
+	return s.newKeyspace(name)
 }
 
 func numberKey(name string) []byte {
@@ -202,7 +202,7 @@ func numberKey(name string) []byte {
 }
 
 // renew gives a name a keyspace above all others, which is empty.
-func (s *Store) renew(name string) (Keyspace, error) {
+func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
 	}
@@ -230,7 +230,7 @@ func (s *Store) renew(name string) (Keyspace, error) {
 // seek to a row does not always see what a deleted range means where new versions of the
 // same row stand above it, so none ever do.
 func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
-	next, err := s.renew(name)
+	next, err := s.newKeyspace(name)
 	if err != nil {
 		return old, err
 	}

@@ -114,7 +114,7 @@ func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, 
 			return
 		}
 		lower := append([]byte(nil), r.row(d, id, r.size)...)
-		it, err := r.Iterate(lower, Behind(lower[:len(lower)-VersionBytes], VersionBytes))
+		it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
 		if err != nil {
 			yield(Version{}, err)
 			return

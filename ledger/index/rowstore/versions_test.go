@@ -93,7 +93,7 @@ func TestVersionsEqualModel(t *testing.T) {
 		u.rows = Rows{engine: s.engine, Keys: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
-			u.rows.Begin(Limits{Batch: 1 << 20, Kept: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
+			u.rows.Begin(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
 			for range rapid.IntRange(0, 30).Draw(t, "events") {
 				seq += rapid.SampledFrom([]uint64{1, 1, 1, 2, 1000}).Draw(t, "distance")
 				u.write(t, seq)

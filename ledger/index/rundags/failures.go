@@ -65,7 +65,7 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 
 // withdraw notes that an event has made a run-DAG live or not. The value of
 // withdrawnRuns is 1 or 0 and its outcome.
-func (f *deriver) withdraw(seq, target uint64, dag *event.DAG, live bool) {
+func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {
 		value[0] = 1

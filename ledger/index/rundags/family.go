@@ -39,7 +39,7 @@ func Family() index.Family {
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}
-			index.DeriverOf[*records.Deriver](f).OnRestate(d)
+			index.DeriverOf[*records.Deriver](f).ObserveStates(d)
 			return d
 		},
 	}

@@ -72,7 +72,7 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (Divergence, e
 		return Divergence{}, err
 	}
 	if before.listed {
-		return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
+		return divergenceOf(before.seq, before.stages, shortHashes(run.Stages)), nil
 	}
 	earlier, err := Get(ctx, v, before.seq)
 	return divergenceOf(before.seq, earlier.Stages, run.Stages), err

@@ -30,7 +30,7 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 }
 
 // digested is stages with identities for their hashes.
-func digested(stages []event.Stage) []event.Stage {
+func shortHashes(stages []event.Stage) []event.Stage {
 	short := make([]event.Stage, len(stages))
 	for i, s := range stages {
 		id := rowstore.Identify(s.Hash)

@@ -34,11 +34,11 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 }
 
 // Restate implements restater.
-func (f *deriver) Restate(ctx context.Context, c records.Restatement) error {
+func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.RunDAG {
 		return nil
 	}
-	return f.restateDAG(ctx, c.Event, c.Target, c.From, c.To)
+	return f.dagStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
 // runDAG folds a run-DAG.
@@ -63,7 +63,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 		return nil
 	}
 	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
-	stages := digested(dag.Stages)
+	stages := shortHashes(dag.Stages)
 	before := f.latestRun(question)
 	if before.seq > 0 {
 		if !before.listed {
@@ -72,7 +72,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 				return err
 			}
 			earlier := e.DAG()
-			before.stages = digested(earlier.Stages)
+			before.stages = shortHashes(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
 		f.Counters.Add(counters.SeriesOf(counters.DivergenceTotal, stageLabel(&change)), 1)
@@ -93,9 +93,9 @@ func stageLabel(change *drift.StageChange) string {
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }
 
-// restateDAG folds what a change of state does to a run-DAG: only whether it is live
+// dagStateChanged folds what a change of state does to a run-DAG: only whether it is live
 // matters.
-func (f *deriver) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
+func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
@@ -105,20 +105,20 @@ func (f *deriver) restateDAG(ctx context.Context, e, target *event.Event, from, 
 		return err
 	}
 	dag := target.DAG()
-	f.withdraw(e.Seq, target.Seq, &dag, live)
-	if err := f.restateQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
+	f.writeWithdrawn(e.Seq, target.Seq, &dag, live)
+	if err := f.changeQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
 		return err
 	}
-	return f.restateCached(e.Seq, target.Seq, &dag, live)
+	return f.changeCached(e.Seq, target.Seq, &dag, live)
 }
 
-// restateQuestion finds the latest live run-DAG of a question again.
-func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
+// changeQuestion finds the latest live run-DAG of a question again.
+func (f *deriver) changeQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
 	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
-	latest, err := f.restateLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
+	latest, err := f.changeLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
 	if err != nil || latest == f.latestRun(question).seq {
 		return err
 	}
@@ -128,15 +128,15 @@ func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *
 		if err != nil {
 			return err
 		}
-		said := e.DAG()
-		next = latestRunOf(latest, digested(said.Stages))
+		decoded := e.DAG()
+		next = latestRunOf(latest, shortHashes(decoded.Stages))
 	}
 	f.putLatestRun(seq, question, next)
 	return nil
 }
 
-// restateCached counts the live run-DAGs of a cache key, and finds the latest again.
-func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
+// changeCached counts the live run-DAGs of a cache key, and finds the latest again.
+func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
 		return nil
@@ -146,26 +146,26 @@ func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) e
 		runs.live -= 2
 	}
 	var err error
-	if runs.latest, err = f.restateLive(liveOfCacheKey, row[:], runs.latest, target, live); err == nil {
+	if runs.latest, err = f.changeLive(liveOfCacheKey, row[:], runs.latest, target, live); err == nil {
 		f.putCachedSet(seq, row, runs)
 	}
 	return err
 }
 
-// restateLive notes that a run-DAG has become live, or not, among those that share
+// changeLive notes that a run-DAG has become live, or not, among those that share
 // something, of which one is the latest, and says which is now; 0 for none. All that
 // precedes the event in the making is stored.
-func (f *deriver) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
 		return max(latest, target), nil
 	}
-	f.Rows.Undo(liveDAGKey(f.Rows.Keys, d, shared, target))
+	f.Rows.SingleDelete(liveDAGKey(f.Rows.Keys, d, shared, target))
 	if target != latest {
 		return latest, nil
 	}
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
-	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.Behind(prefix, rowstore.VersionBytes))
+	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
 	if err != nil {
 		return 0, err
 	}

@@ -92,22 +92,22 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 
 // members are the runs of a group.
 type members struct {
-	view   *index.View
-	id     rowstore.Identity // of the group
-	any    bool
-	parted bool // not all of them are live
+	view        *index.View
+	id          rowstore.Identity // of the group
+	any         bool
+	hasDeadRuns bool // not all of them are live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
 	g, err := groups.Newest(v, id)
-	return members{v, id, q.Any, g.Parted()}, err
+	return members{v, id, q.Any, g.HasDeadRuns()}, err
 }
 
 // appendRun appends the run at seq if it is live, or in any case.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
-	if m.parted {
+	if m.hasDeadRuns {
 		var err error
 		if state, err = records.State(m.view, seq); err != nil || !m.any && state != string(record.Live) {
 			return rows, err
