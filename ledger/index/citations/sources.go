@@ -6,34 +6,6 @@ import (
 	"colophon/ledger/record"
 )
 
-// sourceState is what a registration or a revocation made of a source: the value of
-// sourceStates, whose version is the event.
-type sourceState struct {
-	registered uint64 // 1 if it is
-	listed     uint64 // 1 if its registration lists the source's chunks
-	chunks     uint64 // how many it lists
-}
-
-func (s *sourceState) append(dst []byte) []byte {
-	return rowstore.AppendNumbers(dst, s.registered, s.listed, s.chunks)
-}
-
-func decodeSourceState(value []byte) (sourceState, error) {
-	var s sourceState
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.registered, &s.listed, &s.chunks)
-	return s, r.Err("a source", value)
-}
-
-// pair is a source and a chunk of it, as rows have them.
-type pair [2 * len(rowstore.Identity{})]byte
-
-func pairOf(source, chunk rowstore.Identity) pair {
-	var p pair
-	copy(p[copy(p[:], source[:]):], chunk[:])
-	return p
-}
-
 // sourceChanged folds the registration or revocation of a source. A registration
 // with a list supersedes what is cited of the source and not on the list.
 func (f *deriver) sourceChanged(e *event.Event) error {
@@ -98,6 +70,3 @@ func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	seq, _, found := f.Rows.Newest(listedChunks, p[:])
 	return !found || seq != registration
 }
-
-// listRow is the only row of sourceList.
-var listRow = []byte{0}

@@ -34,54 +34,6 @@ const (
 	byList
 )
 
-// citedState says whether the sets that cite a chunk of a source are fresh: the value
-// of citedChunks.
-type citedState struct {
-	fresh uint64 // 1 if a set has cited it since it was superseded last
-	from  uint64 // sets from this event on are not superseded; 0 if it never was
-	chunk []byte // chunk_hash
-}
-
-func (s *citedState) append(dst []byte) []byte {
-	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.fresh, s.from), s.chunk)
-}
-
-func decodeCitedState(value []byte) (citedState, error) {
-	var s citedState
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.fresh, &s.from)
-	r.Texts(&s.chunk)
-	return s, r.Err("a chunk of a source", value)
-}
-
-// supersession is one chunk of a source that was superseded: a value of
-// supersessions. The sets of the events from..to-1 that cite it became stale.
-type supersession struct {
-	how, from, to uint64
-	chunk         []byte
-}
-
-func (s *supersession) append(dst []byte) []byte {
-	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.how, s.from, s.to), s.chunk)
-}
-
-func decodeSupersession(value []byte) (supersession, error) {
-	var s supersession
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.how, &s.from, &s.to)
-	r.Texts(&s.chunk)
-	if s.how >= uint64(len(supersededHow)) {
-		r.Bad = true
-	}
-	return s, r.Err("a superseded chunk", value)
-}
-
-// supersededKey is the key of the n-th chunk that an event supersedes of a source.
-func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
-	dst = append(k.Key(dst, supersessions), source[:]...)
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
-}
-
 // superseding is the event that supersedes chunks, and how many it has.
 type superseding struct {
 	fold *deriver
@@ -152,11 +104,6 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 		n = binary.BigEndian.Uint32(it.Key()[len(first)-4:]) + 1
 	}
 	return n, errors.Join(it.Error(), it.Close())
-}
-
-// freshChunkKey is the key of a chunk of a source that is cited by sets that are fresh.
-func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
-	return append(k.Key(dst, freshChunks), p[:]...)
 }
 
 // placeOf is the place of a citation: its section of the source or, where that is

@@ -219,3 +219,12 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 	}
 	return rowstore.Identity(value), nil
 }
+
+// RunQuery chooses runs: those of one group.
+type RunQuery struct {
+	records.Value
+	Any bool // runs of any state, not only live ones
+}
+
+// ID is the identity of the group.
+func (q *RunQuery) ID() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }

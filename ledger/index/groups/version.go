@@ -222,3 +222,11 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 		t.Output = g.seq - d.uvarint()
 	}
 }
+
+// IsRunVersion reports whether a version of a group was made by a run.
+func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.IsRun) }
+
+// Brings reports whether a version of a group has a flag.
+func HasFlag(r rowstore.Version, flag byte) bool {
+	return len(r.Value) > 0 && r.Value[0]&flag != 0
+}

@@ -140,3 +140,31 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 	}
 	return n, true, nil
 }
+
+// producerState is what a producer has delivered up to a record: the value of
+// producerStates. Its numbers begin at 1; 0 may be delivered too, and is never
+// missed.
+type producerState struct {
+	next      uint64 // the lowest number from 1 on that is not delivered
+	highest   uint64 // 0 if none was
+	delivered uint64 // distinct numbers from 1 on
+	repeats   uint64 // records that repeat a number
+	zero      uint64 // 1 if number 0 was delivered
+}
+
+// missing is how many numbers below the highest are not delivered.
+func (s *producerState) missing() uint64 { return s.highest - s.delivered }
+
+func (s *producerState) append(dst []byte) []byte {
+	return rowstore.AppendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
+}
+
+func decodeProducerState(value []byte) (producerState, error) {
+	var s producerState
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
+	return s, r.Err("a producer", value)
+}
+
+// onlyRow is the row of dimensions that have one only.
+var onlyRow = []byte{0}

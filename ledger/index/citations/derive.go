@@ -1,11 +1,7 @@
 package citations
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"slices"
-	"sort"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index"
@@ -162,29 +158,4 @@ func (b *newSources) write() {
 		b.fold.value = append(rowstore.AppendNumbers(b.fold.value[:0], one.sources), one.ids...)
 		b.fold.Rows.Put(chunkSources, chunk[:], b.seq, b.fold.value)
 	}
-}
-
-// conflictKey is the key of the n-th chunk that a set brings a second source.
-func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
-}
-
-// sortedChunks is distinct chunks, one behind the other in their order: the value of
-// places.
-func sortedChunks(chunks []rowstore.Identity) []byte {
-	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
-	chunks = slices.Compact(chunks)
-	value := make([]byte, 0, len(chunks)*len(rowstore.Identity{}))
-	for _, c := range chunks {
-		value = append(value, c[:]...)
-	}
-	return value
-}
-
-// hasChunk reports whether a chunk is among those that sortedChunks made.
-func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
-	const size = len(chunk)
-	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }
-	i := sort.Search(len(sorted)/size, func(i int) bool { return bytes.Compare(at(i), chunk[:]) >= 0 })
-	return i < len(sorted)/size && bytes.Equal(at(i), chunk[:])
 }

@@ -1,0 +1,101 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// ListByOccurrence lists records by the time that they themselves say they
+// occurred at, newest first; those that do not say are left out. A page may have
+// fewer rows than there are, as that of Records: every record of the time that is
+// wanted is looked at.
+func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
+	lower, upper, err := occurrenceBounds(v, &q, p)
+	if err != nil || upper == nil {
+		return nil, nil, err
+	}
+	it, err := v.Iterate(lower, upper)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	ids := q.valueIDs()
+	var last []byte // position of the record that was looked at last
+	b := v.Budget(p)
+	for ok := it.First(); ok; ok = it.Next() {
+		if b.Spent(len(rows)) {
+			return rows, last, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		position := it.Key()[len(rowstore.Keyspace{})+2:]
+		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
+		if seq >= v.Size() {
+			continue // later events must not change where a page ends
+		}
+		v.Count(1, 0)
+		last = append(last[:0], position...)
+		wanted, err := hasPostings(v, seq, ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		if wanted {
+			if rows, err = appendRecord(ctx, v, rows, &q, seq); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return rows, nil, it.Error()
+}
+
+// occurrenceBounds are where the records of a page can be; nil if there are none.
+func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
+	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	keys, kind := v.Keys, byte(everyKind)
+	if q.Kind != "" {
+		if kind = kindNumber(q.Kind); kind == everyKind {
+			return nil, nil, nil // only records say when they occurred
+		}
+	}
+	rows := append(keys.Key(nil, occurrences), kind)
+	// What only later events have brought is mostly beyond that time.
+	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
+	if q.Until != nil {
+		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))
+	}
+	if p.After != nil {
+		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
+			return nil, nil, index.ErrPosition
+		}
+		lower = append(lower, append(slices.Concat(rows, p.After), 0))
+	}
+	upper := append(keys.Key(nil, occurrences), kind+1)
+	if q.Since != nil {
+		upper = occurrencesEnd(keys, kind, *q.Since)
+	}
+	return slices.MaxFunc(lower, bytes.Compare), upper, nil
+}
+
+// hasPostings reports whether the view sees an event and it has all of some values.
+func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
+	if seq >= v.Size() {
+		return false, nil
+	}
+	for _, id := range ids {
+		at, _, found, err := v.NewestBelow(Postings, id[:], seq+1)
+		if err != nil || !found || at != seq {
+			return false, err
+		}
+	}
+	return true, nil
+}
