@@ -185,7 +185,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 // flight is a batch that is stored while the next one is filled.
 type flight struct {
 	batch *rowstore.Batch // used by the goroutine that stores it
-	next  *snapshot       // what is published when it has stored
+	next  *snapshot       // published after the batch is stored
 	done  chan error
 }
 

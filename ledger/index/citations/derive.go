@@ -11,19 +11,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values that citation sets are found by, beside that of a chunk_hash.
+// Names of values by which citation sets are found.
 const (
 	chunkName       = "chunk_hash"
 	sourceName      = "source_id"
 	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
 )
 
-// unregisteredSource is the flag of a set that cites a source which is not registered
-// in a ledger that has registered any before (spec: Unregistered sources).
+// unregisteredSource is the flag of a set that cites a source which is not registered, if any
+// source was registered before (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver keeps what sets cite, which sources are registered, and what became
-// stale.
+// deriver writes what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -40,7 +39,6 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// citationSet folds a citation set.
 func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
@@ -51,7 +49,7 @@ func (f *deriver) citationSet(e *index.Event) {
 	f.cite(e.Seq, set, &s)
 }
 
-// cite folds what a set cites, each chunk of each source once.
+// cite writes what a set cites, each chunk of each source once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
@@ -84,8 +82,8 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce has the event found by a value of some parts, and says whether it was not
-// before. Sets may have hundreds of values.
+// postOnce posts a value that consists of some parts. It reports whether the set did not have
+// it before.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -96,8 +94,8 @@ func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name s
 	return true
 }
 
-// citesUnregistered reports whether a set cites a source that is not registered, and
-// any source was before.
+// citesUnregistered reports whether a set cites a source that is not registered, and any
+// source was registered before.
 func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
 		return false
@@ -111,23 +109,23 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources are the sources that a set is the first to cite chunks under.
+// newSources collects the chunks for which a set adds a source, and these sources.
 type newSources struct {
 	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*newChunk
-	order     []rowstore.Identity // of chunks
+	order     []rowstore.Identity // of the chunks
 	conflicts uint32
 }
 
-// newChunk is a version of chunkSources, whose value is how many sources have the
-// chunk, and the ids of those that the event added.
+// newChunk is the new version of a chunk in chunkSources: the number of its sources, and the
+// ids that the event adds.
 type newChunk struct {
 	sources uint64
 	ids     []byte
 }
 
-// add notes that a chunk has a new source.
+// add adds a source to a chunk.
 func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
@@ -151,7 +149,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	}
 }
 
-// write writes the versions.
+// write writes the new versions.
 func (b *newSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]

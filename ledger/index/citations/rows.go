@@ -9,12 +9,11 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// sourceState is what a registration or a revocation made of a source: the value of
-// sourceStates, whose version is the event.
+// sourceState is a source after a registration or revocation: the value of sourceStates.
 type sourceState struct {
-	registered uint64 // 1 if it is
-	listed     uint64 // 1 if its registration lists the source's chunks
-	chunks     uint64 // how many it lists
+	registered uint64 // 1 if registered
+	listed     uint64 // 1 if the registration lists the source's chunks
+	chunks     uint64 // number of chunks that it lists
 }
 
 func (s *sourceState) append(dst []byte) []byte {
@@ -28,7 +27,7 @@ func decodeSourceState(value []byte) (sourceState, error) {
 	return s, r.Err("a source", value)
 }
 
-// pair is a source and a chunk of it, as rows have them.
+// pair is a source and a chunk in rows.
 type pair [2 * len(rowstore.Identity{})]byte
 
 func pairOf(source, chunk rowstore.Identity) pair {
@@ -37,11 +36,11 @@ func pairOf(source, chunk rowstore.Identity) pair {
 	return p
 }
 
-// citedState says whether the sets that cite a chunk of a source are fresh: the value
-// of citedChunks.
+// citedState is the value of citedChunks: whether the sets that cite a chunk of a source are
+// fresh.
 type citedState struct {
-	fresh uint64 // 1 if a set has cited it since it was superseded last
-	from  uint64 // sets from this event on are not superseded; 0 if it never was
+	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
+	from  uint64 // the chunk is not superseded for sets from this event on; 0 if it never was
 	chunk []byte // chunk_hash
 }
 
@@ -57,8 +56,8 @@ func decodeCitedState(value []byte) (citedState, error) {
 	return s, r.Err("a chunk of a source", value)
 }
 
-// supersession is one chunk of a source that was superseded: a value of
-// supersessions. The sets of the events from..to-1 that cite it became stale.
+// supersession is a superseded chunk of a source: a value of supersessions. The sets at
+// from..to-1 that cite the chunk became stale.
 type supersession struct {
 	how, from, to uint64
 	chunk         []byte
@@ -79,24 +78,23 @@ func decodeSupersession(value []byte) (supersession, error) {
 	return s, r.Err("a superseded chunk", value)
 }
 
-// supersededKey is the key of the n-th chunk that an event supersedes of a source.
+// supersededKey returns the key of the n-th chunk of a source that an event supersedes.
 func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
 	dst = append(k.Key(dst, supersessions), source[:]...)
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
 }
 
-// freshChunkKey is the key of a chunk of a source that is cited by sets that are fresh.
+// freshChunkKey returns the key of a chunk of a source that fresh sets cite.
 func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
 	return append(k.Key(dst, freshChunks), p[:]...)
 }
 
-// conflictKey is the key of the n-th chunk that a set brings a second source.
+// conflictKey returns the key of the n-th chunk to which a set adds a second source.
 func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
 }
 
-// sortedChunks is distinct chunks, one behind the other in their order: the value of
-// places.
+// sortedChunks returns the distinct chunks, sorted and concatenated: the value of places.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)
@@ -107,7 +105,7 @@ func sortedChunks(chunks []rowstore.Identity) []byte {
 	return value
 }
 
-// hasChunk reports whether a chunk is among those that sortedChunks made.
+// hasChunk reports whether a result of sortedChunks contains a chunk.
 func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
 	const size = len(chunk)
 	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }

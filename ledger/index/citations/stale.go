@@ -12,20 +12,19 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set that cites a chunk of a source is stale when the chunk is superseded there
-// after it: a later set cites the source at the same place without the chunk, or the
-// source is registered with a list that does not have it. What is cited while the
-// current list does not have it is stale at once. A later set that cites the chunk
-// again is fresh until it is superseded again.
+// A set that cites a chunk of a source is stale when the chunk is superseded after it: a later
+// set cites the source at the same place without the chunk, or the source is registered with a
+// list that lacks it. A set that cites a chunk which the current list lacks is stale at once.
+// A later set that cites the chunk again is fresh until the chunk is superseded again.
 
 // How a chunk of a source was superseded.
 const (
-	recited    = "recited"    // a later set no longer has it at the place
+	recited    = "recited"    // a later set cites the place without it
 	registered = "registered" // the source was registered without it
-	notListed  = "not_listed" // it was cited although the current list lacks it
+	notListed  = "not_listed" // a set cited it although the current list lacks it
 )
 
-// supersededHow lists them, by their number in rows.
+// supersededHow lists them in the order of their numbers in rows.
 var supersededHow = [...]string{recited, registered, notListed}
 
 const (
@@ -34,15 +33,15 @@ const (
 	byList
 )
 
-// superseding is the event that supersedes chunks, and how many it has.
+// superseding collects the chunks that an event supersedes; n is their number so far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
 	n    uint32
 }
 
-// supersede supersedes a chunk of a source for the sets below an event, unless all
-// that cite it are stale already.
+// supersede supersedes a chunk of a source for the sets before event to, unless they are all
+// stale already.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(citedChunks, p[:])
@@ -64,9 +63,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
-// batch takes: errUnfinished if something is left. All that precedes the event is
-// stored, and of the event what was done before.
+// supersedeUnlisted supersedes the chunks of a source that sets cite and the list lacks, as
+// many as a batch takes; ErrUnfinished if some are left. All earlier events, and the earlier
+// parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {
@@ -93,7 +92,8 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 	return it.Error()
 }
 
-// superseded is how many chunks of a source an event has superseded that is stored.
+// supersededCount returns how many chunks of a source an event has superseded in stored
+// batches.
 func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
 	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
@@ -106,8 +106,8 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 	return n, errors.Join(it.Error(), it.Close())
 }
 
-// placeOf is the place of a citation: its section of the source or, where that is
-// null or empty, the subject of the set.
+// placeOf returns the place of a citation: its section of the source or, if that is null or
+// empty, the subject of the set.
 func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
 		return rowstore.Identify(c.SourceID, []byte("section"), c.Section)
@@ -115,8 +115,8 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	return rowstore.Identify(c.SourceID, []byte("subject"), subject)
 }
 
-// recite supersedes what a set no longer has at its places, and notes what it has
-// there.
+// updatePlaces writes the chunks at the places of a set, and supersedes those that are no
+// longer there.
 func (s *superseding) updatePlaces(set *event.CitationSet) {
 	var places []rowstore.Identity // in the order of the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
@@ -135,8 +135,8 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 	}
 }
 
-// replace has a place of a source hold chunks, which are sorted, and supersedes those
-// that it held before and does not any more.
+// replace writes the chunks at a place of a source, sorted, and supersedes those that were
+// there and are not any more.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

@@ -9,8 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// AppendName encodes a counter's name: its metric, and each label behind its
-// length.
+// AppendName encodes a counter's name: its metric, and each label after its length.
 func (s Series) AppendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
@@ -20,7 +19,7 @@ func (s Series) AppendName(dst []byte) []byte {
 	return dst
 }
 
-// DecodeSeries decodes what appendName wrote.
+// DecodeSeries decodes a name that AppendName wrote.
 func DecodeSeries(name []byte) (Series, error) {
 	if len(name) == 0 || Metric(name[0]) >= metricCount {
 		return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
@@ -37,7 +36,8 @@ func DecodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read are the counters of a ledger as they are stored.
+// Read returns the stored counters of a ledger, and 0 for those of NewCounts(begin) that are
+// not stored.
 func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
 	prefix := from.Keys.Key(nil, counterDimension)
 	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))

@@ -13,14 +13,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of the variables of an ipc_id that runs are not grouped by.
+// Names of the variables of an ipc_id by which runs are not grouped.
 const (
 	temperatureName = "temperature"
 	maxTokensName   = "max_tokens"
 	seedName        = "seed"
 )
 
-// deriver keeps which ipc_ids have which values.
+// deriver writes which ipc_ids have which values of these variables.
 type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver
@@ -36,9 +36,8 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// writeConditions lists the first run that shows what an ipc_id stands for under
-// those of the id's variables that runs are not grouped by: groups have that list
-// in their own rows.
+// writeConditions adds the first verified run of an ipc_id to the lists of its temperature,
+// max_tokens, and seed. For the other variables, groups have that list in their versions.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string
@@ -51,13 +50,13 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 			continue
 		}
 		_, value, _ := f.Rows.Newest(conditions, id[:])
-		members, _ := binary.Uvarint(value) // 0 of nothing
+		members, _ := binary.Uvarint(value) // 0 if value is nil
 		f.value = binary.AppendUvarint(f.value[:0], members+1)
 		f.Rows.Put(conditions, id[:], seq, f.value)
 	}
 }
 
-// loadConditions adds the conditions, each of which is a row.
+// loadConditions adds the rows of conditions to the filter.
 func (f *deriver) loadConditions(filter *bloom.Filter) error {
 	var last rowstore.Identity
 	return f.Rows.Each(conditions, func(it *rowstore.Iterator) error {

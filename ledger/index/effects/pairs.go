@@ -12,17 +12,17 @@ import (
 	"colophon/ledger/record"
 )
 
-// ipcPair is two ipc_ids that differ in the variable alone.
+// ipcPair is two ipc_ids that differ in one variable only.
 type ipcPair struct {
 	view           *index.View
 	leading, other rowstore.Identity
-	// none: one of them takes no part. The rest is of no meaning then.
+	// none: one of them has no runs that count. The other fields are then meaningless.
 	none bool
-	// filtered: runs that are not live do not count, and the side has some.
+	// leadingFiltered and otherFiltered: only live runs count, and the side has others.
 	leadingFiltered, otherFiltered bool
 }
 
-// pair is the ipc_id that the run at condition shows first, and its partner.
+// pair returns the ipc_id of the run at condition, and its partner.
 func (e *walk) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, condition)
 	if err != nil {
@@ -31,10 +31,10 @@ func (e *walk) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	return e.pairOf(e.ids(run.IPC))
 }
 
-// ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
+// ipcIDs is an ipc_id with the leading value and the one that differs in that value only.
 type ipcIDs struct{ leading, other rowstore.Identity }
 
-// ids are the ipc_ids that a run would have with the leading value and with the other.
+// ids returns the ipc_ids that a run would have with either value.
 func (e *walk) ids(ipc event.IPC) (ids ipcIDs) {
 	variable := variableOf(&ipc, e.query.Variable)
 	*variable = e.leading
@@ -44,7 +44,7 @@ func (e *walk) ids(ipc event.IPC) (ids ipcIDs) {
 	return ids
 }
 
-// pairOf is two ipc_ids, of which either may have no run.
+// pairOf returns a pair of ipc_ids, either of which may have no runs.
 func (e *walk) pairOf(ids ipcIDs) (ipcPair, error) {
 	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
 	other, err := groups.Newest(e.view, p.other)
@@ -60,7 +60,7 @@ func (e *walk) pairOf(ids ipcIDs) (ipcPair, error) {
 	return p, err
 }
 
-// variableOf is the place of a variable in a run.
+// variableOf returns the field of a variable in a run.
 func variableOf(r *event.IPC, name string) *[]byte {
 	switch name {
 	case records.InputHash:
@@ -77,7 +77,7 @@ func variableOf(r *event.IPC, name string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs that belong together; none if not found.
+// paired is two runs that form a pair, if found.
 type paired struct {
 	leading, other side
 	found          bool
@@ -85,9 +85,9 @@ type paired struct {
 
 func (p *paired) changed() bool { return p.leading.output != p.other.output }
 
-// walk yields the pairs of runs from a position on, and moves it behind each that
-// was taken. It also yields where it has found none yet, so that whoever counts the
-// keys can stop.
+// walk yields the pairs of runs from a position on, and advances the position after each. It
+// also yields with found false while it searches, so that the caller can stop when its budget
+// is spent.
 func (p *ipcPair) walk(at *position) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
@@ -123,16 +123,15 @@ func (p *ipcPair) walk(at *position) iter.Seq2[paired, error] {
 	}
 }
 
-// side is one of two groups that are walked together.
+// side is the walk over one of the two groups.
 type side struct {
-	from   uint64 // what precedes it is done with
-	seq    uint64 // of the run that waits for its partner, if ready
+	from   uint64 // the walk continues here; earlier versions are done
+	seq    uint64 // the run that waits for its partner, if ready
 	output uint64
 	ready  bool
 }
 
-// step takes the next version of a side that has no run waiting, and reports
-// whether there was one.
+// step reads the next version unless a run waits. more is false at the end of the group.
 func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), filtered bool) (more bool, err error) {
 	if s.ready {
 		return true, nil
@@ -142,7 +141,7 @@ func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), 
 		return false, err
 	}
 	s.seq, s.from = version.Seq, version.Seq+1
-	if !groups.HasFlag(version, groups.AddsCondition) { // no run, or one that only claims the ipc_id
+	if !groups.HasFlag(version, groups.AddsCondition) { // not a run, or its ipc_id is only claimed
 		return true, nil
 	}
 	g, err := groups.Decode(version.Seq, version.Value)

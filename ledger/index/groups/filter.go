@@ -5,9 +5,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Known are the groups that have runs, and the conditions, and the rows of outputs if
-// filterHasOutputs. They are read from the index when they are first wanted: before anything
-// is folded. Most outputs and seeds are new.
+// Filter returns the filter of groups that have runs, of further identities that OnLoad adds,
+// and, if filterHasOutputs, of rows of outputs. It is loaded from the index at the first use,
+// before anything is folded. Most outputs and seeds are new, and need no lookup then.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
@@ -19,7 +19,7 @@ func (f *Deriver) Filter() *bloom.Filter {
 	return f.runs.filter
 }
 
-// loadGroups adds the groups that the lists of their families have.
+// loadGroups adds all groups.
 func (f *Deriver) loadGroups() error {
 	return f.Rows.Each(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {
@@ -37,7 +37,7 @@ func (f *Deriver) loadGroups() error {
 	})
 }
 
-// load reads all that the filter must know.
+// load adds all that the filter must contain.
 func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err

@@ -28,7 +28,7 @@ func TestFollowMisused(t *testing.T) {
 	log := newJournal(t, "default")
 	for _, name := range []string{"", strings.Repeat("x", 256), "\xff"} {
 		_, err := s.Follow(name, log.store)
-		require.ErrorContains(t, err, "not a name")
+		require.ErrorContains(t, err, "1 to 255 bytes")
 	}
 	f := follow(t, s, log)
 	require.Equal(t, "default", f.Name())

@@ -11,42 +11,42 @@ import (
 	"colophon/ledger/record"
 )
 
-// Deriver keeps the values that records are found by, when they occurred, and their
-// states.
+// Deriver writes postings, when records occurred, and their states.
 type Deriver struct {
 	*index.Fold
 	grouping  Grouper
 	observers []StateObserver
 
-	identities Identities // of the goroutine that prepares
-	encoded    []byte     // scratch of that one
+	identities Identities // used by Prepare's goroutine
+	encoded    []byte     // scratch of Prepare's goroutine
 	value      []byte     // scratch
 }
 
-// Grouper writes the postings whose runs are groups: they are versions of these.
+// Grouper writes the postings whose runs form groups. These postings are the versions of the
+// groups.
 type Grouper interface {
 	// Begin is called before any posting of a record is written.
 	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the version that the record makes of one of its groups.
+	// Group writes the version of one group for the record.
 	Group(e *index.Event, p Posting)
 }
 
-// StateObserver changes what follows from the state of a record.
+// StateObserver updates what depends on the state of records.
 type StateObserver interface {
-	// Restate is called before anything of the change is written.
+	// StateChanged is called before the new state is written.
 	StateChanged(ctx context.Context, c StateChange) error
 }
 
-// StateChange is a change of a record's state to another.
+// StateChange is a change of a record's state. From and To differ.
 type StateChange struct {
 	Event, Target *event.Event
 	From, To      string
 }
 
-// GroupBy has the versions of groups written by another deriver.
+// GroupBy sets the deriver that writes the versions of groups.
 func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
 
-// ObserveStates has a deriver hear of changes of state.
+// ObserveStates adds a deriver that is told about changes of state.
 func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Derive implements Deriver.
@@ -62,8 +62,8 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// Prepare implements Preparer: it finds what a record is found by, but for what depends on
-// other events, and keeps what an IPC record says: mostly late ones are asked for.
+// Prepare implements Preparer. It collects the values of a record that do not depend on other
+// events. It also caches IPC records, because most queries are about late ones.
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.Prepared[Values](e)
 	switch e.Kind {
@@ -81,7 +81,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 		v.collect(&f.identities, &e.Event)
 		v.AddRecurring(projectName, e.Path.Project)
 		v.AddRecurring(buildName, e.Path.Build)
-	default: // no record
+	default: // not a record
 		return
 	}
 	v.addProducer(&e.Event)
@@ -94,7 +94,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 }
 
-// writePostings writes a row for every value of a record, once, and when it occurred.
+// writePostings writes one row for each distinct value of a record, and when it occurred.
 func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	if err := f.grouping.Begin(ctx, e); err != nil {
 		return err
@@ -116,13 +116,14 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// Post has an event found by a value beside those that every event of its kind has.
+// Post writes a posting of a value that follows from other events, so that Prepare cannot
+// collect it.
 func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
 }
 
-// redacted makes a redaction one that lists find by its kind. Nothing else follows
-// from it: answers are derived from entries alone (spec: Index and as_of).
+// redacted writes the kind of a redaction, so that lists can select it. Nothing else follows
+// from a redaction, because answers are derived from entries alone (spec: Index and as_of).
 func (f *Deriver) redacted(e *event.Event) {
 	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
 }

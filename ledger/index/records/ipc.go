@@ -11,33 +11,34 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord is an IPC record as its event says. It is the caller's to keep.
+// IPCRecord is what an IPC record's event says. The caller owns it.
 type IPCRecord struct {
 	Seq   uint64
-	Time  time.Time // of its event
+	Time  time.Time // when it was recorded
 	RunID []byte    // nil if it has none
 	event.IPC
 	schema []byte
 }
 
-// ipcRecordOf is the IPC record that an event is. It refers to the event's memory.
+// ipcRecordOf returns the IPC record of an event. It refers to the event's memory.
 func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
 }
 
-// viewState is what questions about records keep with a view.
+// viewState is what queries about records cache in a view.
 type viewState struct {
-	// records are the last that were read: outputs of a group are mostly those of its runs.
+	// records are IPC records that were read, by seq. Outputs of a group are mostly those of
+	// its runs, so one answer often needs a record twice.
 	records       map[uint64]IPCRecord
-	statesChanged *bool  // whether any record has another state than the first; nil: not known
+	statesChanged *bool  // whether the state of any record has changed; nil: unknown
 	encoded       []byte // scratch
 }
 
-// maxRecords is how many records a view keeps: more than most pages have.
+// maxRecords bounds the records that a view caches. Most pages have fewer.
 const maxRecords = 128
 
-// ReadIPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
-// event, or one that the view does not see. What it refers to must not be changed.
+// ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is
+// of another kind or the view does not see it. The caller must not change the record's memory.
 func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	state := index.ViewState[viewState](v)
 	if r, ok := state.records[seq]; ok {
@@ -59,7 +60,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // which a read of the log minds, too
+		return r, ctx.Err() // as a read of the log would return it
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
@@ -71,7 +72,7 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	decoded := ipcRecordOf(&e, e.IPC())
 	state := index.ViewState[viewState](v)
 	state.encoded = decoded.appendEncoded(state.encoded[:0], len(entry))
-	r, _, _ := decodeRecord(seq, state.encoded) // in memory of its own
+	r, _, _ := decodeRecord(seq, state.encoded) // a copy in its own memory
 	if v.Cache().Enabled() {
 		listed := recordOf(&e)
 		cacheRecord(v, seq, len(entry), &decoded, &listed)
@@ -79,8 +80,8 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	return r, nil
 }
 
-// remembered is the IPC record at seq if it is kept, and what it has for lists, which is
-// valid until the next call. It counts as one that was read.
+// cachedRecord returns the IPC record at seq from the cache. rest is its part for lists, valid
+// until the next call. It counts as one read event.
 func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
 	state := index.ViewState[viewState](v)
 	state.encoded, found = v.Cache().Find(state.encoded[:0], seq)
@@ -92,12 +93,13 @@ func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, f
 	return r, rest, found
 }
 
-// remember keeps the IPC record at seq, the length of whose entry is size.
+// cacheRecord caches the IPC record at seq. size is the length of its entry in bytes.
 func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record) {
 	state := index.ViewState[viewState](v)
 	state.encoded = listed.appendEncoded(r.appendEncoded(state.encoded[:0], size), r)
 	v.Cache().Keep(seq, state.encoded)
 }
 
-// PayloadSchema is the schema that the payload was read under (spec: Axis payload); nil if none.
+// PayloadSchema returns the schema of an axis payload (spec: Axis payload); nil if there is
+// none.
 func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

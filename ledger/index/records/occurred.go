@@ -11,22 +11,22 @@ import (
 	"colophon/ledger/record"
 )
 
-// everyKind stands in place of the number of a kind.
+// everyKind replaces the number of a kind in keys of all records.
 const everyKind = 0
 
-// kindNumber is the number that a kind of record has in keys; everyKind of others.
+// kindNumber returns the number of a kind of record in keys; everyKind for other kinds.
 func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
 
-// occurrenceKey is the key of a record that occurred at a time; later ones come first,
-// and of those at one time the newest.
+// occurrenceKey returns the key of a record that occurred at a time. Later times come first;
+// at the same time, the newest record.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
 	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
-// occurrencesEnd is the key behind those of all records that occurred at a time.
+// occurrencesEnd returns the key after those of all records that occurred at or after a time.
 func occurrencesEnd(k rowstore.Keyspace, kind byte, at time.Time) []byte {
 	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }
@@ -38,10 +38,10 @@ func appendInverted(dst, b []byte) []byte {
 	return dst
 }
 
-// horizonRow is the one row of occurredUntil.
+// horizonRow is the only row of occurredUntil.
 var horizonRow = [1]byte{}
 
-// occurred writes when a record says that it occurred, if it does.
+// occurred writes when a record occurred, if it has a timestamp.
 func (f *Deriver) occurred(e *event.Event) {
 	at, ok := e.Occurred()
 	if !ok {
@@ -54,7 +54,8 @@ func (f *Deriver) occurred(e *event.Event) {
 	_, until, found := f.Rows.Newest(occurredUntil, horizonRow[:])
 	var scratch [index.TimeBytes]byte
 	if !found || bytes.Compare(index.AppendTime(scratch[:0], at), until) >= 0 {
-		// Whole seconds spare most records of a busy ledger the row.
+		// The time is rounded up to a second, so that most records of a busy ledger do not
+		// write it.
 		f.Rows.Put(occurredUntil, horizonRow[:], e.Seq, index.AppendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
 }

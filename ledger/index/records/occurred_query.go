@@ -11,10 +11,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ListByOccurrence lists records by the time that they themselves say they
-// occurred at, newest first; those that do not say are left out. A page may have
-// fewer rows than there are, as that of Records: every record of the time that is
-// wanted is looked at.
+// ListByOccurrence returns records by the time at which they occurred, newest first. It leaves
+// out records without a timestamp. A page may have fewer rows than its limit, even none,
+// because it reads every record of the range.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
@@ -26,7 +25,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	ids := q.valueIDs()
-	var last []byte // position of the record that was looked at last
+	var last []byte // position of the last record that was read
 	b := v.Budget(p)
 	for ok := it.First(); ok; ok = it.Next() {
 		if b.Spent(len(rows)) {
@@ -38,7 +37,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		position := it.Key()[len(rowstore.Keyspace{})+2:]
 		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
 		if seq >= v.Size() {
-			continue // later events must not change where a page ends
+			continue // not counted: later events must not change where a page ends
 		}
 		v.Count(1, 0)
 		last = append(last[:0], position...)
@@ -55,7 +54,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	return rows, nil, it.Error()
 }
 
-// occurrenceBounds are where the records of a page can be; nil if there are none.
+// occurrenceBounds returns the bounds of a page's keys; nil if there can be no records.
 func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
 	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
 	if err != nil || !found {
@@ -64,11 +63,11 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	keys, kind := v.Keys, byte(everyKind)
 	if q.Kind != "" {
 		if kind = kindNumber(q.Kind); kind == everyKind {
-			return nil, nil, nil // only records say when they occurred
+			return nil, nil, nil // only records have a timestamp
 		}
 	}
 	rows := append(keys.Key(nil, occurrences), kind)
-	// What only later events have brought is mostly beyond that time.
+	// Most events after the view's size occurred after that time.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
 		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))
@@ -86,7 +85,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
-// hasPostings reports whether the view sees an event and it has all of some values.
+// hasPostings reports whether the view sees the event at seq, and it has all of these values.
 func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
 	if seq >= v.Size() {
 		return false, nil

@@ -13,13 +13,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values that run-DAGs are found by and that have rows of their own.
+// Names of values of run-DAGs that also have rows of their own.
 const (
 	questionName = "question_hash"
 	cacheKeyName = "cache_key"
 )
 
-// deriver keeps the run-DAGs of questions and cache keys, and counts failures.
+// deriver writes the run-DAGs of questions and cache keys, and counts failures.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -33,7 +33,7 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 	return f.runDAG(ctx, e)
 }
 
-// Restate implements restater.
+// StateChanged implements records.StateObserver.
 func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.RunDAG {
 		return nil
@@ -41,7 +41,6 @@ func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error
 	return f.dagStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// runDAG folds a run-DAG.
 func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	dag := &e.DAG
 	if err := f.diverge(ctx, e.Seq, dag); err != nil {
@@ -56,8 +55,8 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// diverge counts where a run-DAG begins to differ from the latest live one before it
-// with its question, and makes it the latest.
+// diverge counts the first diverging stage of a run-DAG against the latest live one of its
+// question, and makes the run-DAG the latest.
 func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
@@ -82,10 +81,10 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	return nil
 }
 
-// noStage labels run-DAGs of which no stage differs, and what they say nothing of.
+// noStage is the label of run-DAGs without a diverging stage, and of null.
 const noStage = "none"
 
-// stageLabel bounds the name of the first diverging stage.
+// stageLabel returns the first diverging stage as a label with a bounded set of values.
 func stageLabel(change *drift.StageChange) string {
 	if len(change.Differing) == 0 {
 		return noStage
@@ -93,14 +92,13 @@ func stageLabel(change *drift.StageChange) string {
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }
 
-// dagStateChanged folds what a change of state does to a run-DAG: only whether it is live
-// matters.
+// dagStateChanged updates the rows of a run-DAG that becomes live, or stops being live.
 func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// Those before the target may be looked for.
+	// changeLive may read stored keys.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
@@ -112,7 +110,7 @@ func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, f
 	return f.changeCached(e.Seq, target.Seq, &dag, live)
 }
 
-// changeQuestion finds the latest live run-DAG of a question again.
+// changeQuestion updates the latest live run-DAG of a question.
 func (f *deriver) changeQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
@@ -135,7 +133,7 @@ func (f *deriver) changeQuestion(ctx context.Context, seq, target uint64, dag *e
 	return nil
 }
 
-// changeCached counts the live run-DAGs of a cache key, and finds the latest again.
+// changeCached updates the number of live run-DAGs of a cache key, and the latest of them.
 func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
@@ -152,9 +150,8 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive notes that a run-DAG has become live, or not, among those that share
-// something, of which one is the latest, and says which is now; 0 for none. All that
-// precedes the event in the making is stored.
+// changeLive adds a run-DAG to the live ones with the same question or cache key, or removes
+// it. It returns the latest of them; 0 if there is none. All earlier events must be stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
@@ -176,7 +173,7 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 	return before, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAGKey is the key of a live run-DAG among those that share something; later ones come
+// liveDAGKey returns the key of a live run-DAG of a question or cache key. Later ones come
 // first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
 	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)

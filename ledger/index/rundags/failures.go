@@ -9,16 +9,15 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// What failures are counted by. Every text that this build does not know is other, the
-// last of each; the first stands for null.
+// The values by which failures are counted. The first stands for null, the last for every
+// unknown text. Their positions are stored.
 var (
 	failureStages = [...]string{noStage, "retrieval", "context", "answer", counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
 	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
 )
 
-// outcome is a failure_stage, an audit_mode and a shape, by their numbers: a row of
-// failureCounts.
+// outcome is a row of failureCounts: positions of a failure_stage, an audit_mode, and a shape.
 type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {
@@ -27,8 +26,7 @@ func outcomeOf(dag *event.DAG) outcome {
 	}
 }
 
-// numberOf is where a text stands in a list whose first is for nil and whose last is
-// for what is not in it.
+// numberOf returns the position of a text in one of these lists.
 func numberOf(list []string, text []byte) byte {
 	if text == nil {
 		return 0
@@ -47,7 +45,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 	return outcome(row), nil
 }
 
-// countRun counts a run-DAG by its outcome, in whatever state it will be.
+// countRun counts a run-DAG by its outcome, whatever its state.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
@@ -59,8 +57,7 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// withdraw notes that an event has made a run-DAG live or not. The value of
-// withdrawnRuns is 1 or 0 and its outcome.
+// writeWithdrawn writes whether a run-DAG is live after an event: 1 or 0, and its outcome.
 func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {

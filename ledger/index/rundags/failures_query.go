@@ -11,17 +11,16 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Failures is how many run-DAGs had one outcome.
+// Failures is the number of run-DAGs with one outcome.
 type Failures struct {
 	FailureStage, AuditMode, Shape string // empty for null
 	Count                          uint64
 }
 
-// CountFailures counts the run-DAGs that were recorded in a time by their outcome; those that
-// are not live only with any. They
-// are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
-// It reads three keys for every outcome in the ledger, of which there are at most 150,
-// and one or two for each run-DAG of that time that is not live, or was not once.
+// CountFailures counts the run-DAGs that were recorded in a range of time by their outcome;
+// only live ones unless any. The result is sorted by shape, audit_mode, and failure_stage. It
+// reads three keys per outcome, of which there are at most 150, and one or two per run-DAG of
+// that time that has ever stopped being live.
 func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil || from >= below {
@@ -54,7 +53,7 @@ func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool)
 	return sortedFailures(counts), nil
 }
 
-// countBelow is how many run-DAGs of an outcome there are before an event.
+// countBelow returns the number of run-DAGs with an outcome before an event.
 func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {
@@ -63,14 +62,14 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	return rowstore.DecodeNumber(value)
 }
 
-// subtractWithdrawn takes the run-DAGs off that are not live.
+// subtractWithdrawn subtracts the run-DAGs that are not live.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if len(r.Value) == 0 {
-			return fmt.Errorf("%w: a run that is not live has no value", rowstore.ErrDamaged)
+			return fmt.Errorf("%w: the state of a run-DAG has no value", rowstore.ErrDamaged)
 		}
 		o, err := decodeOutcome(r.Value[1:])
 		if err != nil {
@@ -95,7 +94,7 @@ func sortedFailures(counts map[outcome]uint64) []Failures {
 	return list
 }
 
-// textAt is what has a number in such a list, empty for null.
+// textAt returns the text at a position of such a list; empty for null.
 func textAt(list []string, n byte) string {
 	if n == 0 {
 		return ""
