@@ -52,7 +52,7 @@ func TestFilterIsBounded(t *testing.T) {
 	require.Equal(t, int64(bytes), spare.Load())
 }
 
-func BenchmarkMayHave(b *testing.B) {
+func BenchmarkMayContain(b *testing.B) {
 	var spare atomic.Int64
 	spare.Store(1 << 30)
 	f := New(Within(&spare))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the parts of an index take is no more than what all of it may.
-func TestMemoryIsSharedOut(t *testing.T) {
+// The parts of an index take at most the memory of the whole.
+func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
 		for _, anew := range []bool{false, true} {
 			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Rebuild: anew}.Settings()
@@ -25,7 +25,7 @@ func TestMemoryIsSharedOut(t *testing.T) {
 	require.ErrorContains(t, err, "no folder")
 }
 
-func TestMemoryBesideTheRuntimes(t *testing.T) {
+func TestOffHeapBytes(t *testing.T) {
 	require.Zero(t, OffHeapBytes(0))
 	require.Zero(t, OffHeapBytes(eventCacheMemory-1))
 	require.Equal(t, int64(128<<20), OffHeapBytes(eventCacheMemory))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What there is no room for is forgotten, the oldest first.
+// The oldest records are dropped when memory runs out.
 func TestEventCacheIsBounded(t *testing.T) {
 	k := newEventCache(MinEventCache)
 	defer k.close()

@@ -15,8 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels are the values that labels of counters can have, beside names of
-// fields.
+// knownLabels are the possible values of counter labels, except names of fields.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {
@@ -43,8 +42,8 @@ func knownLabels() map[string]bool {
 	return known
 }
 
-// Whatever an event's body is, folding it fails and changes nothing, or counts
-// it under labels of the fixed sets.
+// Folding any event body either fails and changes nothing, or counts it under labels of the
+// fixed sets.
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))

@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// Whatever a record says is the same when it was kept, and told from what it does not say.
-func TestKeptRecordsAreEncoded(t *testing.T) {
+// A cached record equals the record, and nil texts stay distinct from empty ones.
+func TestCachedRecordsAreEncoded(t *testing.T) {
 	digest := rapid.StringMatching(`[0-9a-f]{64}`)
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
 		rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("x", n) }))
@@ -45,14 +45,14 @@ func TestKeptRecordsAreEncoded(t *testing.T) {
 		encoded := listed.appendEncoded(decoded.appendEncoded(nil, size), &decoded)
 		gotSaid, gotSize, rest := decodeRecord(decoded.Seq, encoded)
 		gotListed := gotSaid.listed(rest)
-		clear(encoded) // what came of it is the caller's to keep
+		clear(encoded) // the decoded record must not refer to it
 		require.Equal(t, decoded, gotSaid)
 		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)
 	})
 }
 
-// The hashes of a record mostly take no room of their own.
+// The hashes of most records take no extra space in the cache.
 func TestUsualHashes(t *testing.T) {
 	for _, text := range []string{
 		`{"payload":{"seed":1,"q":"why?"},"system_prompt":"be kind","output":"because","model":"m","temperature":0.5,"max_tokens":9}`,

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A batch leaves what its writes leave one after the other.
+// A batch has the same result as its writes one after the other.
 func TestWritesEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()
@@ -18,7 +18,7 @@ func TestWritesEqualModel(t *testing.T) {
 		space := KeyspaceNumbered(1)
 		require.NoError(t, s.engine.DeleteRange(space[:], space.End(), engine.NoSync))
 		stored, w := make(map[string]string), &Batch{engine: s.engine}
-		once := make(map[string]bool) // keys that are set once and undone, over and over
+		once := make(map[string]bool) // keys that are set once and removed by SingleDelete, repeatedly
 		for range rapid.IntRange(1, 3).Draw(t, "batches") {
 			w.reset(1 << 20)
 			undone := make(map[string]bool)
