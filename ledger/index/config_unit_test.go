@@ -11,8 +11,8 @@ import (
 // The parts of an index take at most the memory of the whole.
 func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
-		for _, anew := range []bool{false, true} {
-			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Rebuild: anew}.Settings()
+		for _, rebuild := range []bool{false, true} {
+			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Rebuild: rebuild}.Settings()
 			require.NoError(t, err)
 			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferred*deferredBytes, int(cmp.Or(memory, DefaultMemory)))
 			require.GreaterOrEqual(t, c.Rows.MemTableBytes, 256<<10)

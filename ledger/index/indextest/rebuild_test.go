@@ -66,7 +66,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	require.NoError(t, f.Err())
-	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")), "the next start need not build it anew")
+	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")), "the next start need not rebuild it")
 	require.NoError(t, s.Close())
 }
 

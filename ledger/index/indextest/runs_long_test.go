@@ -214,7 +214,7 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 		middle, slow = append(middle, halves), append(slow, hundredths)
 	}
 	require.LessOrEqual(t, most, float64(rowstore.KeysPerRow), q.name)
-	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys a row", q.name, ratioOf(middle), ratioOf(slow), most)
+	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys per row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 
 // ask queries a run with a new view. It returns the time and the number of keys read per row.

@@ -10,8 +10,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FuzzPathRows: a value that no build wrote is an error; one that decodes is encoded to the
-// same bytes.
+// FuzzPathRows: a damaged value is an error, or decodes to something whose encoding is not longer.
 func FuzzPathRows(f *testing.F) {
 	state := pathState{record: 9, build: 2, category: unchanged, validated: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
 	f.Add(state.append(nil))

@@ -77,7 +77,7 @@ var ErrDamaged = errors.New("index: damaged")
 func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 
 // ReportDamage starts the replacement of a damaged index. replaced is what Acquire returned to
-// the caller who found the damage. It returns true if the index is being replaced or was
+// the caller that found the damage. It returns true if the index is being replaced or was
 // replaced already; followers then start again with the empty one. It returns false if this
 // process does not replace it: the next start rebuilds it, if the damage is marked or found
 // again. It may be called from any goroutine.
