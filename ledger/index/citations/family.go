@@ -1,3 +1,4 @@
+// Package citations is the family of citation sets, their sources, and stale citations.
 package citations
 
 import (

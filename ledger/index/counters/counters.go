@@ -1,3 +1,5 @@
+// Package counters keeps the metrics that are derived from the log (spec: Metrics derived from
+// the log).
 package counters
 
 import (
@@ -20,7 +22,7 @@ type Counters struct {
 
 // counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // written by AppendName
+	name    []byte // written by appendName
 	changed bool
 }
 
@@ -44,7 +46,7 @@ func (c *Counters) addSeries(s Series) (at int) {
 	at = len(c.series)
 	c.places[s] = at
 	c.series, c.values = append(c.series, s), append(c.values, 0)
-	c.own = append(c.own, counter{name: s.AppendName(nil)})
+	c.own = append(c.own, counter{name: s.appendName(nil)})
 	return at
 }
 

@@ -1,3 +1,4 @@
+// Package effects is the family of effects: what changes if one variable of an ipc_id changes.
 package effects
 
 import (

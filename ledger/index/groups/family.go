@@ -1,3 +1,5 @@
+// Package groups is the family of groups: the IPC runs with one value, their outputs, and
+// their rankings (spec: Groups).
 package groups
 
 import (

@@ -23,8 +23,8 @@ type naiveRange struct{ first, last uint64 }
 // deadRangesOf reads the stored ranges of each group.
 func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
-	const goneRuns = 0x12
-	lower := append(testKeys.Key(nil, goneRuns), id[:]...)
+	const deadRuns = 0x12
+	lower := append(testKeys.Key(nil, deadRuns), id[:]...)
 	it, err := s.Rows().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {

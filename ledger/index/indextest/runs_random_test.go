@@ -81,7 +81,7 @@ func (g *generations) append(most int) {
 // naiveGenerations is what a log says of IPC records, entry by entry.
 type naiveGenerations struct {
 	records []naiveGeneration
-	changes []naiveRestating
+	changes []naiveStateChange
 }
 
 type naiveGeneration struct {
@@ -89,11 +89,11 @@ type naiveGeneration struct {
 	time   time.Time
 	hashes map[string]string // not null
 	labels map[string]string
-	// values of the nine variables, by name; none where it is not known
+	// values of the nine variables, by name; unknown ones are absent
 	values map[string]string
 }
 
-type naiveRestating struct {
+type naiveStateChange struct {
 	seq, target uint64
 	state       string
 }
@@ -117,7 +117,7 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	require.NoError(t, json.Unmarshal(entry[32:], &body))
 	switch body.Kind {
 	case "record_state_changed":
-		n.changes = append(n.changes, naiveRestating{body.Seq, body.Record.RecordSeq, body.Record.State})
+		n.changes = append(n.changes, naiveStateChange{body.Seq, body.Record.RecordSeq, body.Record.State})
 	case "ipc_record":
 		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string)}
 		for name, value := range body.Record.Hashes {

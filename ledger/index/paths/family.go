@@ -1,3 +1,5 @@
+// Package paths is the family of path fingerprints, by project and build (spec: Path
+// categories).
 package paths
 
 import (

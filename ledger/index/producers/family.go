@@ -1,3 +1,4 @@
+// Package producers is the family of sequence numbers that producers have delivered.
 package producers
 
 import (

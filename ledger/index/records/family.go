@@ -1,3 +1,5 @@
+// Package records is the family of lists of records: by value, by time, and by state. It
+// writes the postings on which most other families build, and caches IPC records.
 package records
 
 import (

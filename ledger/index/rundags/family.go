@@ -1,3 +1,5 @@
+// Package rundags is the family of run-DAGs: by question and by cache key, and counts of
+// failures.
 package rundags
 
 import (

@@ -1,3 +1,5 @@
+// Package runs answers questions about the runs of a group: lists, timelines, and drift. It
+// reads rows of records and groups and writes none.
 package runs
 
 import (
