@@ -49,19 +49,6 @@ func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
 // ObserveStates adds a deriver that is told about changes of state.
 func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
 
-// Derive implements Deriver.
-func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
-	switch {
-	case e.Kind.IsRecord():
-		return f.writePostings(ctx, e)
-	case e.Kind == record.RecordStateChanged:
-		return f.stateChanged(ctx, &e.Event)
-	case e.Kind == record.ContentRedacted:
-		f.redacted(&e.Event)
-	}
-	return nil
-}
-
 // Prepare implements Preparer. It collects the values of a record that do not depend on other
 // events. It also caches IPC records, because most queries are about late ones.
 func (f *Deriver) Prepare(e *index.Event) {
@@ -92,6 +79,19 @@ func (f *Deriver) Prepare(e *index.Event) {
 		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
 		f.Cache.Keep(e.Seq, f.encoded)
 	}
+}
+
+// Derive implements Deriver.
+func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
+	switch {
+	case e.Kind.IsRecord():
+		return f.writePostings(ctx, e)
+	case e.Kind == record.RecordStateChanged:
+		return f.stateChanged(ctx, &e.Event)
+	case e.Kind == record.ContentRedacted:
+		f.redacted(&e.Event)
+	}
+	return nil
 }
 
 // writePostings writes one row for each distinct value of a record, and when it occurred.
