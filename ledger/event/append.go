@@ -209,7 +209,7 @@ func digest(v pyjson.Value) (h record.Hash) {
 }
 
 // Write returns the canonical event with what Read has read. The bytes equal those that were
-// read if and only if they are an event with no other members. Fields must not be nil. The
+// read if these are a canonical event without other members. Fields must not be nil. The
 // result is valid until the next call.
 func (b *Body) Write() []byte {
 	if string(b.Actor) != b.actor {

@@ -34,7 +34,7 @@ type Follower struct {
 	// Used by start, then by the goroutine.
 	fold   Fold
 	flight *flight // nil if there is none
-	// replaced is what Acquire returned at the last catchUp.
+	// replaced is what Acquire returned at start or at the last catchUp.
 	replaced int
 }
 
@@ -98,7 +98,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
-// pause waits for a Wake, and then until Config's Pause has passed since the last fold or a
+// pause waits for a Wake, and then until Settings.Pause has passed since the last fold or a
 // reader waits. A fold after every commit would cost more than the commit.
 func (f *Follower) pause(ctx context.Context) error {
 	select {

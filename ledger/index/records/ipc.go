@@ -55,6 +55,8 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	return r, nil
 }
 
+// ReadIPCRecordOnce is ReadIPCRecord for a record that the view does not need again: it does not
+// use the view's own cache.
 func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)

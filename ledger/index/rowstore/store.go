@@ -225,9 +225,9 @@ func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Empty deletes the rows of a name in its old keyspace and assigns a new keyspace. The numbers
-// are not reused: where a deleted range lies below new versions of a row, the engine's seek by
-// prefix can miss rows.
+// Empty deletes the rows of a name in its old keyspace and assigns a new keyspace. Keyspaces
+// are not reused, because a seek by prefix is not reliable where a deleted range lies below
+// new versions of the same row.
 func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
 	next, err := s.newKeyspace(name)
 	if err != nil {

@@ -41,8 +41,9 @@ func parseFloat(number []byte) (float64, bool) {
 const maxDigits = 768
 
 // normalise appends a number that rounds to the same double as the given one and that
-// strconv.ParseFloat reads correctly. It drops digits beyond maxDigits and limits the
-// exponent. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a small x.
+// strconv.ParseFloat reads correctly: ParseFloat ignores digits of an integer part beyond 800
+// and limits exponents. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a
+// small x. The last digit stands for all digits beyond maxDigits.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
