@@ -59,7 +59,7 @@ func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
 		return err
 	}
 	folded, err := query.Open(index.Config{
-		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Anew: o.ledger == "",
+		Dir: datadir.Index(o.data), Log: c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: o.ledger == "",
 	})
 	if err != nil {
 		return errors.Join(err, database.Close())

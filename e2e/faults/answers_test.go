@@ -28,7 +28,7 @@ import (
 
 // freshAnswers returns the answers of an index that folds the log at once and undisturbed.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
-	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.LeastMemory})
+	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.MinMemory})
 	if err != nil {
 		return nil, err
 	}

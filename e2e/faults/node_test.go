@@ -75,7 +75,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	n.index, err = query.Open(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, Memory: index.LeastMemory})
+	n.index, err = query.Open(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, Memory: index.MinMemory})
 	return err
 }
 

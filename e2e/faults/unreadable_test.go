@@ -44,7 +44,7 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
 		return nil, err
 	}
-	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.LeastMemory})
+	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.MinMemory})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func Within(spare *atomic.Int64) Memory {
 
 // Filter contains every key that was added, and falsely at most seven in a thousand of all
 // others. It grows with the keys until memory runs out. Then it releases its memory, and
-// MayHave returns true for every key. It is not safe for concurrent use.
+// MayContain returns true for every key. It is not safe for concurrent use.
 type Filter struct {
 	memory Memory
 	layers []layer // each for four times as many keys as the one before, memory permitting
@@ -85,7 +85,7 @@ func (f *Filter) grow(blocks int) bool {
 	return false
 }
 
-// Release returns the memory. After it, MayHave returns true for every key.
+// Release returns the memory. After it, MayContain returns true for every key.
 func (f *Filter) Release() {
 	for _, l := range f.layers {
 		l.release()
@@ -93,7 +93,7 @@ func (f *Filter) Release() {
 	f.layers, f.blind = nil, true
 }
 
-// Blind reports whether MayHave returns true for every key, because memory ran out or
+// Blind reports whether MayContain returns true for every key, because memory ran out or
 // Release was called.
 func (f *Filter) Blind() bool { return f.blind }
 
@@ -104,20 +104,20 @@ func (l *layer) block(k Key) *block {
 	return &l.blocks[binary.BigEndian.Uint64(k[:])&uint64(len(l.blocks)-1)]
 }
 
-// MayHave returns false only for a key that was never added.
-func (f *Filter) MayHave(k Key) bool {
+// MayContain returns false only for a key that was never added.
+func (f *Filter) MayContain(k Key) bool {
 	if f.blind {
 		return true
 	}
 	for i := len(f.layers) - 1; i >= 0; i-- {
-		if f.layers[i].mayHave(k) {
+		if f.layers[i].mayContain(k) {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *layer) mayHave(k Key) bool {
+func (l *layer) mayContain(k Key) bool {
 	b := l.block(k)
 	for places := placesOf(k); places > 1; places >>= placeBits {
 		if b[places>>6&7]&(1<<(places&63)) == 0 {

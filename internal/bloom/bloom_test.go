@@ -20,14 +20,14 @@ func TestFilter(t *testing.T) {
 	var spare atomic.Int64
 	spare.Store(1 << 20)
 	f := New(Within(&spare))
-	require.False(t, f.MayHave(key(0)))
+	require.False(t, f.MayContain(key(0)))
 	for n := range count {
 		f.Add(key(n))
 	}
 	absent := 0
 	for n := range count {
-		require.True(t, f.MayHave(key(n)))
-		if f.MayHave(key(count + n)) {
+		require.True(t, f.MayContain(key(n)))
+		if f.MayContain(key(count + n)) {
 			absent++
 		}
 	}
@@ -48,11 +48,11 @@ func TestFilterIsBounded(t *testing.T) {
 	require.Greater(t, added, 3*first*blockKeys)
 	require.Equal(t, int64(bytes), spare.Load())
 	f.Add(key(added))
-	require.True(t, f.MayHave(key(-1)))
+	require.True(t, f.MayContain(key(-1)))
 	require.Equal(t, int64(bytes), spare.Load())
 }
 
-func BenchmarkMayHave(b *testing.B) {
+func BenchmarkMayContain(b *testing.B) {
 	var spare atomic.Int64
 	spare.Store(1 << 30)
 	f := New(Within(&spare))
@@ -65,6 +65,6 @@ func BenchmarkMayHave(b *testing.B) {
 	}
 	b.ResetTimer()
 	for n := range b.N {
-		f.MayHave(absent[n%len(absent)])
+		f.MayContain(absent[n%len(absent)])
 	}
 }

@@ -74,7 +74,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	config = d.settings.config.WithCaches(limits.Usable())
 	if show && limits.Runtime != 0 {
 		// The server subtracts what the index keeps outside of the runtime's memory.
-		limits.Runtime += uint64(index.KeptBytes(int64(config.IndexCache)))
+		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
 	}
 	return limits, config
 }

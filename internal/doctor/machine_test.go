@@ -54,7 +54,7 @@ func TestCheckMemory(t *testing.T) {
 		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
 			d.settings.config.IndexCache = 4 * gib
-			shown(5*gib - float64(index.KeptBytes(4*gib)))(d)
+			shown(5*gib - float64(index.OffHeapBytes(4*gib)))(d)
 		}, OK, "8192 MiB"},
 		{"limit of a server elsewhere", func(d *deployment) {
 			shown(300 << 20)(d)

@@ -16,15 +16,15 @@ import (
 	"colophon/internal/frames"
 )
 
-// Logs that these tests write, the later over the earlier.
+// Numbers of the logs that these tests write, the later over the earlier.
 const (
 	earlier = 16
 	later   = 17
 )
 
-// writeLog writes records into a log as Pebble does, over what the file has, each synced
-// before the next, and gives the file and where the records end; ended says whether the
-// log is closed as it should be.
+// writeLog writes records into a log as Pebble does, over the file's content, each synced
+// before the next. It returns the file and the ends of the records. ended says whether the log
+// is closed properly.
 func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (text []byte, end int) {
 	t.Helper()
 	files := vfs.NewMem()
@@ -75,7 +75,7 @@ func writeManifest(t *testing.T, sizes []int) []byte {
 	return text.Bytes()
 }
 
-// fill makes bytes that hardly compress and depend on seed alone.
+// fill returns bytes that hardly compress and depend only on seed.
 func fill(n int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
 	b := make([]byte, n)
@@ -85,8 +85,7 @@ func fill(n int, seed uint64) []byte {
 	return b
 }
 
-// eachBit changes bits of a text, one at a time: all of its first bytes, some of the
-// others.
+// eachBit flips bits of a text, one at a time: all of the first bytes, and some of the others.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {
@@ -110,7 +109,7 @@ var logs = map[string][]int{
 	"one at many blocks": {200_000},
 }
 
-// Whatever bit of a log changes, it is noticed, in its last record too.
+// Every flipped bit of a log is detected, in its last record too.
 func TestEveryBitOfALogCounts(t *testing.T) {
 	for name, sizes := range logs {
 		for _, ended := range []bool{true, false} {
@@ -127,7 +126,7 @@ func TestEveryBitOfALogCounts(t *testing.T) {
 	}
 }
 
-// A log that was cut off in the midst of a record is sound, whatever is left of that.
+// A log that ends in the middle of a record is sound, whatever remains of the record.
 func TestALogMayBeCutOff(t *testing.T) {
 	for name, sizes := range logs {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +134,7 @@ func TestALogMayBeCutOff(t *testing.T) {
 			before, start := writeLog(t, later, over, sizes, false)
 			after, end := writeLog(t, later, over, append(sizes[:len(sizes):len(sizes)], 900), false)
 			require.NoError(t, frames.CheckLog(after, later))
-			for at := start + 1; at < end-8; at += 37 { // by chance the last bytes differ in one bit
+			for at := start + 1; at < end-8; at += 37 { // the last bytes could differ in one bit by chance
 				require.NoError(t, frames.CheckLog(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
 				torn := append(bytes.Clone(after[:at]), before[min(at, len(before)):]...)
 				require.NoError(t, frames.CheckLog(torn, later), "what stood there begins at byte %d of %d to %d", at, start, end)
@@ -146,8 +145,8 @@ func TestALogMayBeCutOff(t *testing.T) {
 	}
 }
 
-// More than a bit is noticed where something behind it shows that it was there: all but
-// in the last block, where a lost header hides what follows.
+// Larger damage is detected if later data shows that a record was there: everywhere except in
+// the last block, where a lost header hides the rest.
 func TestLostSectorsOfALog(t *testing.T) {
 	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
 	for at := 0; at+512 < end; at += 512 {
@@ -158,13 +157,13 @@ func TestLostSectorsOfALog(t *testing.T) {
 		}
 	}
 	damaged := bytes.Clone(text)
-	// The text of a record, but no header. Records behind it say that it was synced; the
-	// next one or two need not.
+	// The payload of a record, but no header. Later records show that it was synced, except
+	// possibly the next one or two.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
 	require.Error(t, frames.CheckLog(damaged, later))
 }
 
-// Logs that do not say what is synced are still written, by a new database.
+// A new database still writes logs without synced offsets.
 func TestOlderLogs(t *testing.T) {
 	var text bytes.Buffer
 	w := record.NewLogWriter(&text, later, record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return false }})
@@ -219,8 +218,8 @@ func TestAManifestMayBeCutOff(t *testing.T) {
 	}
 }
 
-// A manifest that takes the place of another begins with two records. Of the first of a
-// database, the second may have been under way.
+// A manifest that replaces another begins with two records. In the first manifest of a
+// database, the second may be incomplete.
 func TestAManifestHasASequenceNumber(t *testing.T) {
 	for name, sizes := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +233,7 @@ func TestAManifestHasASequenceNumber(t *testing.T) {
 	}
 }
 
-// What is looked at decides, whatever it is: nothing is read that is not there.
+// The result depends only on the text that is passed in: no out-of-range reads.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{}, uint64(later))
 	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))

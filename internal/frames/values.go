@@ -10,26 +10,27 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Files of values that are kept apart from their keys, and the length of the footer that
-// they end with. It begins with a checksum of the rest.
+// Names of files of values that are stored apart from their keys, and the length of their
+// footer. The footer begins with a checksum of the rest of it.
 const (
 	valuesSuffix = ".blob"
 	footerBytes  = 38
 )
 
-// ErrFooter is wrapped by the error of a file of values whose footer is not as it was
-// written. engine.IsCorruptionError does not know it: it is what the engine panics at,
-// since it has no description of the file to hand on.
+// ErrFooter is wrapped by errors about a file of values with a damaged footer.
+// engine.IsCorruptionError does not recognise it: the engine itself would panic on such a
+// file.
 var ErrFooter = errors.New("damaged")
 
-// valuesFile is a file of values whose footer is sound.
+// valuesFile is a file of values whose footer was checked.
 type valuesFile struct {
 	vfs.File
 	footer []byte
-	at     int64 // where the footer is
+	at     int64 // offset of the footer
 }
 
-// openValues looks at the footer of a file of values, which it closes if that is damaged.
+// openValues checks the footer of a file of values. It closes the file if the footer is
+// damaged.
 func openValues(f vfs.File, name string) (vfs.File, error) {
 	v, err := readFooter(f)
 	if err != nil {
@@ -57,7 +58,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	return v, nil
 }
 
-// ReadAt implements io.ReaderAt. What is read of the footer is what was looked at.
+// ReadAt implements io.ReaderAt. It returns the footer as it was checked.
 func (v *valuesFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := v.File.ReadAt(p, offset)
 	if from := v.at - offset; n > 0 && from < int64(n) {

@@ -120,8 +120,8 @@ func (c Config) validate() error {
 		return errors.New("tls-client-ca: it needs tls-cert and tls-key")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
-	case c.IndexCache != 0 && c.IndexCache < index.LeastMemory:
-		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.LeastMemory>>20)
+	case c.IndexCache != 0 && c.IndexCache < index.MinMemory:
+		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.MinMemory>>20)
 	case c.MaxPage < 1:
 		return fmt.Errorf("max-page: %d: a page has at least one row", c.MaxPage)
 	case c.MaxLabels < 0 || c.MaxLabelBytes < 0:

@@ -38,7 +38,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 	}
 	defer g.who.Close()
 	config = config.WithCaches(memory.Usable())
-	defer besideLimit(index.KeptBytes(int64(config.IndexCache)))()
+	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
 	defer at.close()

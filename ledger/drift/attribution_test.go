@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// base is a run with nothing of its environment.
+// base is a run without environment.
 func base() event.IPC {
 	return event.IPC{
 		InputHash: []byte("in"), SystemPromptHash: []byte("prompt"), OutputHash: []byte("out"), IPCID: []byte("id"),
@@ -19,7 +19,7 @@ func base() event.IPC {
 	}
 }
 
-// with is base with some values in other places; "null" is nil.
+// with returns base with some values replaced; "null" means nil.
 func with(changes ...string) event.IPC {
 	r := base()
 	for i := 0; i < len(changes); i += 2 {
@@ -131,7 +131,7 @@ func drawRun(t *rapid.T, name string) event.IPC {
 	}
 }
 
-// Of any two runs there is one known cause, the same in both directions.
+// Any two runs have exactly one known cause, the same in both directions.
 func TestAttributionIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRun(t, "a"), drawRun(t, "b")
@@ -148,7 +148,7 @@ func TestAttributionIsSymmetric(t *testing.T) {
 	})
 }
 
-func TestMismatchesAreSaid(t *testing.T) {
+func TestMismatchSentence(t *testing.T) {
 	for want, fields := range map[string][]string{
 		"": {"ipc_id", "stage:prompt"},
 		"The output_hash of event 5 was computed from its content and differs from what was claimed.":                {"output_hash", "ipc_id"},

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// stages are "name=hash" texts.
+// stages parses texts "name=hash".
 func stages(texts ...string) []event.Stage {
 	var list []event.Stage
 	for _, text := range texts {
@@ -61,8 +61,8 @@ func TestCompareStages(t *testing.T) {
 	require.Empty(t, change.First())
 }
 
-// Nothing differs exactly where the lists are equal; the stages of only one side are
-// those that the other has fewer of; the first that differs is where the lists part.
+// No stage differs if and only if the lists are equal. The stages of only one side are those
+// of which the other has fewer. The first differing stage is where the lists diverge.
 func TestCompareStagesProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,14 +9,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Body is all that an event says. It reads one event after another and keeps the memory; what
-// it has is valid until it reads the next.
+// Body is everything that an event says. It is reused for one event after another; its
+// contents are valid until the next Read.
 type Body struct {
 	Event
 	Common record.CommonFields
 	Checks []record.NamedCheck
-	// Fields are those of the event's kind: one of the fields after it; nil where the kind is
-	// unknown.
+	// Fields points to the field below for the event's kind; nil if the kind is unknown.
 	Fields     record.Fields
 	IPC        IPC
 	DAG        DAG
@@ -36,14 +35,14 @@ type Body struct {
 	written       []byte
 }
 
-// Read reads a body.
+// Read reads a body without validation.
 func (b *Body) Read(body pyjson.Value) {
 	b.Event = Event{}
 	b.Event.read(body)
 	b.readChecks()
 	b.Common = record.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
-	if e.Kind != record.IPCRecord { // which is read in one pass: most events are such (BenchmarkExtend)
+	if e.Kind != record.IPCRecord { // readIPC reads those in one pass, because most events are IPC records (BenchmarkExtend)
 		for name, value := range e.Detail.Members() {
 			b.readCommon(name.Text(), value)
 		}
@@ -88,8 +87,8 @@ func (b *Body) Read(body pyjson.Value) {
 	}
 }
 
-// readChecks reads the checks. Most events have those of the event before, whose names it
-// takes over.
+// readChecks reads the checks. Most events have the same names as the event before; these
+// strings are reused.
 func (b *Body) readChecks() {
 	before := b.Checks[:cap(b.Checks)]
 	b.Checks = b.Checks[:0]
@@ -104,7 +103,7 @@ func (b *Body) readChecks() {
 	}
 }
 
-// readCommon reads a member that the records of several kinds have.
+// readCommon reads a member that records of several kinds have.
 func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	c := &b.Common
 	switch string(name) {
@@ -141,8 +140,8 @@ func (b *Body) readContents(object pyjson.Value) {
 	}
 }
 
-// contentNames are the pieces of content that records have, by their kind; those of a
-// citation set are the texts of its citations.
+// The names of content by kind of record. Content of a citation set is the texts of its
+// citations.
 var (
 	contentsOfIPC  = []string{"output", "payload", "system_prompt", "usage"}
 	contentsOfRun  = []string{"answer_text", "dag", "evidence", "inputs", "messages", "policy", "question", "reject_inputs", "source_roots", "verifier_policy"}
@@ -187,7 +186,7 @@ func readCheck(v pyjson.Value) (c record.CheckField) {
 	return c
 }
 
-// resultOf spares the allocation for the results that checks have.
+// resultOf converts a result without allocation if it is a known one.
 func resultOf(text []byte) record.Result {
 	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch} {
 		if string(text) == string(result) {
@@ -197,7 +196,7 @@ func resultOf(text []byte) record.Result {
 	return record.Result(text)
 }
 
-// digest is a SHA-256 in hexadecimal digits; the zero hash for anything else.
+// digest returns a SHA-256 in hexadecimal; the zero hash for anything else.
 func digest(v pyjson.Value) (h record.Hash) {
 	digits := text(v)
 	if len(digits) != hex.EncodedLen(len(h)) {
@@ -209,9 +208,9 @@ func digest(v pyjson.Value) (h record.Hash) {
 	return h
 }
 
-// Write writes the event that was read: the same bytes if it is one, with nothing that the
-// kind does not have, in canonical form. Fields is not nil. The result is valid until the
-// next call.
+// Write returns the canonical event with what Read has read. The bytes equal those that were
+// read if these are a canonical event without other members. Fields must not be nil. The
+// result is valid until the next call.
 func (b *Body) Write() []byte {
 	if string(b.Actor) != b.actor {
 		b.actor = string(b.Actor)
@@ -226,7 +225,7 @@ func (b *Body) Write() []byte {
 	return b.written
 }
 
-// Check reports what no event can say (record.Fields).
+// Check returns an error if a field has a value that no event can have (record.Fields).
 func (b *Body) Check() error {
 	if err := b.Common.Check(); err != nil {
 		return err

@@ -43,10 +43,10 @@ func bodies(t *testing.T) map[string][]byte {
 	return events
 }
 
-// An event that the ledger wrote is written again as the same bytes, and nothing else is.
+// An event that the ledger wrote is written again as the same bytes. Anything else is not.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
-	var body event.Body // one for all, as in an audit
+	var body event.Body // reused, as in an audit
 	written := func(text string) string {
 		require.NoError(t, document.Parse([]byte(text)))
 		body.Read(document.Root())
@@ -65,7 +65,7 @@ func TestEventsAreWrittenAgain(t *testing.T) {
 			"an escape that needs not": strings.Replace(string(text), `default`, `\u0064efault`, 1),
 		} {
 			if document.Parse([]byte(altered)) != nil {
-				continue // no JSON any more, or a member twice
+				continue // not JSON, or a duplicate member
 			}
 			require.NotEqual(t, altered, written(altered), "%s: %s", name, what)
 		}

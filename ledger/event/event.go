@@ -1,9 +1,9 @@
-// Package event is the event body (spec: Event body): an entry is parsed once, and the
-// fields of each kind are read from it. Their types and the writer of them are those of
-// package record, which makes events; Append writes an event again that was read.
+// Package event reads event bodies (spec: Event body). An entry is parsed once; the fields of
+// each kind are read from it on demand. Package record defines the types of these fields and
+// writes events. Body.Write writes an event again that was read.
 //
-// Reading does not validate: what is missing or has another type is empty. An event is right
-// if it is written again as the same bytes and its fields pass their Check.
+// Reading does not validate: a missing member, or one of another type, is empty. An event is
+// valid if Body.Write returns the same bytes and Body.Check returns nil.
 package event
 
 import (
@@ -16,30 +16,30 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Event is one entry. Its slices and those of what Detail is read into belong to
-// the Decoder, and hold until it decodes the next entry.
+// Event is one decoded entry. Its slices, and those of the fields that are read from it,
+// belong to the Decoder and are valid until it decodes the next entry.
 type Event struct {
 	Seq  uint64
 	Time time.Time // UTC
 	Kind record.Kind
 	Hash [32]byte // event_hash
 	Prev [32]byte // event_hash of the event before
-	// Actor, Ledger and TimeText are members of the body; TimeText is what Time is made of.
+	// Actor, Ledger, and TimeText are members of the body. TimeText is the text of Time.
 	Actor, Ledger, TimeText []byte
-	// Checks and Detail are the members checks and record of the body, Rules and Version its
-	// rules and v.
+	// Checks, Detail, Rules, and Version are the members checks, record, rules, and v of the
+	// body.
 	Checks, Detail, Rules, Version pyjson.Value
 }
 
-// Decoder reads entries; the zero Decoder is ready. It is not safe for
-// concurrent use.
+// Decoder decodes entries. The zero Decoder is ready to use. It is not safe for concurrent
+// use.
 type Decoder struct{ document pyjson.Document }
 
-// Decode reads an entry, which must not change while its event is used.
+// Decode decodes an entry. The entry must not change while the event is used.
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
 	if len(entry) < len(e.Prev) {
-		return Event{}, fmt.Errorf("an entry of %d bytes", len(entry))
+		return Event{}, fmt.Errorf("an entry of %d bytes is too short", len(entry))
 	}
 	body := entry[copy(e.Prev[:], entry):]
 	e.Hash = sha256.Sum256(entry)
@@ -54,7 +54,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	return e, nil
 }
 
-// Read reads a body, whose Hash, Prev and Time it leaves alone.
+// Read reads a body. It does not set Hash, Prev, and Time.
 func Read(body pyjson.Value) (e Event) {
 	e.read(body)
 	return e
@@ -85,7 +85,7 @@ func (e *Event) read(body pyjson.Value) {
 	}
 }
 
-// kindOf spares the allocation for the kinds that records have.
+// kindOf converts a kind without allocation if it is a kind of record.
 func kindOf(text []byte) record.Kind {
 	for _, kind := range record.Kinds {
 		if string(text) == string(kind) {
@@ -95,7 +95,7 @@ func kindOf(text []byte) record.Kind {
 	return record.Kind(text)
 }
 
-// Number is a non-negative integer of at most 64 bits, 0 where there is none.
+// Number returns a non-negative integer of at most 64 bits; 0 for anything else.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0
@@ -110,5 +110,5 @@ func Number(v pyjson.Value) uint64 {
 	return n
 }
 
-// text is a string's text, nil for null and where there is none.
+// text returns the text of a string; nil for anything else.
 func text(v pyjson.Value) []byte { return v.Text() }

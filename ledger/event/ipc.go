@@ -14,8 +14,8 @@ func (e *Event) IPC() (r IPC) {
 	return r
 }
 
-// readIPC reads into a zero IPC. other, if set, gets the members that records of other kinds
-// have too.
+// readIPC reads into a zero IPC. If other is not nil, it gets the members that records of
+// other kinds can have too.
 func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
@@ -62,7 +62,7 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 	}
 }
 
-// raw is a number as it stands, nil where there is none.
+// raw returns the source of a value, such as a number; nil for null and an absent value.
 func raw(v pyjson.Value) []byte {
 	if !v.Given() {
 		return nil

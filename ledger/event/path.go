@@ -8,7 +8,7 @@ import (
 // Path is what a path_fingerprint event says (spec: Path fingerprint).
 type Path struct {
 	record.PathFields
-	// Route is the joined string: a route's identity.
+	// Route is the joined names of the passages: the identity of the route.
 	Route []byte
 }
 

@@ -8,14 +8,14 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// RunID is the run of a record; nil if it names none.
+// RunID returns the run_id of a record; nil if it has none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
-// Digest is that of the record or the request that an event is about (spec: Idempotency); the
-// zero hash if it has none.
+// Digest returns the digest of the record or request that the event is about (spec:
+// Idempotency); the zero hash if the event has none.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
-// Key is the digest of the idempotency key that an event has; nil if it has none.
+// Key returns the digest of the event's idempotency key; nil if it has none.
 func (e *Event) Key() *record.Hash {
 	v := e.Detail.Member("idempotency_key")
 	if !v.Given() {
@@ -25,20 +25,20 @@ func (e *Event) Key() *record.Hash {
 	return &key
 }
 
-// Occurred is the timestamp that a record came with; false if it has none.
+// Occurred returns the timestamp of a record; false if it has none.
 func (e *Event) Occurred() (time.Time, bool) {
 	return record.ParseTime(text(e.Detail.Member("timestamp")))
 }
 
-// Labels yields name and value of each label of a record.
+// Labels yields the name and the value of each label of a record.
 func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("labels")) }
 
-// Hashes yields the effective hashes of a record, by name; those that are null
-// are left out (spec: Effective hashes).
+// Hashes yields the name and the value of each effective hash of a record that is not null
+// (spec: Effective hashes).
 func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
 
-// Producer is who counts the record among its own, and as which (0 and upwards);
-// a nil id if there is none.
+// Producer returns the producer of a record and the number that it gave to the record. id is
+// nil if there is none.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
 	return text(producer.Member("id")), Number(producer.Member("seq"))
@@ -55,7 +55,7 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Refusal is what record_refused says.
+// Refusal is what a record_refused event says.
 type Refusal = record.RefusalFields
 
 // Refusal reads a record_refused event.

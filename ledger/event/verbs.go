@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// StateChange is what record_state_changed says (spec: States).
+// StateChange is what a record_state_changed event says (spec: States).
 type StateChange = record.StateFields
 
 // StateChange reads a record_state_changed event.
@@ -17,8 +17,8 @@ func (e *Event) StateChange() StateChange {
 	}
 }
 
-// Validation is what path_validated says: which fingerprint of which path was
-// validated or not (spec: Path validation).
+// Validation is what a path_validated event says: whether a fingerprint of a path is valid
+// (spec: Path validation).
 type Validation = record.ValidationFields
 
 // Validation reads a path_validated event.
@@ -33,7 +33,7 @@ func (e *Event) Validation() Validation {
 	}
 }
 
-// Source is what source_registered and source_revoked say.
+// Source is what a source_registered or source_revoked event says.
 type Source = record.SourceFields
 
 // Source reads a source_registered or source_revoked event.
@@ -51,7 +51,7 @@ func (e *Event) Source() Source {
 	return r
 }
 
-// Redaction is what content_redacted says (spec: Content).
+// Redaction is what a content_redacted event says (spec: Content).
 type Redaction = record.RedactionFields
 
 // Redaction reads a content_redacted event.
@@ -61,7 +61,7 @@ func (e *Event) Redaction() Redaction {
 	return r
 }
 
-// Rotation is what key_rotated says (spec: The log).
+// Rotation is what a key_rotated event says (spec: The log).
 type Rotation = record.RotationFields
 
 // Rotation reads a key_rotated event.
@@ -74,7 +74,7 @@ func (e *Event) Rotation() Rotation {
 	}
 }
 
-// Created is what ledger_created says.
+// Created is what a ledger_created event says.
 type Created = record.CreatedFields
 
 // Created reads a ledger_created event.

@@ -4,29 +4,28 @@ import (
 	"context"
 )
 
-// How far the log is read and decoded ahead of the fold, which is the one thing
-// that cannot be done by two. A chunk ends with the event that brings it to so many
-// bytes, if it does not end before.
+// Bounds of reading and decoding ahead of the fold. Only the fold itself must be sequential. A
+// chunk ends early when its events reach chunkBytes.
 const (
 	chunkEvents = 64
 	chunkBytes  = 128 << 10
 	chunksAhead = 8
 )
 
-// largeEntry is the length of an entry, in bytes, that is far beyond the usual.
+// largeEntry is a length in bytes that few entries exceed.
 const largeEntry = 8 << 10
 
-// chunk is some events that follow one another.
+// chunk is a list of consecutive events.
 type chunk struct {
 	entries []byte // their bytes
 	events  [chunkEvents]Event
-	count   int   // events that there are
-	large   bool  // some event has a large entry
-	err     error // what ended the chunk: that of the event behind the last
+	count   int   // number of events
+	large   bool  // an entry is longer than largeEntry
+	err     error // error of reading or decoding the event after the last; nil if there was none
 }
 
-// reset empties a chunk. Events keep what memory their longest entry took, which
-// hundreds of them do not where that was much.
+// reset empties a chunk. Events keep the memory of their longest entry, except after a large
+// one, because hundreds of events would keep that much.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
@@ -34,19 +33,19 @@ func (c *chunk) reset() {
 	c.entries, c.count, c.err = c.entries[:0], 0, nil
 }
 
-// newChunks holds as many chunks as are in use at once.
+// newChunks returns the free chunks of a fold. They are allocated at their first use, because
+// most ledgers are idle.
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
-		free <- nil // made when it is first used: most ledgers are at rest
+		free <- nil // allocated at the first use
 	}
 	return free
 }
 
-// ahead reads the log from where the fold is to its head and decodes it in a goroutine of
-// its own. Each chunk that was received
-// is given back when it is done with; the goroutine ends with the log, after an error, or
-// when ctx is done.
+// ahead reads the log from the fold's position to its head and decodes it, in a goroutine. The
+// caller returns each chunk to f.fold.chunks. The goroutine ends at the log's head, after an
+// error, or when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
 	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.state.size}
@@ -62,18 +61,18 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	return ready
 }
 
-// aheadReader fills chunks. It belongs to its goroutine.
+// aheadReader fills chunks. It belongs to the goroutine of ahead.
 type aheadReader struct {
 	ctx   context.Context // of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
-	chunk *chunk // being filled; nil when there is none
+	chunk *chunk // the chunk that is filled now, or nil
 
 	preparers []Preparer
 	seq       uint64 // of the next event
 }
 
-// take adds an event, and reports whether more are wanted.
+// take adds an event. It returns false if no more events are wanted.
 func (r *aheadReader) take(entry []byte, err error) bool {
 	if r.chunk == nil {
 		if r.ctx.Err() != nil {
@@ -109,7 +108,7 @@ func (r *aheadReader) take(entry []byte, err error) bool {
 	return true
 }
 
-// prepare has derivers prepare the next event.
+// prepare runs the preparers on the next event.
 func (r *aheadReader) prepare(e *Event) {
 	e.Seq = r.seq
 	for _, p := range r.preparers {
@@ -118,7 +117,7 @@ func (r *aheadReader) prepare(e *Event) {
 	r.seq++
 }
 
-// send hands the chunk over. It never waits: there is room for all chunks.
+// send delivers the current chunk. It never blocks, because ready has room for all chunks.
 func (r *aheadReader) send() {
 	if r.chunk != nil {
 		r.ready <- r.chunk

@@ -12,80 +12,78 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Config says where an index is and what it may use.
+// Config configures an index.
 type Config struct {
-	// Dir is the folder of the index, made if absent. It belongs to the index alone.
+	// Dir is the folder of the index. It is created if absent, and must hold nothing else.
 	Dir string
-	// FS is the file system that Dir is on; nil means the operating system's.
+	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
-	// Families are the families of questions that are answered, each behind those that it
-	// builds on.
+	// Families are the families of questions that the index answers, each after those that it
+	// depends on.
 	Families []Family
-	// Log takes what happens to the index; it must not be nil.
+	// Log must not be nil.
 	Log *slog.Logger
-	// Memory is what the index of all ledgers takes, in bytes, beside what requests
-	// use; 0 means DefaultMemory, the least is LeastMemory. More makes a fold of a
+	// Memory bounds the memory of the index of all ledgers, in bytes, except what requests
+	// use; 0 means DefaultMemory. It must be at least MinMemory. More memory makes folding a
 	// large log faster.
 	Memory int64
-	// ReadOnly: the index answers what it has, and writes nothing. Where it would have to
-	// be built, questions get storage.ErrNoSpace.
+	// ReadOnly: the index answers from what it has and writes nothing. If it is absent or
+	// damaged, queries fail with storage.ErrNoSpace.
 	ReadOnly bool
-	// Anew: an index that is there is emptied.
-	Anew bool
+	// Rebuild: Open empties an existing index.
+	Rebuild bool
 }
 
-// Memory of an index, in bytes.
+// Sizes of Config.Memory, in bytes.
 const (
 	DefaultMemory = 256 << 20
-	LeastMemory   = 16 << 20
+	MinMemory     = 16 << 20
 )
 
-// deferredBytes is about what a deriver keeps of a piece of work that it defers.
+// deferredBytes is about the memory of one piece of work that a deriver defers.
 const deferredBytes = 72
 
-// ampleMemory is from where on records are kept too, in bytes: with less, blocks are of
-// more use.
-const ampleMemory = 512 << 20
+// eventCacheMemory is the memory, in bytes, from which on IPC records are cached. With less, a
+// larger block cache helps more.
+const eventCacheMemory = 512 << 20
 
-// mostTable is the size, in bytes, from which larger memtables and batches are of no
-// use.
-const mostTable = 64 << 20
+// maxTable bounds memtables and batches, in bytes. Larger ones bring no benefit.
+const maxTable = 64 << 20
 
-// Settings is a Config with its memory shared out, in bytes.
+// Settings is a Config with the memory divided into parts, in bytes.
 type Settings struct {
 	Rows     rowstore.Config
 	Families []Family
-	// One batch covers at most BatchEvents events, and takes no further one when
-	// it has BatchBytes; two are in the making at once.
+	// A batch takes at most BatchEvents events, and no further one once it has BatchBytes. One
+	// batch is stored while the next is filled.
 	BatchEvents, BatchBytes int
-	// An event whose effects are without bound has so many of them in a batch.
+	// BatchSteps bounds how many effects of one event a batch takes. The rest goes into
+	// further batches.
 	BatchSteps int
-	// KeptBytes bounds the rows that the folds of all ledgers keep.
-	KeptBytes int
-	// FilterBytes bounds the filters of groups of all ledgers.
+	// RowCacheBytes bounds the row caches of all ledgers together.
+	RowCacheBytes int
+	// FilterBytes bounds the filters of groups of all ledgers together.
 	FilterBytes int
-	// EventCacheBytes bounds the IPC records of all ledgers that are kept for queries; none
-	// are with less than leastCache.
+	// EventCacheBytes bounds the cache of IPC records of all ledgers. With less than
+	// MinEventCache there is none.
 	EventCacheBytes int
-	// MostDeferred is how many groups change before they are ranked, in a fold that ranks
-	// them late.
-	MostDeferred int
-	// Pause is how long a follower gathers events that no reader waits for: from one fold
-	// to the next.
+	// MaxDeferred is how many groups may change before a fold that defers work ranks them.
+	MaxDeferred int
+	// Pause is the minimum time between the beginnings of two folds while no reader waits.
 	Pause time.Duration
 }
 
-// KeptBytes is how much of an index's memory is beside the runtime's, and not in what
-// GOMEMLIMIT bounds.
-func KeptBytes(memory int64) int64 {
+// OffHeapBytes returns how many bytes of an index's memory are outside the Go heap, and
+// therefore not limited by GOMEMLIMIT. memory is Config.Memory.
+func OffHeapBytes(memory int64) int64 {
 	c, err := Config{Dir: "any", Memory: memory}.Settings()
-	if err != nil || c.EventCacheBytes < LeastEventCache {
+	if err != nil || c.EventCacheBytes < MinEventCache {
 		return 0
 	}
 	return int64(c.EventCacheBytes)
 }
 
-// Settings shares the memory out.
+// Settings divides the memory.
 func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
 		return Settings{}, errors.New("no folder given for the index")
@@ -97,33 +95,33 @@ func (c Config) Settings() (Settings, error) {
 	if memory == 0 {
 		memory = DefaultMemory
 	}
-	if memory < LeastMemory {
-		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, LeastMemory)
+	if memory < MinMemory {
+		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, MinMemory)
 	}
-	cache, kept, known, records := memory/2, memory/16*3, memory/16*3, 0
+	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Anew: // there are no queries, and the cached rows need no blocks
-		cache, kept = memory/4, memory/16*7
-	case memory >= ampleMemory:
-		cache, known, records = memory/32*11, memory/32*3, memory/4
+	case c.Rebuild: // there are no queries, and cached rows need no blocks
+		cache, rowCache = memory/4, memory/16*7
+	case memory >= eventCacheMemory:
+		cache, filters, records = memory/32*11, memory/32*3, memory/4
 	}
 	return Settings{
 		Rows: rowstore.Config{
-			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Anew: c.Anew,
-			CacheBytes: cache, MemTableBytes: min(cache/4, mostTable), Log: c.Log, Exit: os.Exit,
+			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Rebuild: c.Rebuild,
+			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Log: c.Log, Exit: os.Exit,
 		},
 		Families:        c.Families,
 		BatchEvents:     1 << 16,
 		BatchSteps:      1 << 14,
-		BatchBytes:      min(memory/20, mostTable),
-		KeptBytes:       kept,
-		FilterBytes:     known,
+		BatchBytes:      min(memory/20, maxTable),
+		RowCacheBytes:   rowCache,
+		FilterBytes:     filters,
 		EventCacheBytes: records,
-		MostDeferred:    memory / 40 / deferredBytes,
+		MaxDeferred:     memory / 40 / deferredBytes,
 		Pause:           50 * time.Millisecond,
 	}, nil
 }
 
-// Layout names what the keys and values of this build look like and what is
-// counted. It changes with either: an index of another layout is emptied.
+// Layout names the form of keys and values, and what is counted. It must change whenever
+// either changes: an index of another layout is emptied.
 const Layout = "colophon index, layout 9\n"

@@ -7,48 +7,48 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Family is one family of questions: what its rows look like, and what changes them.
+// Family is one family of questions: the form of its rows, and the deriver that writes them.
 type Family struct {
-	// Rows is the length, in bytes, of what stands before a version, in each dimension of
-	// the family that has versions.
+	// Rows gives the length in bytes of a row, for each dimension of the family that has
+	// versions.
 	Rows map[rowstore.Dimension]int
-	// Counters are those of the family that begin with 0, so that a rate shows their first
+	// Counters lists the counters that begin with 0, so that a rate shows their first
 	// increment. All others begin when they are first added to.
 	Counters []counters.Series
-	// New makes the deriver of one ledger for a fold that begins. The derivers of the
-	// families that are listed before are there: DeriverOf finds them.
+	// New returns the deriver of one ledger for a new fold. DeriverOf finds the derivers of
+	// families that are listed before.
 	New func(f *Fold) Deriver
 }
 
-// Deriver changes the rows of one family as events come. It belongs to one fold.
+// Deriver writes the rows of one family, event by event. It belongs to one fold.
 type Deriver interface {
-	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished the event comes
-	// again; any other error ends the fold.
+	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished the same event is passed
+	// again. Any other error ends the fold.
 	Derive(ctx context.Context, e *Event) error
 }
 
-// Preparer is a deriver that does a part of its work ahead of the fold.
+// Preparer is a deriver that does part of its work ahead of the fold.
 type Preparer interface {
-	// Prepare finds what follows from an event alone, and leaves it in the event (see
-	// Prepared). It runs in the goroutine that reads the log, beside Derive.
+	// Prepare computes what follows from an event alone and stores it in the event (see
+	// Prepared). It runs in the goroutine that reads the log, concurrently with Derive.
 	Prepare(e *Event)
 }
 
-// Deferring is a deriver that leaves a part of its work until the batch ends. While an
-// index is rebuilt, that part waits for many batches.
+// Deferring is a deriver that leaves part of its work until the batch ends. While an index is
+// rebuilt, that work waits for many batches.
 type Deferring interface {
-	// BeginBatch says that a batch begins with an event, and no work waits.
+	// BeginBatch is called when a batch begins with event from and no work is pending.
 	BeginBatch(from uint64)
-	// Pending returns how many pieces of work wait.
+	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does that many pieces of the waiting work.
+	// FlushPending does that many pieces of the pending work; at most Pending.
 	FlushPending(pieces int)
 }
 
-// Releaser is a deriver that has something to give back when it is not used any more.
+// Releaser is a deriver with resources. Release is called when the fold is no longer used.
 type Releaser interface{ Release() }
 
-// DeriverOf is the deriver of a type that a fold has; nil if it has none.
+// DeriverOf returns the fold's deriver of type D, or nil if it has none.
 func DeriverOf[D Deriver](f *Fold) (found D) {
 	for _, d := range f.derivers {
 		if d, ok := d.(D); ok {
@@ -58,12 +58,13 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 	return found
 }
 
-// Prepared is the place that an event has for what a deriver prepares, one for each type.
-// What is there is that of an earlier event until Prepare has replaced it.
+// Prepared returns the event's value of type T, which Prepare sets and Derive reads. Events
+// are reused: until Prepare sets the value, it is that of an earlier event.
 func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
-// Kept is the place that a view has for what questions keep with it, one for each type.
-func Kept[T any](v *View) *T { return slotOf[T](&v.kept) }
+// ViewState returns the view's value of type T, in which queries cache what they read. It is
+// zero at first.
+func ViewState[T any](v *View) *T { return slotOf[T](&v.states) }
 
 func slotOf[T any](places *[]any) *T {
 	for _, place := range *places {
@@ -76,7 +77,7 @@ func slotOf[T any](places *[]any) *T {
 	return place
 }
 
-// derivers makes the derivers of all families.
+// addDerivers makes the derivers of all families.
 func (f *Fold) addDerivers(families []Family) {
 	for _, family := range families {
 		d := family.New(f)
@@ -90,7 +91,7 @@ func (f *Fold) addDerivers(families []Family) {
 	}
 }
 
-// pending is how many pieces of work wait for the end of the batch, or longer.
+// pending returns the number of pieces of work that all derivers have deferred.
 func (f *Fold) pending() (pieces int) {
 	for _, d := range f.deferring {
 		pieces += d.Pending()
@@ -98,7 +99,7 @@ func (f *Fold) pending() (pieces int) {
 	return pieces
 }
 
-// flushDeferred does so many pieces of that work, or as many as there are.
+// flushDeferred does up to that many pieces of deferred work.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
 		some := min(pieces, d.Pending())
@@ -107,7 +108,7 @@ func (f *Fold) flushDeferred(pieces int) {
 	}
 }
 
-// beginDeferring says that a batch begins with the next event, unless work still waits.
+// beginDeferring tells derivers without pending work that a batch begins with the next event.
 func (f *Fold) beginDeferring() {
 	for _, d := range f.deferring {
 		if d.Pending() == 0 {

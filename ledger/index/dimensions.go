@@ -2,9 +2,9 @@ package index
 
 import "colophon/ledger/index/rowstore"
 
-// Dimensions of what belongs to no family of questions.
+// Dimensions that belong to no family.
 const (
-	// cursorDimension has one key, whose value is a cursor.
+	// cursorDimension: one key; a cursor.
 	cursorDimension rowstore.Dimension = 0x01
 	// hashDimension: the first hashBytes of an event_hash, and the seq (8).
 	hashDimension rowstore.Dimension = 0x03
@@ -14,7 +14,7 @@ const (
 	recordedTimes rowstore.Dimension = 0x22
 )
 
-// SchemaOf is the length of the rows of all families.
+// SchemaOf returns the lengths of the rows of all families.
 func SchemaOf(families []Family) *rowstore.Schema {
 	var schema rowstore.Schema
 	for _, family := range families {

@@ -7,43 +7,44 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache keeps what families encode of events, of all ledgers: those that were folded
-// or read last. It is in memory that is mapped apart from the runtime's (but on Windows),
-// and safe for concurrent use; a nil one keeps nothing.
+// eventCache caches what families encode of events of all ledgers that were folded or read
+// last. Its memory is outside the Go heap, except on Windows. It is safe for concurrent use. A
+// nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
-// Of the memory, in bytes: it is used in parts of cachePart, beside which the cache takes up
-// to a fifth of that for where everything is.
+// Sizes in bytes. The cache grows in steps of cachePart. Its own tables take up to a fifth
+// more.
 const (
-	cachePart       = 32 << 20
-	LeastEventCache = cachePart / 5 * 6
+	cachePart     = 32 << 20
+	MinEventCache = cachePart / 5 * 6
 )
 
-// newEventCache takes so much memory, little by little; none if that is too little.
+// newEventCache returns a cache that takes up to that many bytes as it fills; nil if they are
+// too few.
 func newEventCache(bytes int) *eventCache {
-	if bytes < LeastEventCache {
+	if bytes < MinEventCache {
 		return nil
 	}
-	return &eventCache{fastcache.New(bytes / LeastEventCache * cachePart)}
+	return &eventCache{fastcache.New(bytes / MinEventCache * cachePart)}
 }
 
-// close gives the memory back. Nothing may be looked for any more.
+// close frees the memory. The cache must not be used afterwards.
 func (c *eventCache) close() {
 	if c != nil {
 		c.cache.Reset()
 	}
 }
 
-// logs numbers the logs that are followed in this process.
+// logs is the number of logs that this process has followed.
 var logs atomic.Uint64
 
-// EventCache is what one log has of the cache of events.
+// EventCache is one log's part of the cache of events.
 type EventCache struct {
 	cache *eventCache
-	log   uint64 // its number, in this process
+	log   uint64 // number of the log in this process
 }
 
-// Enabled reports whether anything is kept.
+// Enabled reports whether events are cached.
 func (c EventCache) Enabled() bool { return c.cache != nil }
 
 func (c EventCache) key(seq uint64) (key [16]byte) {
@@ -52,7 +53,7 @@ func (c EventCache) key(seq uint64) (key [16]byte) {
 	return key
 }
 
-// Find appends what is kept of an event.
+// Find appends what is cached of an event to dst.
 func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	if c.cache == nil {
 		return dst, false
@@ -61,9 +62,9 @@ func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	return c.cache.cache.HasGet(dst, key[:])
 }
 
-// Keep keeps what was encoded of an event. Without memory to be had the process ends, as
-// it does where the runtime has none: the cache panics with its locks held, and recovering
-// from that would leave all others waiting.
+// Keep caches what was encoded of an event. If the system has no memory left, the process
+// ends: the cache panics while it holds its locks, and after a recovery all other users would
+// block for ever.
 func (c EventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What there is no room for is forgotten, the oldest first.
+// The oldest records are dropped when memory runs out.
 func TestEventCacheIsBounded(t *testing.T) {
-	k := newEventCache(LeastEventCache)
+	k := newEventCache(MinEventCache)
 	defer k.close()
 	value := make([]byte, 60_000)
 	const count = 3 * cachePart / 60_000

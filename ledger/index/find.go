@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// Find is the seq of the event with that event_hash; storage.ErrNotFound if
-// none of the first Size events has it, which are so many at least: ErrAhead if that is
-// not so, or no longer, because the index was replaced.
+// Find returns the seq of the event with that event_hash. It returns ErrAhead if the index
+// covers fewer than atLeast events, which can also happen because it was replaced, and
+// storage.ErrNotFound if none of the events that it covers has the hash.
 func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
@@ -27,12 +27,12 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 		return 0, err
 	}
 	defer f.store.rows.Release()
-	now := f.published.Load() // the engine shows a batch before it is published
+	now := f.published.Load() // the engine may already have events beyond this size
 	if now.size < atLeast {
 		return 0, ErrAhead
 	}
 	prefix := eventHashKey(now.keys, nil, hash)
-	it, err := f.store.rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes))
+	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -56,10 +56,10 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 	return 0, storage.ErrNotFound
 }
 
-// hashBytes of an event_hash tell nearly all events apart.
+// hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.
 const hashBytes = 6
 
-// eventHashKey is what the keys of the events with the beginning of a hash begin with.
+// eventHashKey returns the prefix of the keys of events with the beginning of a hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
 	return append(k.Key(dst, hashDimension), hash[:hashBytes]...)
 }

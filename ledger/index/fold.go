@@ -11,37 +11,37 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fold takes events into the index, one after the other. It belongs to its
-// follower's goroutine.
+// Fold takes events into the index, one by one. It belongs to the follower's goroutine.
 type Fold struct {
 	Log  Log
 	Rows rowstore.Rows
-	// state and counters, with what the batch in the making brings.
+	// state and Counters include the current batch.
 	state    cursor
 	Counters counters.Counters
 	recorded recorded
 
-	// The batch covers at most batchEvents events, and so many of the effects of its last
-	// one, if these are without bound.
+	// The current batch takes at most batchEvents events, and at most BatchSteps effects of
+	// one event.
 	batchEvents uint64
 	BatchSteps  int
 
-	waitsForSpace bool // the disk was too full the last time
+	waitsForSpace bool // the disk was too full for the last batch
 
-	chunks       chan *chunk  // for reading ahead
-	flushPending func() error // that of the follower
+	chunks       chan *chunk  // free chunks for reading ahead
+	flushPending func() error // of the follower
 
 	derivers  []Deriver
 	preparers []Preparer
 	deferring []Deferring
-	// late: deferring derivers do their work when they are told to, not in every batch.
-	late bool
+	// deferWork: deferring derivers work only when flushDeferred is called, not in every
+	// batch.
+	deferWork bool
 
-	// Touched counts the keys that were read beside rows.
+	// Touched counts keys that derivers read without Rows.
 	Touched int
-	// Cache keeps what was encoded of events for queries.
+	// Cache caches what is encoded of events for queries.
 	Cache EventCache
-	// FilterBytes is what filters of all ledgers may still take.
+	// FilterBytes is the memory that filters of all ledgers may still take, in bytes.
 	FilterBytes *atomic.Int64
 
 	decoder event.Decoder
@@ -49,15 +49,17 @@ type Fold struct {
 }
 
 // ErrBatchNotEmpty: the event must be the first of its batch.
-var ErrBatchNotEmpty = errors.New("index: the event wants what precedes it to be stored")
+var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
 
-// ErrUnfinished: the event has only partly been folded. What was done is stored, and
-// counted, and the event comes again for the rest; views do not see it until then.
-var ErrUnfinished = errors.New("index: the event has more to it than a batch takes")
+// ErrUnfinished: part of the event's effects did not fit into the batch. That batch is stored,
+// and the event is folded again for the rest. Views do not see the event before it is
+// complete.
+var ErrUnfinished = errors.New("index: the event has more effects than a batch takes")
 
-// RequireEmptyBatch is errUnsettled unless all that precedes the event is stored, so that
-// whoever folds it can range over rows. It is called before anything of the event
-// is written; the event then comes again, alone.
+// RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
+// iterate over stored rows. Otherwise it returns ErrBatchNotEmpty; the event then comes again
+// as the first of a batch. Call it before anything of the event is written. It blocks while
+// the batch before is stored.
 func (f *Fold) RequireEmptyBatch() error {
 	if !f.Rows.Empty() {
 		return ErrBatchNotEmpty
@@ -65,9 +67,9 @@ func (f *Fold) RequireEmptyBatch() error {
 	return f.flushPending()
 }
 
-// catchUp folds all events up to the head, or as long as there is room on the
-// disk. Each batch reads the log afresh, so that a long fold does not hold on to
-// what the log's database wants to give up.
+// catchUp folds all events up to the head, or until the disk is nearly full. Each batch opens
+// a new read of the log, so that a long fold does not keep the log's database from freeing
+// files.
 func (f *Follower) catchUp(ctx context.Context) (err error) {
 	replaced, err := f.store.acquire()
 	if err != nil {
@@ -91,7 +93,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 		if f.store.rows.ReadOnly() {
 			return nil
 		}
-		room, err := f.store.rows.Roomy()
+		room, err := f.store.rows.HasSpace()
 		if err != nil || !room {
 			f.noteSpace(err == nil)
 			return err
@@ -104,24 +106,24 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 }
 
-// noteSpace notes whether the fold waits for room, and logs it when that begins.
+// noteSpace records whether the fold waits for disk space, and logs when that begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
-		f.store.config.Rows.Log.Warn("the disk is nearly full, the index waits for room",
+		f.store.config.Rows.Log.Warn("the disk is nearly full, the index waits for free space",
 			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
 	f.fold.waitsForSpace = starved
 }
 
-// foldBatch folds the events that one batch takes, says whether there were any, and has
-// the batch stored and published: it is when land returns, after the last batch.
-// Before an event that cannot be folded those that precede it are stored.
+// foldBatch fills one batch and starts to store it. It reports whether there were any events.
+// The batch is stored and published when the next flushPending returns. If an event cannot be
+// folded, the events before it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.beginBatch()
 	f.fold.beginDeferring()
 	more, err = f.gather(ctx)
 	if more && f.fold.Rows.Err == nil {
-		if !f.fold.late {
+		if !f.fold.deferWork {
 			f.fold.flushDeferred(f.fold.pending())
 		}
 		err = errors.Join(err, f.commit())
@@ -129,20 +131,20 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.fold.Rows.End())
 }
 
-// beginBatch begins a batch, which has the ledger's share of bytes.
+// beginBatch begins a batch with the ledger's share of the memory.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
 	f.fold.BatchSteps = c.BatchSteps
-	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, Kept: c.KeptBytes / share})
+	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
 }
 
-// gather folds events into the batch until it is full or the log ends, and reports
-// whether there is anything in it.
+// gather folds events into the batch until it is full or the log ends. It reports whether the
+// batch has anything.
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
-	defer func() { // all chunks are back when the goroutine has ended
+	defer func() { // the goroutine closes ready; then all chunks are free
 		cancel()
 		for c := range ready {
 			f.fold.chunks <- c
@@ -159,8 +161,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	return f.fold.state.size > from, nil
 }
 
-// chunk folds the events of a chunk, and reports whether the batch, which began at an
-// event, ends with them.
+// chunk folds the events of a chunk. It reports whether the batch, which began with event
+// from, must end.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
@@ -180,51 +182,50 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 	return false, nil
 }
 
-// flight is a batch that is being stored while the next one is gathered. What it
-// holds is in memory for the fold until then.
+// flight is a batch that is stored while the next one is filled.
 type flight struct {
-	batch *rowstore.Batch // of the goroutine that stores it
-	leads *snapshot       // what is published when it has landed
+	batch *rowstore.Batch // used by the goroutine that stores it
+	next  *snapshot       // published after the batch is stored
 	done  chan error
 }
 
-// commit has the batch stored, together with the cursor that it leads to. One batch
-// is in flight at a time.
+// commit starts to store the batch together with its cursor. At most one batch is stored at a
+// time.
 func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
 	f.fold.Counters.Write(&f.fold.Rows)
-	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.late))
+	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
 	batch := rows.Take()
-	f.flight = &flight{batch: batch, leads: f.snapshot(), done: make(chan error, 1)}
+	f.flight = &flight{batch: batch, next: f.snapshot(), done: make(chan error, 1)}
 	go func(done chan<- error) { done <- batch.Commit() }(f.flight.done)
 	return nil
 }
 
-// flushPending waits until the batch in flight is stored, and publishes what it leads to.
+// flushPending waits until the batch that is in flight is stored, and publishes its snapshot.
 func (f *Follower) flushPending() error {
 	if f.flight == nil {
 		return nil
 	}
-	landed := f.flight
+	stored := f.flight
 	f.flight = nil
-	err := <-landed.done
-	f.fold.Rows.Reuse(landed.batch)
+	err := <-stored.done
+	f.fold.Rows.Reuse(stored.batch)
 	if err != nil {
-		return fmt.Errorf("storing the index up to event %d: %w", landed.leads.size, err)
+		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
-	f.publish(landed.leads)
+	f.publish(stored.next)
 	return nil
 }
 
-// event folds the next event of the log. After an error nothing of it is folded,
-// or, if the error came in the midst of it, rows says so and the batch is lost.
+// event folds the next event of the log. After an error the event is not folded. If some of
+// its rows were already written, Rows.Err is set and the batch is discarded.
 func (f *Fold) event(ctx context.Context, e *Event) error {
 	if e.Prev != f.state.tip {
-		return fmt.Errorf("it follows %x, the event before it is %x", e.Prev, f.state.tip)
+		return fmt.Errorf("its prev_event_hash is %x, but the event before it has the hash %x", e.Prev, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
@@ -242,7 +243,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 	return f.Rows.Err
 }
 
-// derive writes the rows that an event brings.
+// derive writes the rows of an event.
 func (f *Fold) derive(ctx context.Context, e *Event) error {
 	for _, d := range f.derivers {
 		if err := d.Derive(ctx, e); err != nil {
@@ -252,7 +253,7 @@ func (f *Fold) derive(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// ReadEvent reads an event of the log. It is valid until the next one is read.
+// ReadEvent reads an event of the log. It is valid until the next call.
 func (f *Fold) ReadEvent(ctx context.Context, seq uint64) (*event.Event, error) {
 	entry, err := f.Log.Entry(ctx, seq)
 	if err != nil {

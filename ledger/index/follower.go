@@ -12,59 +12,57 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Follower keeps one ledger's part of the index up with its log. Its methods
-// are safe for concurrent use.
+// Follower keeps one ledger's part of the index up to date with its log. Its methods are safe
+// for concurrent use.
 type Follower struct {
 	store  *Store
 	name   string
 	log    Log
 	number uint64 // of the log, in this process
 
-	wake   chan struct{} // holds a token when the head may have moved
-	hurry  chan struct{} // holds a token when a reader has begun to wait
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the goroutine has ended
-	err    error         // why it ended by itself, or cannot begin; set before done is closed
-	limit  uint64        // it folds so many events and no more; does not change
-	folded time.Time     // when the last fold began; of the goroutine
+	wake        chan struct{} // holds a token when the head may have moved
+	readerWaits chan struct{} // holds a token when a reader has begun to wait
+	cancel      context.CancelFunc
+	done        chan struct{} // closed when the goroutine has ended
+	err         error         // why the goroutine ended by itself; set before done is closed
+	limit       uint64        // the number of events to fold; does not change
+	folded      time.Time     // when the last fold began; used by the goroutine
 
-	// By start and the goroutine, and by who replaces the engine while neither uses it;
-	// read by all.
+	// Written by start and the goroutine, and while the engine is replaced; read by all.
 	published atomic.Pointer[snapshot]
 
-	// Of start, then of the goroutine.
+	// Used by start, then by the goroutine.
 	fold   Fold
 	flight *flight // nil if there is none
-	// replaced is how many engines were replaced before the one that it met last.
+	// replaced is what Acquire returned at start or at the last catchUp.
 	replaced int
 }
 
-// snapshot is a state that has been stored. It never changes.
+// snapshot is a state of the index that is stored. It never changes.
 type snapshot struct {
 	cursor
 	counters.Readings
-	keys       rowstore.Keyspace // of the ledger
-	superseded chan struct{}     // closed when there is a later one
+	keys       rowstore.Keyspace // the ledger's keyspace
+	superseded chan struct{}     // closed when a later snapshot is published
 }
 
 func newFollower(s *Store, name string, log Log) *Follower {
 	f := &Follower{
-		store:  s,
-		name:   name,
-		log:    logReader{log},
-		number: logs.Add(1),
-		wake:   make(chan struct{}, 1),
-		hurry:  make(chan struct{}, 1),
-		done:   make(chan struct{}),
-		limit:  noLimit,
-		fold:   Fold{Counters: counters.New(counters.NewCounts(s.begin))},
+		store:       s,
+		name:        name,
+		log:         logReader{log},
+		number:      logs.Add(1),
+		wake:        make(chan struct{}, 1),
+		readerWaits: make(chan struct{}, 1),
+		done:        make(chan struct{}),
+		limit:       noLimit,
+		fold:        Fold{Counters: counters.New(counters.NewCounts(s.begin))},
 	}
 	f.publish(f.snapshot())
 	return f
 }
 
-// start takes up the fold where the index ends and starts the goroutine. The caller
-// holds the store's mu.
+// start restores the fold and starts the goroutine. The caller holds the store's mu.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.store.rows.CountRunning(1)
@@ -77,9 +75,9 @@ func (f *Follower) start(ctx context.Context) {
 	go f.run(ctx, err)
 }
 
-// run folds whatever the log has, and again at each wake, until it is closed or
-// meets an error; err is one that was met before. Where the index is being replaced it
-// is woken when that is done.
+// run folds what the log has, and again after each Wake, until the follower is closed or meets
+// an error. err is an error of start. If the index is being replaced, run continues at the
+// Wake after it.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
 		f.store.rows.CountRunning(-1)
@@ -89,20 +87,20 @@ func (f *Follower) run(ctx context.Context, err error) {
 		err = f.catchUp(ctx)
 	}
 	for err == nil || errors.Is(err, ErrRebuilding) || isDamage(err) && f.store.rows.ReportDamage(err, f.replaced) {
-		if err = f.rest(ctx); err == nil {
+		if err = f.pause(ctx); err == nil {
 			err = f.catchUp(ctx)
 		}
 	}
 	if ctx.Err() != nil {
-		return // closed: what a reader says of that is no news
+		return // closed: the error follows from that
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
-	f.store.config.Rows.Log.Error("the index has stopped following its log", "ledger", f.name, "size", f.Size(), "error", err)
+	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
-// rest returns when the head may have moved, and the last fold is a while ago or somebody
-// wants to know: a fold for every commit would cost more than the commit.
-func (f *Follower) rest(ctx context.Context) error {
+// pause waits for a Wake, and then until Settings.Pause has passed since the last fold or a
+// reader waits. A fold after every commit would cost more than the commit.
+func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
 	case <-ctx.Done():
@@ -113,7 +111,7 @@ func (f *Follower) rest(ctx context.Context) error {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-f.hurry:
+		case <-f.readerWaits:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -122,10 +120,10 @@ func (f *Follower) rest(ctx context.Context) error {
 	return nil
 }
 
-// begin makes a fold that goes on where the index ends. The engine is acquired, and the
+// begin makes a fold that continues where the index ends. The engine is acquired, and the
 // caller holds the store's mu.
 func (f *Follower) begin(ctx context.Context) error {
-	if err := f.renew(); err != nil {
+	if err := f.resetFold(); err != nil {
 		return err
 	}
 	if err := f.restore(ctx); err != nil {
@@ -135,8 +133,8 @@ func (f *Follower) begin(ctx context.Context) error {
 	return nil
 }
 
-// renew makes a fold that has not begun.
-func (f *Follower) renew() error {
+// resetFold makes a fold that has not read its state yet.
+func (f *Follower) resetFold() error {
 	keys, err := f.store.rows.KeyspaceOf(f.name)
 	if err != nil {
 		return noSpace(err)
@@ -148,7 +146,7 @@ func (f *Follower) renew() error {
 		Rows:         f.store.rows.NewRows(keys),
 		Counters:     counters.New(counters.NewCounts(f.store.begin)),
 		Cache:        f.cache(),
-		FilterBytes:  &f.store.known,
+		FilterBytes:  &f.store.filterBytes,
 		chunks:       newChunks(),
 		flushPending: f.flushPending,
 	}
@@ -156,10 +154,10 @@ func (f *Follower) renew() error {
 	return nil
 }
 
-// cache is what is kept of the log's events.
+// cache returns the log's part of the cache of events.
 func (f *Follower) cache() EventCache { return EventCache{f.store.events, f.number} }
 
-// release gives back what derivers hold that are not needed any more.
+// release frees what the derivers hold.
 func (f *Follower) release() {
 	for _, d := range f.fold.derivers {
 		if d, ok := d.(Releaser); ok {
@@ -168,8 +166,8 @@ func (f *Follower) release() {
 	}
 }
 
-// restore loads the stored state. Where it is not one of this log, because the
-// store was restored from elsewhere, the ledger's part of the index is emptied.
+// restore loads the stored state. If it does not belong to this log, for example after the log
+// was restored from a backup, restore empties the ledger's part of the index.
 func (f *Follower) restore(ctx context.Context) error {
 	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keys)
 	if err == nil && stored.size == 0 {
@@ -179,34 +177,34 @@ func (f *Follower) restore(ctx context.Context) error {
 	if err == nil {
 		kept, err = counters.Read(&f.fold.Rows, f.store.begin)
 	}
-	var why string // it cannot be used; empty if it can
+	var why string // why the state cannot be used; empty if it can
 	switch {
 	case errors.Is(err, rowstore.ErrDamaged):
 		why = err.Error()
 	case err != nil:
 		return err
 	default:
-		if why, err = f.contradiction(ctx, stored); err != nil {
+		if why, err = f.conflictWithLog(ctx, stored); err != nil {
 			return err
 		}
 	}
 	if why != "" {
-		f.store.config.Rows.Log.Warn("the index cannot be gone on with, it is built anew", "ledger", f.name, "reason", why)
+		f.store.config.Rows.Log.Warn("the stored index does not fit the log, it is rebuilt", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.Counters = stored, counters.New(kept)
 	return nil
 }
 
-// contradiction is why a state cannot be one of this log; empty if it is one.
-// An error means that the log cannot tell.
-func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) {
+// conflictWithLog returns why a state cannot belong to this log; empty if it does. An error
+// means that the log cannot be read.
+func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error) {
 	head, err := f.log.Head(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the log's head: %w", err)
 	}
 	if s.size > head.Size {
-		return fmt.Sprintf("it has %d events, the log has %d", s.size, head.Size), nil
+		return fmt.Sprintf("the index has %d events, the log has %d", s.size, head.Size), nil
 	}
 	last, err := f.log.Entry(ctx, s.size-1)
 	if err != nil {
@@ -218,8 +216,8 @@ func (f *Follower) contradiction(ctx context.Context, s cursor) (string, error) 
 	return "", nil
 }
 
-// empty deletes the ledger's part of the index. The caller holds the store's mu, and
-// nothing of the ledger has been read yet.
+// empty deletes the ledger's part of the index. The caller holds the store's mu, and the fold
+// has read no rows yet.
 func (f *Follower) empty() error {
 	keys, err := f.store.rows.Empty(f.name, f.fold.Rows.Keys)
 	if err != nil {
@@ -229,19 +227,19 @@ func (f *Follower) empty() error {
 	return nil
 }
 
-// snapshot is the state as it is now, to be published.
+// snapshot returns the fold's current state for publication.
 func (f *Follower) snapshot() *snapshot {
 	return &snapshot{f.fold.state, f.fold.Counters.Published(), f.fold.Rows.Keys, make(chan struct{})}
 }
 
-// publish shows a state that has been stored, and wakes who waits for it.
+// publish makes a stored state visible and wakes its waiters.
 func (f *Follower) publish(next *snapshot) {
 	if before := f.published.Swap(next); before != nil {
 		close(before.superseded)
 	}
 }
 
-// Name is the ledger's name.
+// Name returns the ledger's name.
 func (f *Follower) Name() string { return f.name }
 
 // Wake tells the follower that the log's head has moved. It never blocks.
@@ -249,7 +247,7 @@ func (f *Follower) Wake() {
 	notify(f.wake)
 }
 
-// notify puts a token into a channel that has room for one.
+// notify puts a token into a channel with a buffer of one.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -257,20 +255,18 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// Size is the number of events folded: queries can be answered as of any size
-// up to it.
+// Size returns the number of events folded. Queries can be answered as of any size up to it.
 func (f *Follower) Size() uint64 { return f.published.Load().size }
 
-// Counted is the ledger's counters, and the size that they are as of.
+// Counted returns the ledger's counters and the size as of which they are.
 func (f *Follower) Counted() (counters.Counts, uint64) {
 	now := f.published.Load()
 	return now.Counts(), now.size
 }
 
-// Wait returns when that many events are folded. It fails when ctx is done,
-// with Err when the follower has stopped before, and with ErrClosed when it was
-// closed before. Waiting wakes a follower that had no room on the disk, and one that
-// pauses.
+// Wait blocks until that many events are folded. It fails when ctx is done, with the error of
+// Err when the follower has stopped, and with ErrClosed when it was closed. It wakes a
+// follower that pauses or waits for disk space.
 func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()
@@ -278,13 +274,13 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 			return nil
 		}
 		f.Wake()
-		notify(f.hurry)
+		notify(f.readerWaits)
 		select {
 		case <-now.superseded:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ctx.Err())
 		case <-f.done:
-			// The last thing it did may have been to get there.
+			// It may have reached the size just before it ended.
 			if f.Size() >= size {
 				return nil
 			}
@@ -296,8 +292,8 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	}
 }
 
-// Err is why the follower has stopped by itself, nil while it runs and when it
-// was closed. What it folded until then can still be queried.
+// Err returns why the follower has stopped by itself; nil while it runs and after Close. What
+// it has folded can still be queried.
 func (f *Follower) Err() error {
 	select {
 	case <-f.done:
@@ -307,12 +303,12 @@ func (f *Follower) Err() error {
 	}
 }
 
-// Close stops the follower and waits until it has. Queries go on to be answered
-// until the store is closed.
+// Close stops the follower and waits until it has ended. Queries are still answered until the
+// store is closed.
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
-	if f.store.forget(f) {
+	if f.store.remove(f) {
 		f.release()
 	}
 }

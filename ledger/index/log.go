@@ -9,21 +9,21 @@ import (
 	"colophon/storage"
 )
 
-// Log is the log of a ledger, which a follower reads.
+// Log is the log of a ledger, as a follower reads it.
 type Log interface {
-	// Head is how far the log goes.
+	// Head returns the current head.
 	Head(ctx context.Context) (storage.Head, error)
-	// Entry is the entry of an event, the caller's to keep.
+	// Entry returns the entry of an event. The caller owns it.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries are the entries from one on, up to the head.
+	// Entries yields the entries from a seq up to the head.
 	Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error]
 }
 
-// errLog is in every error of the log: whatever it is, the index is not what is
-// damaged, though the same engine may have found it.
+// errLog is wrapped by every error of the log. The same engine may report them, but they do
+// not mean that the index is damaged.
 var errLog = errors.New("index: reading its log")
 
-// logReader reads the log that an index is of.
+// logReader wraps the errors of a log in errLog.
 type logReader struct{ Log }
 
 func ofLog(err error) error {

@@ -9,28 +9,28 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// markedEvery is how many events, a block, share a mark of the time they were recorded
-// at, and the key that holds the times of all.
+// markedEvery is the number of events in a block. The events of a block share one mark of
+// time, and one key with the times of all.
 const markedEvery = 64
 
-// recorded are the times at which the events of a block were recorded, as the fold adds
-// to them: each in microseconds from the one before it, the first from 1970. They belong
+// recorded holds the times at which the events of the current block were recorded. Each is
+// encoded as the difference to the one before in microseconds, the first to 1970. It belongs
 // to the follower's goroutine.
 type recorded struct {
 	encoded []byte
-	events  uint64 // so many
-	last    int64
-	stored  uint64 // events whose times the batch need not write
+	events  uint64 // number of times
+	last    int64  // microseconds of the last
+	stored  uint64 // number of times that are written already
 }
 
-// mark notes when an event was recorded.
+// mark writes when an event was recorded.
 func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
 	case at == 0:
 		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
-	case r.events != at: // the fold has just begun
+	case r.events != at: // the first event of this fold
 		if err := r.load(&f.Rows, e.Seq); err != nil {
 			f.Rows.Fail("%w", err)
 			return
@@ -44,14 +44,14 @@ func (f *Fold) mark(e *event.Event) {
 	}
 }
 
-// load takes up the block that an event comes to where an earlier fold has left it.
+// load restores the block of an event from what an earlier fold has stored.
 func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	*r = recorded{}
 	encoded, _, err := rows.Stored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
 	if err != nil {
 		return err
 	}
-	times := recordedTimesOf{rest: encoded}
+	times := timesReader{rest: encoded}
 	for ; r.events < seq%markedEvery; r.events++ {
 		if _, err := times.next(); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	return nil
 }
 
-// writeRecorded writes the times of the block, as far as it goes.
+// writeRecorded writes the times of the current block.
 func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
 		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/markedEvery)
@@ -74,13 +74,13 @@ func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
 	return rowstore.AppendSeq(k.Key(dst, recordedTimes), block)
 }
 
-// recordedTimesOf reads the times of a block, one after the other.
-type recordedTimesOf struct {
+// timesReader decodes the times of a block in order.
+type timesReader struct {
 	rest   []byte
-	micros int64 // since 1970, of the last
+	micros int64 // since 1970, of the last time
 }
 
-func (t *recordedTimesOf) next() (time.Time, error) {
+func (t *timesReader) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
 		return time.Time{}, fmt.Errorf("%w: the times of a block of events", rowstore.ErrDamaged)
@@ -89,17 +89,17 @@ func (t *recordedTimesOf) next() (time.Time, error) {
 	return time.UnixMicro(t.micros).UTC(), nil
 }
 
-// recordedIn are the times of a block, valid until the next row is read.
-func (v *View) recordedIn(block uint64) (recordedTimesOf, error) {
+// recordedIn returns the times of a block. They are valid until the next row is read.
+func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: no times of block %d", rowstore.ErrDamaged, block)
 	}
-	return recordedTimesOf{rest: encoded}, err
+	return timesReader{rest: encoded}, err
 }
 
-// RecordedAt is when an event was recorded that the view sees.
+// RecordedAt returns when an event was recorded. The event is below the view's size.
 func (v *View) RecordedAt(seq uint64) (at time.Time, err error) {
 	times, err := v.recordedIn(seq / markedEvery)
 	for n := uint64(0); err == nil && n <= seq%markedEvery; n++ {

@@ -11,18 +11,18 @@ import (
 	"colophon/storage"
 )
 
-// noLimit lets a follower fold all that its log has.
+// noLimit is the limit of a follower that folds its whole log.
 const noLimit = math.MaxUint64
 
-// Refold empties a ledger's part of the index and folds the first size events of
-// its log into it; progress is called with their number as it grows. The follower
-// is not running: it answers queries until it is closed or the store is, and the
-// ledger can be followed on from there when it is closed. Short of disk space it
-// fails with storage.ErrNoSpace. Cut short at any point, the next start begins again.
+// Refold empties a ledger's part of the index and folds the first size events of its log into
+// it. It calls progress with the number of folded events after each batch. The returned
+// follower does not run, but answers queries; close it before the ledger is followed again.
+// Refold returns storage.ErrNoSpace if the disk is nearly full. If it is interrupted, the next
+// start begins again.
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
-		return nil, fmt.Errorf("folding ledger %q anew: %w", name, err)
+		return nil, fmt.Errorf("refolding ledger %q: %w", name, err)
 	}
 	f.limit = size
 	if err := f.refold(ctx, progress); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
-// addStopped makes a ledger's follower that never runs.
+// addStopped adds a follower of a ledger that never runs.
 func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 func (f *Follower) reset() error {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	if err := f.renew(); err != nil {
+	if err := f.resetFold(); err != nil {
 		return err
 	}
 	if err := f.empty(); err != nil {
@@ -59,8 +59,8 @@ func (f *Follower) reset() error {
 	return nil
 }
 
-// errLogEnds: the log has fewer events than are to be folded.
-var errLogEnds = errors.New("the log ends there")
+// errLogEnds: the log has fewer events than Refold should fold.
+var errLogEnds = errors.New("the log ends there, before the requested size")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
 	if _, err := f.store.acquire(); err != nil {
@@ -70,14 +70,14 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.reset(); err != nil {
 		return err
 	}
-	// What was there must not come back, whatever happens from here on.
+	// From here on the old rows must not come back after a crash.
 	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.flushPending()) }()
-	f.fold.late = true
+	f.fold.deferWork = true
 	for f.fold.state.size < f.limit {
-		if err := f.hasRoom(); err != nil {
+		if err := f.requireSpace(); err != nil {
 			return err
 		}
 		more, err := f.foldBatch(ctx)
@@ -87,7 +87,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
-		if f.fold.pending() >= f.store.config.MostDeferred {
+		if f.fold.pending() >= f.store.config.MaxDeferred {
 			if err := f.storeDeferred(ctx); err != nil {
 				return err
 			}
@@ -97,27 +97,27 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.storeDeferred(ctx); err != nil {
 		return err
 	}
-	f.fold.late = false
+	f.fold.deferWork = false
 	if f.fold.state.size == 0 {
 		return nil
 	}
-	return f.storeSome() // with the cursor of an index that is finished
+	return f.storeSome() // stores the cursor of a finished index
 }
 
-// hasRoom is storage.ErrNoSpace if the disk is too full to go on.
-func (f *Follower) hasRoom() error {
-	room, err := f.store.rows.Roomy()
+// requireSpace returns storage.ErrNoSpace if the disk is nearly full.
+func (f *Follower) requireSpace() error {
+	room, err := f.store.rows.HasSpace()
 	if err == nil && !room {
 		err = fmt.Errorf("%w: %d bytes are needed", storage.ErrNoSpace, rowstore.MinFreeBytes)
 	}
 	return err
 }
 
-// storeDeferred does all work that derivers have deferred. That is done seldom while an
-// index is rebuilt: most places of groups in rankings would be left again at once.
+// storeDeferred does all deferred work and stores it. A rebuild does this seldom, because
+// groups change their rank again soon.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
-		if err := errors.Join(ctx.Err(), f.hasRoom()); err != nil {
+		if err := errors.Join(ctx.Err(), f.requireSpace()); err != nil {
 			return err
 		}
 		if err := f.storeSome(); err != nil {
@@ -127,12 +127,12 @@ func (f *Follower) storeDeferred(ctx context.Context) error {
 	return nil
 }
 
-// storeSome does an eighth of the work that can be deferred, or what there is, and has it
-// stored.
+// storeSome does up to an eighth of MaxDeferred pieces of deferred work and starts to store
+// them.
 func (f *Follower) storeSome() error {
 	rows := &f.fold.Rows
 	f.beginBatch()
-	f.fold.flushDeferred(1 + f.store.config.MostDeferred/8)
+	f.fold.flushDeferred(1 + f.store.config.MaxDeferred/8)
 	err := rows.Err
 	if err == nil {
 		err = f.commit()

@@ -1,11 +1,10 @@
-// Package index is what is derived from the log to answer queries
-// (spec: Index and as_of): one follower per ledger folds its events, in order, into
-// a store of the index's own. It is derived from entries alone and never part of
-// the truth: whatever is wrong with it, it is emptied and folded again.
+// Package index derives from the log what queries need (spec: Index and as_of). One follower
+// per ledger folds its events, in order, into a store of its own. The index is derived from
+// entries alone and is never the truth: a damaged index is emptied and folded again.
 //
-// All ledgers of a server share one embedded database. It is never synced: each
-// batch of keys carries the position in the log that it brings the index to, so
-// what a crash leaves is the index as it was at some earlier position.
+// All ledgers of a server share one embedded database. It is never synced. Each batch also
+// stores the position to which it brings the index, so after a crash the index is as it was at
+// some earlier position.
 package index
 
 import (
@@ -21,27 +20,27 @@ import (
 	"colophon/storage"
 )
 
-// ErrClosed: the follower or the store has been closed.
+// ErrClosed: the follower or the store is closed.
 var ErrClosed = errors.New("index: closed")
 
-// Store is the index of all ledgers of a server. Its methods are safe for
-// concurrent use, except that Close waits for no query.
+// Store is the index of all ledgers of a server. Its methods are safe for concurrent use, but
+// Close does not wait for queries.
 type Store struct {
-	config Settings
-	rows   *rowstore.Store
-	closed atomic.Bool
-	known  atomic.Int64 // bytes that the followers' filters may still take
+	config      Settings
+	rows        *rowstore.Store
+	closed      atomic.Bool
+	filterBytes atomic.Int64 // bytes that the followers' filters may still take
 
-	events *eventCache       // of all ledgers
+	events *eventCache       // shared by all ledgers
 	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
-	followers map[string]*Follower // running or stopped by an error; under mu
+	followers map[string]*Follower // followers that are not closed; under mu
 }
 
-// Open opens an index, which it makes if absent. An index of another layout, and one
-// that is damaged beyond opening, is emptied. An error means that the folder holds
-// something else, is in use, or cannot be worked with.
+// Open opens an index and creates it if it is absent. It empties an index of another layout,
+// or one too damaged to open. It fails if the folder holds something else, is in use, or
+// cannot be read or written.
 func Open(c Config) (*Store, error) {
 	internal, err := c.Settings()
 	if err != nil {
@@ -50,10 +49,10 @@ func Open(c Config) (*Store, error) {
 	return OpenWith(internal)
 }
 
-// OpenWith is Open with the memory shared out otherwise, for tests.
+// OpenWith is Open with other shares of the memory, for tests.
 func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
-	s.known.Store(int64(c.FilterBytes))
+	s.filterBytes.Store(int64(c.FilterBytes))
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.Counters...)
 	}
@@ -66,7 +65,7 @@ func OpenWith(c Settings) (*Store, error) {
 	return s, nil
 }
 
-// replaced begins again with an empty store of rows.
+// replaced publishes empty snapshots after the rows were replaced, and wakes all followers.
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
@@ -79,14 +78,14 @@ func (s *Store) replaced(resume func()) {
 	}
 }
 
-// acquire keeps the rows as they are until they are released, and says how often they
-// were replaced before.
+// acquire keeps the rows from being replaced until they are released. It returns how often
+// they were replaced before.
 func (s *Store) acquire() (replaced int, err error) {
 	replaced, err = s.rows.Acquire()
 	return replaced, noSpace(err)
 }
 
-// noSpace makes an error of a store that is only read one of space.
+// noSpace wraps storage.ErrNoSpace around rowstore.ErrReadOnly.
 func noSpace(err error) error {
 	if errors.Is(err, rowstore.ErrReadOnly) {
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
@@ -94,25 +93,24 @@ func noSpace(err error) error {
 	return err
 }
 
-// isDamage reports whether an error says that what the index has stored cannot be used.
+// isDamage reports whether an error means that stored rows are damaged.
 func isDamage(err error) bool {
 	return errors.Is(err, rowstore.ErrDamaged) || rowstore.IsCorruption(err) && !errors.Is(err, errLog)
 }
 
-// Rows is the store of the rows of all ledgers, for tests that look into it and damage it.
+// Rows returns the store of all rows, for tests that inspect or damage it.
 func (s *Store) Rows() *rowstore.Store { return s.rows }
 
-// Rebuilds is how often the index was found damaged since it was opened, and replaced.
+// Rebuilds returns how often the index was found damaged and replaced since it was opened.
 func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 
-// maxName bounds a ledger's name, in bytes, so that one byte holds its length.
+// maxName bounds the length of a ledger's name in bytes.
 const maxName = 255
 
-// Follow starts to fold a ledger's events, from where the index ends to the
-// log's head and, at each Wake, on from there. The index of another log under
-// that name is emptied first. An error means misuse: no possible name, a ledger
-// that is followed already, a closed store. All other trouble is the
-// follower's: see Follower.Err.
+// Follow starts to fold a ledger's events, from where the index ends to the log's head, and on
+// after each Wake. If the index belongs to another log, it is emptied first. An error means
+// misuse: an invalid name, a ledger that is followed already, or a closed store. All other
+// errors are reported by Follower.Err.
 func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,11 +122,11 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// add makes a ledger's follower, which does not run yet. The caller holds mu until
-// it does or never will.
+// add adds a ledger's follower without running it. The caller holds mu until the follower runs
+// or never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return nil, errors.New("not a name")
+		return nil, fmt.Errorf("a name has 1 to %d bytes of valid UTF-8", maxName)
 	}
 	if s.closed.Load() {
 		return nil, ErrClosed
@@ -141,21 +139,21 @@ func (s *Store) add(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// followed is the number of ledgers that are followed.
+// followed returns the number of followers.
 func (s *Store) followed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.followers)
 }
 
-// Follower is that of a ledger; nil if the ledger is not followed.
+// Follower returns a ledger's follower; nil if the ledger is not followed.
 func (s *Store) Follower(name string) *Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.followers[name]
 }
 
-// Followers lists those that have not been closed, in no particular order.
+// Followers returns all followers that are not closed, in no particular order.
 func (s *Store) Followers() []*Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +164,9 @@ func (s *Store) Followers() []*Follower {
 	return list
 }
 
-// forget lets a closed follower's ledger be followed again, and says whether it was
-// not before.
-func (s *Store) forget(f *Follower) bool {
+// remove removes a closed follower, so that its ledger can be followed again. It reports
+// whether it was still there.
+func (s *Store) remove(f *Follower) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.followers[f.name] != f {
@@ -178,7 +176,7 @@ func (s *Store) forget(f *Follower) bool {
 	return true
 }
 
-// Close ends all followers and releases the database. No query may be under way.
+// Close closes all followers and the database. No query may be under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)

@@ -12,32 +12,31 @@ import (
 	"colophon/storage"
 )
 
-// ErrAhead: the index has not come to the size that was asked for.
-var ErrAhead = errors.New("index: it has not come that far")
+// ErrAhead: the index has not reached the requested size.
+var ErrAhead = errors.New("index: it has not reached that size")
 
-// Page is the part of an answer that is wanted.
+// Page selects a part of a list.
 type Page = rowstore.Page
 
-// ErrPosition: a page does not begin where one before it of the same query ended.
+// ErrPosition: Page.After is not a position that a page of the same query returned.
 var ErrPosition = rowstore.ErrPosition
 
-// ErrRebuilding: the index was found damaged, and another is about to take its place,
-// which begins empty.
+// ErrRebuilding: a damaged index is being replaced by an empty one.
 var ErrRebuilding = rowstore.ErrRebuilding
 
-// View answers queries as of one tree size: what later events have brought is not
-// seen (spec: Index and as_of). It is for one goroutine, and must be closed.
+// View answers queries as of one tree size and ignores later events (spec: Index and as_of).
+// It is for one goroutine and must be closed.
 type View struct {
 	*rowstore.Reader
 	follower *Follower
-	// latest is the size that the rows are read at. Rankings are kept for it alone.
+	// latest is the number of folded events when the view was made. Rankings exist only there.
 	latest uint64
 	block  []byte // scratch
 	events event.Decoder
-	kept   []any
+	states []any
 }
 
-// Latest is the view of all that is folded.
+// Latest returns a view of all folded events.
 func (f *Follower) Latest() (*View, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("ledger %q: %w", f.name, err)
@@ -52,37 +51,36 @@ func (f *Follower) Latest() (*View, error) {
 	return v, nil
 }
 
-// View is the view as of a size; ErrAhead beyond what is folded.
+// View returns a view as of a size; ErrAhead if that many events are not folded yet.
 func (f *Follower) View(size uint64) (*View, error) {
 	v, err := f.Latest()
 	if err != nil {
 		return nil, err
 	}
 	if size > v.latest {
-		return nil, errors.Join(fmt.Errorf("ledger %q at size %d, its index is at %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
+		return nil, errors.Join(fmt.Errorf("ledger %q at size %d: its index is at %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
 	}
 	v.SetSize(size)
 	return v, nil
 }
 
-// IsLatest reports whether the view is of all that was folded when it was made.
+// IsLatest reports whether the view is of all events that were folded when it was made.
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
-// Cache is what is kept of the log's events.
+// Cache returns the log's part of the cache of events.
 func (v *View) Cache() EventCache { return v.follower.cache() }
 
-// Entries are the entries of the log from one on. They are not counted.
+// Entries yields the entries of the log from a seq on. They do not count as read.
 func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return v.follower.log.Entries(ctx, from)
 }
 
-// Close releases the view.
 func (v *View) Close() error {
 	defer v.follower.store.rows.Release()
 	return v.Reader.Close()
 }
 
-// read reads an entry of the log, which is the caller's.
+// read reads an entry of the log. The caller owns it.
 func (v *View) read(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
@@ -98,7 +96,7 @@ func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
 	return e, err
 }
 
-// Entry is event with the bytes that the event is made of, which are the caller's.
+// Entry is Event with the entry. The caller owns the entry.
 func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
 	entry, err := v.read(ctx, seq)
 	if err != nil {
@@ -111,8 +109,8 @@ func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, erro
 	return entry, e, nil
 }
 
-// EventOfKind is the event at seq, which stays as it is when others are read;
-// storage.ErrNotFound if it is of another kind, or one that the view does not see.
+// EventOfKind returns the event at seq; the caller owns it. It returns storage.ErrNotFound if
+// the event is of another kind or the view does not see it.
 func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
@@ -132,7 +130,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	return &e, nil
 }
 
-// TextOf is a text of its own; nil for nil.
+// TextOf returns a copy as a string; nil for nil.
 func TextOf(text []byte) *string {
 	if text == nil {
 		return nil

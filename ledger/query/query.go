@@ -18,7 +18,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// Families are all families of questions, each behind those that it builds on.
+// Families returns all families, each after those that it depends on.
 func Families() []index.Family {
 	return []index.Family{
 		records.Family(),
@@ -31,7 +31,7 @@ func Families() []index.Family {
 	}
 }
 
-// Open opens an index of all families: see index.Open.
+// Open opens an index of all families. See index.Open.
 func Open(c index.Config) (*index.Store, error) {
 	c.Families = Families()
 	return index.Open(c)

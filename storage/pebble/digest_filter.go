@@ -35,7 +35,7 @@ func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begin()
-	return !f.filled || f.filter.MayHave(bloom.Key(digest[:]))
+	return !f.filled || f.filter.MayContain(bloom.Key(digest[:]))
 }
 
 // add adds a digest. The caller does so before the key is visible to readers, so that

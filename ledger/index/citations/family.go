@@ -1,3 +1,4 @@
+// Package citations is the family of citation sets, their sources, and stale citations.
 package citations
 
 import (
@@ -5,34 +6,34 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of citations. A source is identity of its id, a chunk identity of its
+// Dimensions of citations. A source is the identity of its id, a chunk the identity of its
 // chunk_hash.
 const (
-	// conflictList: the seq (8, inverted) of the set that brought a chunk its second
-	// source, and a number (4) that tells chunks of one set apart.
+	// conflictList: the seq (8, inverted) of the set that added a second source to a chunk,
+	// and a number (4) that distinguishes chunks of one set.
 	conflictList rowstore.Dimension = 0x30
-	// supersessions: a source, the seq (8, inverted) of the event that superseded
-	// chunks of it, and a number (4) that tells these apart.
+	// supersessions: a source, the seq (8, inverted) of the event that superseded chunks of
+	// it, and a number (4) that distinguishes these.
 	supersessions rowstore.Dimension = 0x31
-	// freshChunks: a source and a chunk that sets cite which are not stale.
+	// freshChunks: a source and a chunk that fresh sets cite.
 	freshChunks rowstore.Dimension = 0x32
 
 	// sourceStates: a source; its last registration or revocation.
 	sourceStates rowstore.Dimension = 0xa0
-	// sourceList: a byte 0; a version for every new source that is registered.
+	// sourceList: a byte 0; one version for each new source that is registered.
 	sourceList rowstore.Dimension = 0xa1
-	// listedChunks: a source and a chunk; a version for every registration that lists
-	// the chunk.
+	// listedChunks: a source and a chunk; one version for each registration that lists the
+	// chunk.
 	listedChunks rowstore.Dimension = 0xa2
 	// citedChunks: a source and a chunk; whether sets that cite them are fresh.
 	citedChunks rowstore.Dimension = 0xa3
-	// places: identity of a place; the chunks that are cited there.
+	// places: identity of a place; the chunks that the last set there cites.
 	places rowstore.Dimension = 0xa4
-	// chunkSources: a chunk; a version for every set that cites it under new sources.
+	// chunkSources: a chunk; one version for each set that cites it under new sources.
 	chunkSources rowstore.Dimension = 0xa5
 )
 
-// Family is what sets cite, which sources are registered, and what became stale.
+// Family answers questions about citation sets, sources, and stale citations.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

@@ -15,7 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// Set is a citation set, or those of its citations that were asked for.
+// Set is a citation set, or those of its citations that a query selects.
 type Set struct {
 	Seq       uint64
 	Time      time.Time // of its event
@@ -31,8 +31,8 @@ type Citation struct {
 	Weight              string  // JSON number
 }
 
-// Get is the citation set at seq; storage.ErrNotFound if it is another kind of
-// event, or one that the view does not see.
+// Get returns the citation set at seq; storage.ErrNotFound if the event is of another kind or
+// the view does not see it.
 func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {
@@ -41,7 +41,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	return *citationSetOf(&e, func(*event.Citation) bool { return true }), nil
 }
 
-// readSet is the event at seq, which is a citation set.
+// readSet reads the citation set at seq. The event is valid until the next one is read.
 func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error) {
 	if seq >= v.Size() {
 		return event.Event{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
@@ -54,12 +54,12 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 	return e, err
 }
 
-// citationSetOf is a set with those of its citations that are wanted.
+// citationSetOf returns a set with the citations that wanted selects.
 func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
-	said := e.CitationSet()
-	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(said.Subject)}
-	for i := range said.Citations {
-		if c := &said.Citations[i]; wanted(c) {
+	decoded := e.CitationSet()
+	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(decoded.Subject)}
+	for i := range decoded.Citations {
+		if c := &decoded.Citations[i]; wanted(c) {
 			set.Citations = append(set.Citations, Citation{
 				ChunkHash: string(c.ChunkHash), SourceID: string(c.SourceID),
 				Section: index.TextOf(c.Section), Weight: string(c.Weight),
@@ -69,14 +69,12 @@ func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	return set
 }
 
-// OfChunk are the sets that cite a chunk, newest first, each with the
-// citations that do.
+// OfChunk returns the sets that cite a chunk, newest first, each with the citations that do.
 func OfChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
-// OfSource are the sets that cite a source, newest first, each with the
-// citations that do.
+// OfSource returns the sets that cite a source, newest first, each with the citations that do.
 func OfSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
@@ -92,8 +90,8 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 	})
 }
 
-// Drift is how the chunks of a set stand to those of the set before it of the
-// same subject.
+// Drift is the difference of a set's chunks to those of the set before it with the same
+// subject.
 type Drift struct {
 	Seq     uint64
 	Time    time.Time // of the set's event
@@ -102,8 +100,7 @@ type Drift struct {
 	drift.ChunkChange
 }
 
-// Drifts are the sets of a subject, oldest first, each against the one before
-// it.
+// Drifts returns the sets of a subject, oldest first, each compared with the one before.
 func Drifts(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
 	var before Set
 	last, given, err := page.Position()

@@ -6,43 +6,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// sourceState is what a registration or a revocation made of a source: the value of
-// sourceStates, whose version is the event.
-type sourceState struct {
-	registered uint64 // 1 if it is
-	listed     uint64 // 1 if its registration lists the source's chunks
-	chunks     uint64 // how many it lists
-}
-
-func (s *sourceState) append(dst []byte) []byte {
-	return rowstore.AppendNumbers(dst, s.registered, s.listed, s.chunks)
-}
-
-func decodeSourceState(value []byte) (sourceState, error) {
-	var s sourceState
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.registered, &s.listed, &s.chunks)
-	return s, r.Err("a source", value)
-}
-
-// pair is a source and a chunk of it, as rows have them.
-type pair [2 * len(rowstore.Identity{})]byte
-
-func pairOf(source, chunk rowstore.Identity) pair {
-	var p pair
-	copy(p[copy(p[:], source[:]):], chunk[:])
-	return p
-}
-
-// sourceChanged folds the registration or revocation of a source. A registration
-// with a list supersedes what is cited of the source and not on the list.
+// sourceChanged folds the registration or revocation of a source. A registration with a list
+// supersedes all chunks of the source that sets cite and the list lacks.
 func (f *deriver) sourceChanged(e *event.Event) error {
 	change := e.Source()
 	if change.ID == nil {
 		return nil
 	}
 	if change.Listed {
-		// All that was ever cited of the source is ranged over.
+		// supersedeUnlisted reads all stored chunks of the source.
 		if err := f.RequireEmptyBatch(); err != nil {
 			return err
 		}
@@ -77,8 +49,8 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
 
-// sourceState is the present state of a source, and the event that led to it; false
-// if it was never registered nor revoked.
+// sourceState returns the state of a source and the event that led to it; found is false if it
+// was never registered.
 func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
 	seq, value, found := f.Rows.Newest(sourceStates, source[:])
 	if found {
@@ -87,8 +59,7 @@ func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint
 	return s, seq, found
 }
 
-// unlisted reports whether the current registration of a source has a list, and the
-// chunk is not on it.
+// unlisted reports whether the current registration of a source has a list without the chunk.
 func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {
@@ -98,6 +69,3 @@ func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	seq, _, found := f.Rows.Newest(listedChunks, p[:])
 	return !found || seq != registration
 }
-
-// listRow is the only row of sourceList.
-var listRow = []byte{0}

@@ -11,17 +11,17 @@ import (
 	"colophon/storage"
 )
 
-// Source is a source that is registered, or was (spec: Unregistered sources).
+// Source is a source that is or was registered (spec: Unregistered sources).
 type Source struct {
 	ID         string
 	Seq        uint64 // of its last registration or revocation
 	Registered bool
-	// Listed: the registration lists the source's chunks; they may be none.
+	// Listed: the registration lists the source's chunks. The list may be empty.
 	Listed bool
-	Chunks uint64 // how many are listed
+	Chunks uint64 // number of listed chunks
 }
 
-// SourceDetail is a source with what the event says that changed it last.
+// SourceDetail is a source with what its last event says.
 type SourceDetail struct {
 	Source
 	Time          time.Time
@@ -29,13 +29,13 @@ type SourceDetail struct {
 	ChunkHashes   []string
 }
 
-// SourceByID is a source by its id; false if it was never registered.
+// SourceByID returns a source by its id; false if it was never registered.
 func SourceByID(v *index.View, id string) (Source, bool, error) {
 	row := rowstore.Identify([]byte(id))
 	return sourceBelow(v, id, row, v.Size())
 }
 
-// sourceBelow is a source as it was below a size.
+// sourceBelow returns a source as of a size.
 func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
 	if err != nil || !found {
@@ -45,7 +45,7 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
 }
 
-// ReadSource is a source by its id; storage.ErrNotFound if it was never registered.
+// ReadSource returns a source by its id; storage.ErrNotFound if it was never registered.
 func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
@@ -54,25 +54,26 @@ func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, er
 	if err != nil {
 		return SourceDetail{}, err
 	}
-	detail, said, err := readSource(ctx, v, s)
-	for _, hash := range said.ChunkHashes {
+	detail, decoded, err := readSource(ctx, v, s)
+	for _, hash := range decoded.ChunkHashes {
 		detail.ChunkHashes = append(detail.ChunkHashes, string(hash))
 	}
 	return detail, err
 }
 
-// readSource adds what the event says, without the chunks, and the event's own words.
+// readSource reads the last event of a source. It returns the detail without ChunkHashes, and
+// the event's fields.
 func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, event.Source, error) {
 	e, err := v.Event(ctx, s.Seq)
 	if err != nil {
 		return SourceDetail{}, event.Source{}, err
 	}
-	said := e.Source()
-	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(said.Title), Reason: index.TextOf(said.Reason)}, said, nil
+	decoded := e.Source()
+	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
 }
 
-// Sources lists the sources that are registered or were, in the reverse order of
-// their first registration, without their chunks.
+// Sources returns the sources that are or were registered, the newest first registration
+// first, without their chunks.
 func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
@@ -84,9 +85,9 @@ func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetai
 	})
 }
 
-// UnregisteredSources are the sources that the citation set at seq cites and that were
-// not registered at its position, in the order of the set; none where none had been
-// registered before it at all. storage.ErrNotFound if it is another kind of event.
+// UnregisteredSources returns the sources that the citation set at seq cites and that were not
+// registered at its position, in the order of the set. It returns none if no source was
+// registered before the set, and storage.ErrNotFound if the event is of another kind.
 func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {

@@ -12,20 +12,19 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set that cites a chunk of a source is stale when the chunk is superseded there
-// after it: a later set cites the source at the same place without the chunk, or the
-// source is registered with a list that does not have it. What is cited while the
-// current list does not have it is stale at once. A later set that cites the chunk
-// again is fresh until it is superseded again.
+// A set that cites a chunk of a source is stale when the chunk is superseded after it: a later
+// set cites the source at the same place without the chunk, or the source is registered with a
+// list that lacks it. A set that cites a chunk which the current list lacks is stale at once.
+// A later set that cites the chunk again is fresh until the chunk is superseded again.
 
 // How a chunk of a source was superseded.
 const (
-	recited    = "recited"    // a later set no longer has it at the place
+	recited    = "recited"    // a later set cites the place without it
 	registered = "registered" // the source was registered without it
-	notListed  = "not_listed" // it was cited although the current list lacks it
+	notListed  = "not_listed" // a set cited it although the current list lacks it
 )
 
-// supersededHow lists them, by their number in rows.
+// supersededHow lists them in the order of their numbers in rows.
 var supersededHow = [...]string{recited, registered, notListed}
 
 const (
@@ -34,63 +33,15 @@ const (
 	byList
 )
 
-// citedState says whether the sets that cite a chunk of a source are fresh: the value
-// of citedChunks.
-type citedState struct {
-	fresh uint64 // 1 if a set has cited it since it was superseded last
-	from  uint64 // sets from this event on are not superseded; 0 if it never was
-	chunk []byte // chunk_hash
-}
-
-func (s *citedState) append(dst []byte) []byte {
-	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.fresh, s.from), s.chunk)
-}
-
-func decodeCitedState(value []byte) (citedState, error) {
-	var s citedState
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.fresh, &s.from)
-	r.Texts(&s.chunk)
-	return s, r.Err("a chunk of a source", value)
-}
-
-// supersession is one chunk of a source that was superseded: a value of
-// supersessions. The sets of the events from..to-1 that cite it became stale.
-type supersession struct {
-	how, from, to uint64
-	chunk         []byte
-}
-
-func (s *supersession) append(dst []byte) []byte {
-	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, s.how, s.from, s.to), s.chunk)
-}
-
-func decodeSupersession(value []byte) (supersession, error) {
-	var s supersession
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.how, &s.from, &s.to)
-	r.Texts(&s.chunk)
-	if s.how >= uint64(len(supersededHow)) {
-		r.Bad = true
-	}
-	return s, r.Err("a superseded chunk", value)
-}
-
-// supersededKey is the key of the n-th chunk that an event supersedes of a source.
-func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
-	dst = append(k.Key(dst, supersessions), source[:]...)
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
-}
-
-// superseding is the event that supersedes chunks, and how many it has.
+// superseding collects the chunks that an event supersedes; n is their number so far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
 	n    uint32
 }
 
-// supersede supersedes a chunk of a source for the sets below an event, unless all
-// that cite it are stale already.
+// supersede supersedes a chunk of a source for the sets before event to, unless they are all
+// stale already.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(citedChunks, p[:])
@@ -112,17 +63,17 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes what is cited of a source and not listed, as much as a
-// batch takes: errUnfinished if something is left. All that precedes the event is
-// stored, and of the event what was done before.
+// supersedeUnlisted supersedes the chunks of a source that sets cite and the list lacks, as
+// many as a batch takes; ErrUnfinished if some are left. All earlier events, and the earlier
+// parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
-	if s.n, err = f.superseded(source, seq); err != nil {
+	if s.n, err = f.supersededCount(source, seq); err != nil {
 		return err
 	}
 	before := s.n
 	prefix := append(f.Rows.Keys.Key(nil, freshChunks), source[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, len(rowstore.Identity{})))
+	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
 	}
@@ -141,8 +92,9 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 	return it.Error()
 }
 
-// superseded is how many chunks of a source an event has superseded that is stored.
-func (f *deriver) superseded(source rowstore.Identity, seq uint64) (n uint32, err error) {
+// supersededCount returns how many chunks of a source an event has superseded in stored
+// batches.
+func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
 	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
 	if err != nil {
@@ -154,13 +106,8 @@ func (f *deriver) superseded(source rowstore.Identity, seq uint64) (n uint32, er
 	return n, errors.Join(it.Error(), it.Close())
 }
 
-// freshChunkKey is the key of a chunk of a source that is cited by sets that are fresh.
-func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
-	return append(k.Key(dst, freshChunks), p[:]...)
-}
-
-// placeOf is the place of a citation: its section of the source or, where that is
-// null or empty, the subject of the set.
+// placeOf returns the place of a citation: its section of the source or, if that is null or
+// empty, the subject of the set.
 func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
 		return rowstore.Identify(c.SourceID, []byte("section"), c.Section)
@@ -168,9 +115,9 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	return rowstore.Identify(c.SourceID, []byte("subject"), subject)
 }
 
-// recite supersedes what a set no longer has at its places, and notes what it has
-// there.
-func (s *superseding) recite(set *event.CitationSet) {
+// updatePlaces writes the chunks at the places of a set, and supersedes those that are no
+// longer there.
+func (s *superseding) updatePlaces(set *event.CitationSet) {
 	var places []rowstore.Identity // in the order of the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
 	cited := make(map[rowstore.Identity][]rowstore.Identity)
@@ -188,8 +135,8 @@ func (s *superseding) recite(set *event.CitationSet) {
 	}
 }
 
-// replace has a place of a source hold chunks, which are sorted, and supersedes those
-// that it held before and does not any more.
+// replace writes the chunks at a place of a source, sorted, and supersedes those that were
+// there and are not any more.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

@@ -9,21 +9,20 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// StaleCitation is a chunk that a set cites and that was superseded after it.
+// StaleCitation is a chunk that a set cites and that was superseded after the set.
 type StaleCitation struct {
 	Seq       uint64 // of the set
 	RunID     *string
 	Subject   string
 	ChunkHash string
-	// SupersededBy is the event that superseded the chunk, and How the way: recited,
-	// registered or not_listed.
+	// SupersededBy is the event that superseded the chunk. How is recited, registered, or
+	// not_listed.
 	SupersededBy uint64
 	How          string
 }
 
-// Stale are the citations of a source that are stale: what was superseded last comes
-// first, and of one chunk that was superseded the newest set. A set comes again for
-// every chunk of it that was superseded.
+// Stale returns the stale citations of a source: the latest superseded chunk first, and for
+// each chunk the newest set first. A set appears once for each of its superseded chunks.
 func Stale(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
@@ -61,8 +60,8 @@ func Stale(ctx context.Context, v *index.View, source string, page index.Page) (
 	return rows, nil, nil
 }
 
-// appendStale appends the citations below an event that one supersession made stale,
-// as many as the budget allows; those below next are left, none if that is 0.
+// appendStale appends the citations before event below that one supersession made stale, as
+// many as the budget allows. Those before event next are left; 0 means none.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(records.Postings, id[:], below) {

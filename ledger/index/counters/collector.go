@@ -2,16 +2,15 @@ package counters
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// collector exports what followers have counted.
 type collector struct {
 	sources  func(yield func(Source) bool)
 	counters [metricCount]*prometheus.Desc
 	size     *prometheus.Desc
 }
 
-// NewCollector exports the metrics that are derived from the log (spec: Metrics derived from the
-// log), of those followers that the function names at each scrape, one for each ledger.
-// All numbers of one ledger belong to one size, which is exported with them.
+// NewCollector returns a collector of the metrics that are derived from the log (spec: Metrics
+// derived from the log). It calls followers at each scrape; each follower is one ledger. All
+// values of one ledger are as of one size, which is exported too.
 func NewCollector[S Source](followers func() []S) prometheus.Collector {
 	c := &collector{
 		sources: func(yield func(Source) bool) {

@@ -1,3 +1,5 @@
+// Package counters keeps the metrics that are derived from the log (spec: Metrics derived from
+// the log).
 package counters
 
 import (
@@ -6,26 +8,26 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Counters are the counters of one ledger as its fold has them. They belong to the
-// follower's goroutine.
+// Counters are the counters of one ledger in the fold. They belong to the follower's
+// goroutine.
 type Counters struct {
 	Readings
 	places map[Series]int
-	own    []counter // what else there is to each
-	// changed are those that the batch has changed.
+	own    []counter // by position in series
+	// changed lists the positions of counters that the batch has changed.
 	changed []int
-	pending pending // what the batch has not counted yet
+	pending pending // events that are not counted yet
 	key     []byte  // scratch
 }
 
-// counter is one counter beside its series and value.
+// counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // that of appendName
+	name    []byte // written by appendName
 	changed bool
 }
 
-// Readings are what counters came to, in the order in which they were first met. Where
-// they are published they never change.
+// Readings are the values of counters at one moment, in the order of their first use.
+// Published Readings never change.
 type Readings struct {
 	series []Series
 	values []uint64
@@ -39,16 +41,17 @@ func New(of Counts) Counters {
 	return c
 }
 
-// addSeries adds a counter that begins with 0.
+// addSeries adds a counter with the value 0.
 func (c *Counters) addSeries(s Series) (at int) {
 	at = len(c.series)
 	c.places[s] = at
 	c.series, c.values = append(c.series, s), append(c.values, 0)
-	c.own = append(c.own, counter{name: s.AppendName(nil)})
+	c.own = append(c.own, counter{name: s.appendName(nil)})
 	return at
 }
 
-// place is where a counter is. It is stored even if it stays 0.
+// place returns the position of a counter. It adds a new counter, which is stored even if it
+// stays 0.
 func (c *Counters) place(s Series) int {
 	at, known := c.places[s]
 	if !known {
@@ -58,7 +61,7 @@ func (c *Counters) place(s Series) int {
 	return at
 }
 
-// setAt sets a counter.
+// setAt sets the counter at a position.
 func (c *Counters) setAt(at int, n uint64) {
 	c.values[at] = n
 	if !c.own[at].changed {
@@ -67,12 +70,12 @@ func (c *Counters) setAt(at int, n uint64) {
 	}
 }
 
-// Published is what the counters are now, to be published.
+// Published returns the current values, for publication.
 func (c *Counters) Published() Readings {
 	return Readings{slices.Clip(c.series), slices.Clone(c.values)}
 }
 
-// Counts are the counters by their series.
+// Counts returns the values by series.
 func (r *Readings) Counts() Counts {
 	all := make(Counts, len(r.series))
 	for i, s := range r.series {
@@ -81,7 +84,7 @@ func (r *Readings) Counts() Counts {
 	return all
 }
 
-// Add adds to a counter.
+// Add adds n to a counter.
 func (c *Counters) Add(s Series, n uint64) {
 	at := c.place(s)
 	c.setAt(at, c.values[at]+n)
@@ -90,7 +93,7 @@ func (c *Counters) Add(s Series, n uint64) {
 // Set sets a counter.
 func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
-// Write writes those that the batch has changed.
+// Write adds the changed counters to the batch.
 func (c *Counters) Write(rows *rowstore.Rows) {
 	c.CountPending()
 	for _, at := range c.changed {

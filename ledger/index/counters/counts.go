@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Metric is the number of a log-derived counter. Numbers are stored.
+// Metric is the number of a metric that is derived from the log. The numbers are stored.
 type Metric uint8
 
 const (
@@ -28,11 +28,11 @@ const (
 	metricCount
 )
 
-// maxLabels bounds the labels of a counter beside ledger.
+// maxLabels bounds the labels of a metric, except the label ledger.
 const maxLabels = 3
 
-// Metrics describes the counters, by number (spec: Metrics derived from the log). Each has the
-// label ledger before its own.
+// Metrics describes the metrics (spec: Metrics derived from the log). Each has the label
+// ledger before its own.
 var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
@@ -48,22 +48,22 @@ var Metrics = [metricCount]struct {
 		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
 		[]string{"reason"}},
 	DriftTotal: {"colophon_ledger_drift_total",
-		"IPC runs by cause: each against the live run before it with its input_hash.",
+		"IPC runs by cause, each compared with the live run before it with the same input_hash.",
 		[]string{"cause"}},
 	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
-		"Run-DAGs by the first stage that differs from the live one before with its question_hash; none where no stage does.",
+		"Run-DAGs by the first stage that differs from the live run-DAG before with the same question_hash; none if no stage differs.",
 		[]string{"stage"}},
 	FailuresTotal: {"colophon_ledger_dag_failures_total",
-		"Run-DAGs by failure_stage and audit_mode; none where there is none.",
+		"Run-DAGs by failure_stage and audit_mode; none for null.",
 		[]string{"failure_stage", "audit_mode"}},
 	ConflictsTotal: {"colophon_ledger_citation_conflicts_total",
-		"Chunk hashes that came to be cited under more than one source.", nil},
+		"Chunk hashes that became cited under more than one source.", nil},
 	PathChangesTotal: {"colophon_ledger_path_changes_total",
 		"Path fingerprints by category.", []string{"category"}},
 	CollisionsTotal: {"colophon_ledger_path_id_collisions_total",
-		"Routes that found their path_id held by another route of their project.", nil},
+		"Routes whose path_id another route of their project held.", nil},
 	StateChangesTotal: {"colophon_ledger_state_changes_total",
-		"Changes of a record's state, by the state that they lead to.", []string{"state"}},
+		"Changes of a record's state, by the new state.", []string{"state"}},
 	StaleChunksTotal: {"colophon_ledger_stale_chunks_total",
 		"Chunks of a source that were superseded.", nil},
 	ProducerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
@@ -72,22 +72,22 @@ var Metrics = [metricCount]struct {
 		"Sequence numbers that producers have skipped and not delivered yet.", nil},
 }
 
-// IsGauge reports whether a metric may also fall.
+// IsGauge reports whether a metric can decrease.
 func (m Metric) IsGauge() bool { return m == ProducerMissing }
 
-// Series is one counter with its labels; those that the metric lacks are empty.
+// Series is one counter: a metric with its labels. Unused labels are empty.
 type Series struct {
 	Metric Metric
 	Labels [maxLabels]string
 }
 
-// Counts are the counters of one ledger. Every label value is one of a fixed
-// set, whatever clients send.
+// Counts are the counters of one ledger. Label values come from fixed sets, whatever clients
+// send.
 type Counts map[Series]uint64
 
-// NewCounts are those of an empty log. Where the labels are known beforehand a
-// series begins with 0, so that a rate shows its first increment: beside those of records
-// and of metrics without labels, what begin lists.
+// NewCounts returns the counters of an empty log. Series with known labels begin with 0, so
+// that a rate shows their first increment: those of records, refusals, metrics without labels,
+// and begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -107,24 +107,23 @@ func NewCounts(begin []Series) Counts {
 	return c
 }
 
-// SeriesOf names one counter of a metric.
+// SeriesOf returns the series of a metric with these labels.
 func SeriesOf(m Metric, labels ...string) Series {
 	s := Series{Metric: m}
 	copy(s.Labels[:], labels)
 	return s
 }
 
-// pending are events of one kind with the same checks, as most that follow one another
-// have: they add to the same counters.
+// pending counts consecutive events of one kind with the same checks, because they add to the
+// same counters.
 type pending struct {
 	kind   record.Kind
 	checks []byte
-	places []int  // of the counters
-	events uint64 // that are not counted yet
+	places []int  // positions of the counters
+	events uint64 // number of events to be counted
 }
 
-// CountEvent counts an event by its kind and checks, or notes that it is like the one
-// before.
+// CountEvent counts an event by its kind and checks. It may delay this until CountPending.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
 		c.pending.events++
@@ -145,8 +144,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
 		field := FieldLabel(name.Text())
-		// All results begin with 0 when one of them first occurs, so that rates show the
-		// first mismatch.
+		// All results of a field begin with 0 when the first one occurs, so that a rate shows
+		// the first mismatch.
 		for _, r := range Results {
 			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
 		}
@@ -155,7 +154,7 @@ func (c *Counters) CountEvent(e *event.Event) {
 	}
 }
 
-// CountPending counts the events that are alike.
+// CountPending counts the delayed events.
 func (c *Counters) CountPending() {
 	a := &c.pending
 	if a.events == 0 {
@@ -167,10 +166,10 @@ func (c *Counters) CountPending() {
 	a.events = 0
 }
 
-// Other stands for every label value that this build does not know.
+// Other is the label for every value that this build does not know.
 const Other = "other"
 
-// ledgerKinds are the kinds that the ledger writes itself (spec: Event body): their events
+// ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They
 // are not records.
 var ledgerKinds = [...]record.Kind{
 	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
@@ -181,10 +180,10 @@ var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed,
 
 var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
 
-// StagePrefix begins the fields of run-DAG stages, which MetricField bounds.
+// StagePrefix begins the names of checked stages.
 const StagePrefix = "stage:"
 
-// Fields are the other hash fields, as MetricField names them.
+// Fields are all other checked fields, as record.Check.MetricField names them.
 var Fields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
@@ -196,7 +195,7 @@ var Fields = [...]string{
 	"cache_dimensions.governance_policy_hash", "cache_dimensions.verifier_policy_hash",
 }
 
-// Label is text where it is one of the known values, other where it is not.
+// Label returns text if it is one of the known values, and Other if it is not.
 func Label[S ~string](text []byte, known []S) string {
 	for _, k := range known {
 		if string(text) == string(k) {
@@ -206,7 +205,7 @@ func Label[S ~string](text []byte, known []S) string {
 	return Other
 }
 
-// FieldLabel bounds the name of a checked field.
+// FieldLabel returns the label for the name of a checked field. The set of labels is bounded.
 func FieldLabel(name []byte) string {
 	if known := Label(name, Fields[:]); known != Other {
 		return known

@@ -9,9 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// AppendName encodes a counter's name: its metric, and each label behind its
-// length.
-func (s Series) AppendName(dst []byte) []byte {
+// appendName encodes a counter's name: its metric, and each label after its length.
+func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
 		dst = binary.AppendUvarint(dst, uint64(len(l)))
@@ -20,8 +19,8 @@ func (s Series) AppendName(dst []byte) []byte {
 	return dst
 }
 
-// DecodeSeries decodes what appendName wrote.
-func DecodeSeries(name []byte) (Series, error) {
+// decodeSeries decodes a name that appendName wrote.
+func decodeSeries(name []byte) (Series, error) {
 	if len(name) == 0 || Metric(name[0]) >= metricCount {
 		return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
 	}
@@ -37,7 +36,8 @@ func DecodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read are the counters of a ledger as they are stored.
+// Read returns the stored counters of a ledger, and 0 for those of NewCounts(begin) that are
+// not stored.
 func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
 	prefix := from.Keys.Key(nil, counterDimension)
 	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))
@@ -46,7 +46,7 @@ func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
 	}
 	c := NewCounts(begin)
 	for it.First(); it.Valid(); it.Next() {
-		s, err := DecodeSeries(slices.Clone(it.Key()[len(prefix):]))
+		s, err := decodeSeries(slices.Clone(it.Key()[len(prefix):]))
 		if err != nil {
 			return nil, errors.Join(err, it.Close())
 		}

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// Tally is the counters of a ledger at a size of its index.
+// Tally is a selection of a ledger's counters as of a size.
 type Tally struct {
-	Size     uint64            // events that it covers
+	Size     uint64            // number of events covered
 	Records  map[string]uint64 // by kind
 	Refusals map[string]uint64 // by reason
 	Checks   []CheckCount      // by kind, field and result, sorted
 }
 
-// CheckCount counts the checks of one field that had one result.
+// CheckCount is the number of checks of one field with one result.
 type CheckCount struct {
 	Kind   string
-	Field  string // bounded as record.Check.MetricField has it
+	Field  string // bounded, see FieldLabel
 	Result string
 	Count  uint64
 }
 
-// Source is the counters of a ledger, as an index has them.
+// Source has the counters of a ledger.
 type Source interface {
 	// Name is the ledger's name.
 	Name() string
-	// Counted is the counters, and the size of the log that they are as of.
+	// Counted returns the counters and the size as of which they are.
 	Counted() (Counts, uint64)
 }
 
-// TallyOf is the present state of the counters that the collector shows.
+// TallyOf returns the current tally.
 func TallyOf(of Source) Tally {
 	counted, size := of.Counted()
 	t := Tally{Size: size, Records: make(map[string]uint64), Refusals: make(map[string]uint64)}

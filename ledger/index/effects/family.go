@@ -1,3 +1,4 @@
+// Package effects is the family of effects: what changes if one variable of an ipc_id changes.
 package effects
 
 import (
@@ -6,11 +7,11 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// conditions: identity of a variable and its value; a version for every ipc_id with that
-// value, by the first run that shows it.
+// conditions: identity of a variable and its value; one version for each ipc_id with that
+// value, written by its first verified run: the length of the list.
 const conditions rowstore.Dimension = 0x83
 
-// Family is which ipc_ids have which values.
+// Family answers which effect a change of one variable has.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},

@@ -12,18 +12,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// ipcPair is two ipc_ids that differ in the variable alone.
+// ipcPair is two ipc_ids that differ in one variable only.
 type ipcPair struct {
 	view           *index.View
 	leading, other rowstore.Identity
-	// none: one of them takes no part. The rest is of no meaning then.
+	// none: one of them has no runs that count. The other fields are then meaningless.
 	none bool
-	// selects: runs that are not live do not count, and the side has some.
-	leadingSelects, otherSelects bool
+	// leadingFiltered and otherFiltered: only live runs count, and the side has others.
+	leadingFiltered, otherFiltered bool
 }
 
-// pair is the ipc_id that the run at condition shows first, and its partner.
-func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
+// pair returns the ipc_id of the run at condition, and its partner.
+func (e *walk) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, condition)
 	if err != nil {
 		return ipcPair{}, err
@@ -31,12 +31,12 @@ func (e *effects) pair(ctx context.Context, condition uint64) (ipcPair, error) {
 	return e.pairOf(e.ids(run.IPC))
 }
 
-// ipcIDs are an ipc_id with the leading value and the one that differs in it alone.
+// ipcIDs is an ipc_id with the leading value and the one that differs in that value only.
 type ipcIDs struct{ leading, other rowstore.Identity }
 
-// ids are the ipc_ids that a run would have with the leading value and with the other.
-func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
-	variable := effectVariable(&ipc, e.query.Variable)
+// ids returns the ipc_ids that a run would have with either value.
+func (e *walk) ids(ipc event.IPC) (ids ipcIDs) {
+	variable := variableOf(&ipc, e.query.Variable)
 	*variable = e.leading
 	ids.leading = rowstore.Identify([]byte(records.IPCID), records.AppendIPCID(nil, &ipc))
 	*variable = e.partner
@@ -44,8 +44,8 @@ func (e *effects) ids(ipc event.IPC) (ids ipcIDs) {
 	return ids
 }
 
-// pairOf is two ipc_ids, of which either may have no run.
-func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
+// pairOf returns a pair of ipc_ids, either of which may have no runs.
+func (e *walk) pairOf(ids ipcIDs) (ipcPair, error) {
 	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
 	other, err := groups.Newest(e.view, p.other)
 	if err != nil || other.Conditions == 0 {
@@ -55,13 +55,13 @@ func (e *effects) pairOf(ids ipcIDs) (ipcPair, error) {
 	leading, err := groups.Newest(e.view, p.leading)
 	if !e.query.Any {
 		p.none = leading.Live.Runs == 0 || other.Live.Runs == 0
-		p.leadingSelects, p.otherSelects = leading.Parted(), other.Parted()
+		p.leadingFiltered, p.otherFiltered = leading.HasDeadRuns(), other.HasDeadRuns()
 	}
 	return p, err
 }
 
-// effectVariable is the place of a variable in a run.
-func effectVariable(r *event.IPC, name string) *[]byte {
+// variableOf returns the field of a variable in a run.
+func variableOf(r *event.IPC, name string) *[]byte {
 	switch name {
 	case records.InputHash:
 		return &r.InputHash
@@ -77,7 +77,7 @@ func effectVariable(r *event.IPC, name string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs that belong together; none if not found.
+// paired is two runs that form a pair, if found.
 type paired struct {
 	leading, other side
 	found          bool
@@ -85,10 +85,10 @@ type paired struct {
 
 func (p *paired) changed() bool { return p.leading.output != p.other.output }
 
-// walk yields the pairs of runs from a position on, and moves it behind each that
-// was taken. It also yields where it has found none yet, so that whoever counts the
-// keys can stop.
-func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
+// walk yields the pairs of runs from a position on, and advances the position after each. It
+// also yields with found false while it searches, so that the caller can stop when its budget
+// is spent.
+func (p *ipcPair) walk(at *position) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
 			return
@@ -99,9 +99,9 @@ func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
 		defer stopB()
 		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
 		for {
-			more, err := one.leading.step(p.view, a, p.leadingSelects)
+			more, err := one.leading.step(p.view, a, p.leadingFiltered)
 			if more && err == nil {
-				more, err = one.other.step(p.view, b, p.otherSelects)
+				more, err = one.other.step(p.view, b, p.otherFiltered)
 			}
 			if err != nil {
 				yield(one, err)
@@ -123,17 +123,16 @@ func (p *ipcPair) walk(at *effectPosition) iter.Seq2[paired, error] {
 	}
 }
 
-// side is one of two groups that are walked together.
+// side is the walk over one of the two groups.
 type side struct {
-	from   uint64 // what precedes it is done with
-	seq    uint64 // of the run that waits for its partner, if ready
+	from   uint64 // the walk continues here; earlier versions are done
+	seq    uint64 // the run that waits for its partner, if ready
 	output uint64
 	ready  bool
 }
 
-// step takes the next version of a side that has no run waiting, and reports
-// whether there was one.
-func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), selects bool) (more bool, err error) {
+// step reads the next version unless a run waits. more is false at the end of the group.
+func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), filtered bool) (more bool, err error) {
 	if s.ready {
 		return true, nil
 	}
@@ -142,14 +141,14 @@ func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), 
 		return false, err
 	}
 	s.seq, s.from = version.Seq, version.Seq+1
-	if !groups.Brings(version, groups.BringsCondition) { // no run, or one that only claims the ipc_id
+	if !groups.HasFlag(version, groups.AddsCondition) { // not a run, or its ipc_id is only claimed
 		return true, nil
 	}
 	g, err := groups.Decode(version.Seq, version.Value)
 	if err != nil {
 		return false, err
 	}
-	if selects {
+	if filtered {
 		state, err := records.State(v, version.Seq)
 		if err != nil || state != string(record.Live) {
 			return true, err

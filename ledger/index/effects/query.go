@@ -10,39 +10,38 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Variables are the variables of an ipc_id, whose effects can be asked for.
+// Variables are the possible values of Query.Variable.
 var Variables = [...]string{records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
 
-// Query asks what came of changing a variable from one value to another while
-// all others of an ipc_id stayed as they were.
+// Query asks what changed when one variable changed from A to B while all others of an ipc_id
+// stayed the same.
 type Query struct {
-	Variable string // one of EffectVariables
-	// A and B are the values, numbers as events have them.
+	Variable string // one of Variables
+	// A and B are the values. Numbers are written as in events.
 	A, B string
 	Any  bool // runs of any state, not only live ones
 }
 
-// Pair is two runs that differ in the variable alone: each is the k-th run of
-// its ipc_id.
+// Pair is two runs that differ in the variable only. Each is the k-th run of its ipc_id.
 type Pair struct {
 	A, B    records.IPCRecord
-	Changed bool // the output
+	Changed bool // whether the outputs differ
 }
 
-// List lists pairs. Runs take part whose ipc_id is the hash of what they say
-// they were made of: that is how its partner is found. A page may have fewer
-// pairs than there are, even none, where few ipc_ids have a partner.
+// List returns pairs. Only runs whose ipc_id is the hash of their fields take part, because
+// the partner's ipc_id is computed from them. A page may have fewer rows than its limit, even
+// none, if few ipc_ids have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
 	e, err := newWalk(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := effectPosition{condition: e.last}
+	at := position{condition: e.last}
 	if p.After != nil {
-		if at, err = decodeEffectPosition(p.After, v.Size()); err != nil {
+		if at, err = decodePosition(p.After, v.Size()); err != nil {
 			return nil, nil, err
 		}
-		if _, err := e.before(at.condition); err != nil { // it may be of another query
+		if _, err := e.before(at.condition); err != nil { // fails if the position is of another query
 			return nil, nil, err
 		}
 	}
@@ -74,22 +73,22 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, nil, nil
 }
 
-// effects walks the ipc_ids that have one of the two values, whichever fewer have:
-// the leading side.
-type effects struct {
+// walk goes through the ipc_ids with one of the two values. The leading side is the value with
+// fewer ipc_ids.
+type walk struct {
 	view     *index.View
 	query    Query
 	id       rowstore.Identity // of the leading value
-	leading  []byte            // that value
-	partner  []byte            // the other one
-	count    uint64            // of ipc_ids with the leading value
-	last     uint64            // newest of their first runs; 0 if there is none
+	leading  []byte            // the leading value
+	partner  []byte            // the other value
+	count    uint64            // number of ipc_ids with the leading value
+	last     uint64            // the newest of their first verified runs; 0 if there is none
 	reversed bool              // the leading side is B
 }
 
-func newWalk(v *index.View, q Query) (*effects, error) {
+func newWalk(v *index.View, q Query) (*walk, error) {
 	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
-	e := &effects{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
+	e := &walk{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err
@@ -104,8 +103,8 @@ func newWalk(v *index.View, q Query) (*effects, error) {
 	return e, nil
 }
 
-// conditionsOf is the number of ipc_ids with a value, and the newest of their first
-// runs.
+// conditionsOf returns the number of ipc_ids with a value, and the newest of their first
+// verified runs.
 func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, last uint64, err error) {
 	if records.IsGrouped(variable) {
 		g, err := groups.Newest(v, id)
@@ -119,26 +118,26 @@ func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, 
 	return count, last, nil
 }
 
-// before is the beginning of the ipc_id that came before another; ErrPosition if
-// there is no such other.
-func (e *effects) before(condition uint64) (effectPosition, error) {
+// before returns the position of the previous ipc_id in the list; ErrPosition if condition is
+// not in it.
+func (e *walk) before(condition uint64) (position, error) {
 	if records.IsGrouped(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, e.id, condition, groups.BringsCondition)
-		return effectPosition{condition: g.ConditionBefore}, err
+		g, err := groups.VersionAt(e.view, e.id, condition, groups.AddsCondition)
+		return position{condition: g.ConditionBefore}, err
 	}
 	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
 	if err == nil && (!found || at != condition) {
 		err = index.ErrPosition
 	}
 	if err != nil {
-		return effectPosition{}, err
+		return position{}, err
 	}
 	before, _, _, err := e.view.NewestBelow(conditions, e.id[:], condition)
-	return effectPosition{condition: before}, err
+	return position{condition: before}, err
 }
 
-// appendPair reads the two runs.
-func (e *effects) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
+// appendPair reads the two runs of a pair and appends it.
+func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
 	leading, err := records.ReadIPCRecord(ctx, e.view, one.leading.seq)
 	if err != nil {
 		return nil, err
@@ -154,23 +153,23 @@ func (e *effects) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pa
 	return append(rows, pair), nil
 }
 
-// effectPosition is the ipc_id that a walk is at, by the first run that shows it,
-// and where it goes on in the two groups: 0 at their beginning.
-type effectPosition struct{ condition, leading, other uint64 }
+// position is a position of a walk: the ipc_id, by its first verified run, and the seqs at
+// which the walk continues in the two groups; 0 at their beginning.
+type position struct{ condition, leading, other uint64 }
 
-func (p *effectPosition) append(dst []byte) []byte {
+func (p *position) append(dst []byte) []byte {
 	return rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(dst, p.condition), p.leading), p.other)
 }
 
-func decodeEffectPosition(position []byte, size uint64) (effectPosition, error) {
-	if len(position) != 3*rowstore.SeqBytes {
-		return effectPosition{}, index.ErrPosition
+func decodePosition(after []byte, size uint64) (position, error) {
+	if len(after) != 3*rowstore.SeqBytes {
+		return position{}, index.ErrPosition
 	}
-	p := effectPosition{
-		binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[rowstore.SeqBytes:]), binary.BigEndian.Uint64(position[2*rowstore.SeqBytes:]),
+	p := position{
+		binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqBytes:]), binary.BigEndian.Uint64(after[2*rowstore.SeqBytes:]),
 	}
 	if p.condition == 0 || p.condition >= size || max(p.leading, p.other) > size {
-		return effectPosition{}, index.ErrPosition
+		return position{}, index.ErrPosition
 	}
 	return p, nil
 }

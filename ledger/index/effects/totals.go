@@ -12,16 +12,16 @@ import (
 	"colophon/storage"
 )
 
-// Totals counts pairs, as of a size.
+// Totals counts pairs as of a size.
 type Totals struct {
 	Pairs, Changed, Unchanged uint64
 	AsOf                      uint64
 }
 
-// Count counts all pairs. That reads about as much as all pages together, but for
-// the log. Where known, the totals of the same query as of another size, is not nil, and
-// fewer events lie between than there are ipc_ids to look at, only those are looked at
-// which had an event since: by both sizes, and the difference counts.
+// Count counts all pairs. That reads about as many keys as all pages together, but no events.
+// known is nil or the totals of the same query as of another size. If there are fewer events
+// between the sizes than ipc_ids, Count reads only the ipc_ids that these events touch, as of
+// both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, err := newWalk(v, q)
 	if err != nil {
@@ -33,8 +33,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 	return e.countFrom(ctx, *known)
 }
 
-// CountFrom is EffectsCount where the totals of another size are known, however many
-// events lie between.
+// CountFrom is Count with known totals, however many events are between the sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
 	e, err := newWalk(v, q)
 	if err != nil {
@@ -44,9 +43,9 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 }
 
 // countAll counts the pairs of all ipc_ids.
-func (e *effects) countAll(ctx context.Context) (Totals, error) {
+func (e *walk) countAll(ctx context.Context) (Totals, error) {
 	t := Totals{AsOf: e.view.Size()}
-	for at := (effectPosition{condition: e.last}); at.condition != 0; {
+	for at := (position{condition: e.last}); at.condition != 0; {
 		pair, err := e.pair(ctx, at.condition)
 		if err != nil {
 			return t, err
@@ -61,9 +60,9 @@ func (e *effects) countAll(ctx context.Context) (Totals, error) {
 	return t, nil
 }
 
-// add counts the pairs of two ipc_ids.
+// add adds the pairs of two ipc_ids.
 func (t *Totals) add(ctx context.Context, p *ipcPair) error {
-	var at effectPosition
+	var at position
 	for one, err := range p.walk(&at) {
 		switch err := cmp.Or(err, ctx.Err()); {
 		case err != nil:
@@ -80,8 +79,8 @@ func (t *Totals) add(ctx context.Context, p *ipcPair) error {
 	return nil
 }
 
-// countFrom counts from the totals of another size.
-func (e *effects) countFrom(ctx context.Context, known Totals) (Totals, error) {
+// countFrom counts from the totals as of another size.
+func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
 		return Totals{}, err
@@ -98,9 +97,9 @@ func (e *effects) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched are the ipc_ids with either value that had a run, or one whose state changed,
-// from one size to another.
-func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
+// touched returns the ipc_ids with either value that have a run, or a run whose state changed,
+// in the events between two sizes.
+func (e *walk) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
 	touched := make(map[ipcIDs]bool)
 	var decoder event.Decoder
 	for entry, err := range e.view.Entries(ctx, from) {
@@ -111,18 +110,19 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 			break
 		}
 		e.view.Count(1, 0)
-		said, err := decoder.Decode(entry.Bytes)
+		decoded, err := decoder.Decode(entry.Bytes)
 		if err != nil {
 			return nil, err
 		}
-		switch said.Kind {
+		switch decoded.Kind {
 		case record.IPCRecord:
-			ipc := said.IPC()
+			ipc := decoded.IPC()
 			e.touch(touched, &ipc)
 		case record.RecordStateChanged:
-			// What is not found is no run, or not there (the fold passes over it too), or
-			// one from the view's size on: that is between the sizes itself.
-			run, err := records.ReadIPCRecord(ctx, e.view, said.StateChange().RecordSeq)
+			// A record that is not found is not a run, does not exist (the fold ignores it
+			// too), or is at or above the view's size: then its own event is between the
+			// sizes.
+			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
@@ -134,15 +134,15 @@ func (e *effects) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool
 	return touched, nil
 }
 
-// touch adds the ipc_ids of a run, if it has one of the two values.
-func (e *effects) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
-	if value := string(*effectVariable(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+// touch adds the ipc_ids of a run if it has one of the two values.
+func (e *walk) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
+	if value := string(*variableOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
 		touched[e.ids(*ipc)] = true
 	}
 }
 
-// countThese counts the pairs of some ipc_ids, as of the size that t is of.
-func (e *effects) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
+// countThese counts the pairs of some ipc_ids as of t.AsOf.
+func (e *walk) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)

@@ -9,23 +9,23 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deadRange is a maximal range of consecutive runs of a group of which none is live:
-// the runs next to it are. Each is a key of goneRuns, so that the live neighbours of a
-// run are found at a price that does not depend on how many are gone.
+// deadRange is a maximal range of consecutive runs of a group that are not live. The live
+// neighbours of a run are found through these ranges, at a cost that does not depend on how
+// many runs are dead. Each range is a key of deadRuns.
 type deadRange struct{ first, last uint64 }
 
-// goneRunKey is the key of the range that begins with a run.
-func goneRunKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
+// deadRangeKey returns the key of the range that begins with a run.
+func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
 	return rowstore.AppendSeq(append(k.Key(dst, deadRuns), id[:]...), first)
 }
 
-// groupRuns finds runs of a group in what is stored: all that precedes the event that
-// is folded must be. It belongs to the follower's goroutine and must be closed.
+// groupRuns finds runs of a group in stored rows; all events before the current one must be
+// stored. It belongs to the follower's goroutine and must be closed.
 type groupRuns struct {
 	versions, ranges *rowstore.Iterator
-	versionsOf       []byte // what their keys begin with
+	versionsOf       []byte // prefix of their keys
 	rangesOf         []byte
-	touched          *int // counts the keys that are sought
+	touched          *int // counts the keys that are read
 }
 
 func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
@@ -35,11 +35,11 @@ func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 		touched: &f.Touched,
 	}
 	var err error
-	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.Behind(r.versionsOf, rowstore.VersionBytes))
+	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.UpperBound(r.versionsOf, rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
-	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.Behind(r.rangesOf, rowstore.SeqBytes))
+	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.UpperBound(r.rangesOf, rowstore.SeqBytes))
 	if err != nil {
 		return nil, errors.Join(err, r.versions.Close())
 	}
@@ -50,8 +50,8 @@ func (r *groupRuns) close() error {
 	return errors.Join(r.versions.Close(), r.ranges.Close())
 }
 
-// version is the newest version of the group up to an event, that one included;
-// nothing if there is none.
+// version returns the newest version of the group up to and including an event; zero if there
+// is none.
 func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
@@ -64,14 +64,14 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	return Decode(newest.Seq, newest.Value)
 }
 
-// before is the last run of any state before an event, 0 for none.
+// before returns the last run of any state before an event; 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
 	return g.All.Last, err
 }
 
-// after is the first run of any state after an event, 0 for none. What is no run
-// makes versions too: those between are skipped in steps that double.
+// after returns the first run of any state after an event; 0 if there is none. Changes of
+// state write versions too; it skips them with a search in doubling steps.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -84,7 +84,7 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	if err != nil || newest.All.Last <= seq {
 		return 0, err
 	}
-	// It is behind low and at most at high, which is a run.
+	// The run is after low and at most at high, which is a run.
 	low, high := next.Seq, newest.All.Last
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
@@ -104,10 +104,10 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	return high, nil
 }
 
-// following is the first version after a seq.
+// following returns the first version after a seq.
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
-	// It is in the stretch that the seq is in, or begins the one after that.
+	// It is in the version run that contains the seq, or begins the one after it.
 	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
@@ -119,8 +119,8 @@ func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, er
 	return rowstore.Version{}, false, r.versions.Error()
 }
 
-// gone is the last range that begins at a run or before it.
-func (r *groupRuns) gone(run uint64) (found deadRange, ok bool, err error) {
+// rangeAt returns the last range that begins at or before a run.
+func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	*r.touched++
 	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
 		return deadRange{}, false, r.ranges.Error()
@@ -136,7 +136,7 @@ func (r *groupRuns) gone(run uint64) (found deadRange, ok bool, err error) {
 	return deadRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
 }
 
-// neighbours are the live runs next to a range.
+// neighbours returns the live runs before and after a range.
 func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err error) {
 	for _, side := range [...]struct {
 		find func(uint64) (uint64, error)
@@ -159,9 +159,9 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 	return before, after, nil
 }
 
-// deadWith makes a run part of what is gone, one range with those next to it, and
-// says which range that is.
-func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+// extendDeadRange adds a run to the dead runs, joined with the ranges next to it, and returns
+// the joined range.
+func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole := deadRange{run, run}
 	before, err := runs.before(run)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (d
 	if err != nil {
 		return whole, err
 	}
-	lower, found, err := runs.gone(run)
+	lower, found, err := runs.rangeAt(run)
 	if err != nil {
 		return whole, err
 	}
@@ -179,22 +179,22 @@ func (f *Deriver) deadWith(runs *groupRuns, id rowstore.Identity, run uint64) (d
 		whole.first = lower.first
 	}
 	if after != 0 {
-		upper, found, err := runs.gone(after)
+		upper, found, err := runs.rangeAt(after)
 		if err != nil {
 			return whole, err
 		}
 		if found && upper.first == after {
 			whole.last = upper.last
-			f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, after))
+			f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, after))
 		}
 	}
-	f.putDead(id, whole)
+	f.putDeadRange(id, whole)
 	return whole, nil
 }
 
-// deadWithout takes a run out of the range that it is in, and says which that was.
-func (f *Deriver) deadWithout(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
-	whole, found, err := runs.gone(run)
+// splitDeadRange removes a run from its range and returns the range as it was.
+func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
+	whole, found, err := runs.rangeAt(run)
 	if err != nil {
 		return whole, err
 	}
@@ -202,24 +202,24 @@ func (f *Deriver) deadWithout(runs *groupRuns, id rowstore.Identity, run uint64)
 		return whole, rowstore.ErrDamaged
 	}
 	if whole.first == run {
-		f.Rows.Delete(goneRunKey(f.Rows.Keys, nil, id, run))
+		f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, run))
 	} else {
 		before, err := runs.before(run)
 		if err != nil {
 			return whole, err
 		}
-		f.putDead(id, deadRange{whole.first, before})
+		f.putDeadRange(id, deadRange{whole.first, before})
 	}
 	if run < whole.last {
 		after, err := runs.after(run)
 		if err != nil {
 			return whole, err
 		}
-		f.putDead(id, deadRange{after, whole.last})
+		f.putDeadRange(id, deadRange{after, whole.last})
 	}
 	return whole, nil
 }
 
-func (f *Deriver) putDead(id rowstore.Identity, g deadRange) {
-	f.Rows.Set(goneRunKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
+func (f *Deriver) putDeadRange(id rowstore.Identity, g deadRange) {
+	f.Rows.Set(deadRangeKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

@@ -5,26 +5,25 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// factCount is the number of facts: what a run was made of beside its input, and its
-// ipc_id.
+// factCount is the number of facts of a run: its variables except the input, and its ipc_id.
 const factCount = 9
 
-// facts are what a run was made of beside its input, in their fixed order.
+// facts returns a run's facts in a fixed order.
 func facts(ipc *event.IPC) [factCount]*[]byte {
 	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
 		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform,
 		&ipc.IPCID}
 }
 
-// A fact is its length and its text, or, where the text is longer than identityFact,
-// its identity behind that mark. unknownFact stands alone.
+// A fact is encoded as its length and its text. A text longer than longestFact is encoded as
+// identityFact and its identity; an unknown one as unknownFact alone.
 const (
 	longestFact  = 24
 	identityFact = longestFact + 1
 	unknownFact  = longestFact + 2
 )
 
-// appendFacts encodes facts so that they are equal where what they stand for is.
+// appendFacts encodes facts. Two encodings are equal if and only if the facts are.
 func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	for _, fact := range facts(ipc) {
 		switch text := *fact; {
@@ -40,8 +39,8 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeFacts is a run that compares as the one that appendFacts encoded, for
-// input and output are left out. What it holds refers to encoded.
+// DecodeFacts returns a run whose facts compare like those of the encoded run. It has no input
+// and no output, and refers to encoded.
 func DecodeFacts(encoded []byte) event.IPC {
 	var ipc event.IPC
 	for _, fact := range facts(&ipc) {

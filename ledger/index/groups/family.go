@@ -1,3 +1,5 @@
+// Package groups is the family of groups: the IPC runs with one value, their outputs, and
+// their rankings (spec: Groups).
 package groups
 
 import (
@@ -8,27 +10,27 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of groups. A family is identity of a name that runs are grouped by. What is
-// known of a group itself is in the postings of its value.
+// Dimensions of groups. A family is the identity of a name by which runs are grouped. The
+// state of a group itself is in the postings of its value.
 const (
-	// rankings: a family, the number of a ranking, a score (8) and the seq (8, inverted)
-	// of the first run of a group.
+	// rankings: a family, the number of a ranking, a score (8), and the seq (8, inverted) of
+	// the group's first run.
 	rankings rowstore.Dimension = 0x11
-	// deadRuns: a group and the seq (8) of the first of consecutive runs that are not
-	// live; the seq of the last.
+	// deadRuns: a group and the seq (8) of the first of consecutive runs that are not live;
+	// the seq of the last.
 	deadRuns rowstore.Dimension = 0x12
 
-	// families: a family; a version for every group, by its first run: the group.
+	// families: a family; one version for each group, written by its first run: the group.
 	families rowstore.Dimension = 0x81
-	// outputs: a group and an output, by the first run of the ledger that had it (8);
-	// how many runs have it.
+	// outputs: a group and an output, as the first run of the ledger with it (8); how many
+	// runs have it.
 	outputs rowstore.Dimension = 0x82
-	// outputLevels: a group and a number of live runs (8); how many outputs of the group
-	// have so many.
+	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
+	// that number.
 	outputLevels rowstore.Dimension = 0x84
 )
 
-// Family is the groups of runs, their outputs and rankings.
+// Family answers questions about groups of runs, their outputs, and rankings.
 func Family() index.Family {
 	var causes []counters.Series
 	for _, cause := range drift.Causes {
@@ -41,7 +43,7 @@ func Family() index.Family {
 			d := &Deriver{Fold: f}
 			records := index.DeriverOf[*records.Deriver](f)
 			records.GroupBy(d)
-			records.OnRestate(d)
+			records.ObserveStates(d)
 			return d
 		},
 	}

@@ -5,21 +5,21 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Known are the groups that have runs, and the conditions, and the rows of outputs if
-// knowsOutputs. They are read from the index when they are first wanted: before anything
-// is folded. Most outputs and seeds are new.
-func (f *Deriver) Known() *bloom.Filter {
-	if f.runs.known == nil {
-		f.runs.known = bloom.New(bloom.Within(f.FilterBytes))
-		f.runs.knowsOutputs = true // until there is a group
+// Filter returns the filter of groups that have runs, of further identities that OnLoad adds,
+// and, if filterHasOutputs, of rows of outputs. It is loaded from the index at the first use,
+// before anything is folded. Most outputs and seeds are new, and need no lookup then.
+func (f *Deriver) Filter() *bloom.Filter {
+	if f.runs.filter == nil {
+		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
+		f.runs.filterHasOutputs = true // until there is a group
 		if err := f.load(); err != nil {
 			f.Rows.Fail("%w", err)
 		}
 	}
-	return f.runs.known
+	return f.runs.filter
 }
 
-// loadGroups adds the groups that the lists of their families have.
+// loadGroups adds all groups.
 func (f *Deriver) loadGroups() error {
 	return f.Rows.Each(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {
@@ -30,20 +30,20 @@ func (f *Deriver) loadGroups() error {
 			if err != nil {
 				return err
 			}
-			f.runs.known.Add(id)
-			f.runs.knowsOutputs = false
+			f.runs.filter.Add(id)
+			f.runs.filterHasOutputs = false
 		}
 		return nil
 	})
 }
 
-// load reads all that the filter must know.
+// load adds all that the filter must contain.
 func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}
 	for _, load := range f.loaders {
-		if err := load(f.runs.known); err != nil {
+		if err := load(f.runs.filter); err != nil {
 			return err
 		}
 	}

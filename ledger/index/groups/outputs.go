@@ -13,7 +13,7 @@ import (
 // outputCount is how many runs of a group have one output.
 type outputCount struct{ live, all uint64 }
 
-// onlyOne is the count of an output that has no row: one run of the ledger has it.
+// onlyOne is the count of an output without a row: only one run of the ledger has it.
 var onlyOne = outputCount{1, 1}
 
 func (c outputCount) append(dst []byte) []byte {
@@ -26,15 +26,15 @@ func decodeOutputCount(value []byte) (outputCount, error) {
 	if n <= 0 {
 		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
-	gone, m := binary.Uvarint(value[n:])
-	if m <= 0 || gone > all {
+	dead, m := binary.Uvarint(value[n:])
+	if m <= 0 || dead > all {
 		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
 	}
-	return outputCount{all - gone, all}, nil
+	return outputCount{all - dead, all}, nil
 }
 
-// outputRow is the row that counts an output of a group: outputs are told apart by the
-// first run of the ledger that had them.
+// outputRow is the row of an output in a group. An output is identified by the first run of
+// the ledger with it.
 type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
 func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
@@ -42,9 +42,9 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 	return row
 }
 
-// joinOutput counts the output of a new run in one of its groups, and says what
-// the count was before. While a single run of the ledger has an output, it has no
-// rows; in the group of the output itself it never has one.
+// joinOutput counts the output of a new run in one of its groups and returns the count before.
+// An output has rows only when several runs of the ledger have it, and none in the group of
+// its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
 	if p.Family == records.OutputFamily {
 		return outputCount{g.Live.Runs, g.All.Runs}
@@ -54,7 +54,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // or need not be looked for
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // otherwise the row cannot exist
 	if found {
 		same, found = f.countOutput(row)
 	}
@@ -67,19 +67,19 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	return same
 }
 
-// key is what known has of the row.
+// key returns the row's key in the filter.
 func (row outputRow) key() (key rowstore.Identity) {
 	copy(key[:], row[:])
-	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // any odd number with many bits
+	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // an odd constant with well-mixed bits
 	low, high := key[8:], key[:8]
 	binary.BigEndian.PutUint64(high, binary.BigEndian.Uint64(high)^mixed)
 	binary.BigEndian.PutUint64(low, binary.BigEndian.Uint64(low)^bits.ReverseBytes64(mixed))
 	return key
 }
 
-// countOutput reads the row of an output; 0 if there is none.
+// countOutput reads the row of an output; found is false if there is none.
 func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
-	if known := f.Known(); f.runs.knowsOutputs && !known.MayHave(row.key()) {
+	if filter := f.Filter(); f.runs.filterHasOutputs && !filter.MayContain(row.key()) {
 		return outputCount{}, false
 	}
 	_, value, found := f.Rows.Newest(outputs, row[:])
@@ -93,36 +93,36 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
-// knowOutput notes that an output comes to have a row: whoever writes the first version of
-// one must, or later ones do not find it.
-func (f *Deriver) knowOutput(row outputRow) {
-	if known := f.Known(); f.runs.knowsOutputs {
-		known.Add(row.key())
+// addToFilter adds a row of outputs to the filter. It must be called for the first version of
+// a row; otherwise countOutput does not find the row.
+func (f *Deriver) addToFilter(row outputRow) {
+	if filter := f.Filter(); f.runs.filterHasOutputs {
+		filter.Add(row.key())
 	}
 }
 
-// startOutput writes that one run has an output: the first version of its row.
+// startOutput writes the first version of an output's row, with one run.
 func (f *Deriver) startOutput(row outputRow, seq uint64) {
-	f.knowOutput(row)
+	f.addToFilter(row)
 	f.value = onlyOne.append(f.value[:0])
 	f.Rows.Start(outputs, row[:], seq, f.value)
 }
 
-// putOutput writes another version of the row of an output.
+// putOutput writes a further version of an output's row.
 func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
-// spellOutput writes the rows of an output that a second run comes to have: those
-// of its first run.
-func (f *Deriver) spellOutput(ctx context.Context, first uint64) error {
+// backfillOutput writes the rows of an output for its first run, when a second run has the
+// output.
+func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	e, err := f.ReadEvent(ctx, first)
 	if err != nil {
 		return err
 	}
 	ipc := e.IPC()
-	f.others.CollectIPC(&f.othersKnown, e, &ipc)
+	f.others.CollectIPC(&f.othersIdentities, e, &ipc)
 	for p := range f.others.Grouped() {
 		if p.Family != records.OutputFamily {
 			f.startOutput(outputRowOf(p.ID, first), first)

@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A group that a run with its commonest output has left may have to know how many other
-// outputs are as common. From the first time on it has levels: how many of its outputs
-// have how many live runs, from two on.
+// When a run with the commonest output of its group stops being live, the group must know how
+// many other outputs are as common. From the first such event on it has levels: how many of
+// its outputs have n live runs, for each n from 2.
 
 // levelRow is the row of one number of live runs in a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
@@ -21,7 +21,7 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	return row
 }
 
-// level is how many outputs of a group that has levels have so many live runs.
+// level returns how many outputs of a group with levels have that number of live runs.
 func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
 	_, value, found := f.Rows.Newest(outputLevels, row[:])
@@ -37,7 +37,7 @@ func (f *Deriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint6
 	f.Rows.Put(outputLevels, row[:], seq, f.value)
 }
 
-// moveOutput notes that an output of a group comes to have another number of live runs.
+// moveOutput updates the levels when an output's number of live runs changes.
 func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
@@ -50,9 +50,9 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 	}
 }
 
-// tied counts the outputs of a group beside one that have so many live runs, two or
-// more, as that one had before the event. It gives the group levels if it has none, for
-// which it goes through all outputs: this once.
+// tied returns how many outputs besides one have that number of live runs, two or more, which
+// was also that one's number before the event. If the group has no levels, it counts all
+// outputs once to write them.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, beside, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, beside)
@@ -60,7 +60,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, be
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // that one, now
+			levels[live-1]++ // the output beside, after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
@@ -70,11 +70,11 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, be
 	return f.level(id, live), f.Rows.Err
 }
 
-// countLevels counts the stored outputs of a group beside one by their live runs: all
-// that have two are in rows.
+// countLevels counts the outputs of a group except one by their number of live runs. All
+// outputs with two or more runs have rows.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside 
 		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != beside {
 			levels[c.live]++
 		}
-		ok = it.SeekGE(rowstore.Behind(row, rowstore.VersionBytes))
+		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionBytes))
 	}
 	return levels, it.Error()
 }

@@ -11,13 +11,13 @@ import (
 
 // Output is one of the outputs of a group.
 type Output struct {
-	Seq  uint64 // of the first run of the group, of any state, that had it
+	Seq  uint64 // of the group's first run, of any state, with this output
 	Hash string
-	Runs uint64 // of the group
+	Runs uint64 // of the group with this output
 }
 
-// Outputs lists the distinct outputs of a group's runs, the newest first. A page
-// may have fewer rows than there are where few are of live runs, even none.
+// Outputs returns the distinct outputs of a group's runs, newest first. A page may have fewer
+// rows than its limit, even none, if few outputs have live runs.
 func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
 	id := q.ID()
 	g, err := Newest(v, id)
@@ -37,7 +37,7 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 		if b.Spent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, at), nil
 		}
-		version, err := groupAtVersion(versions, at, bringsOutput)
+		version, err := groupAtVersion(versions, at, addsOutput)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,8 +61,8 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 	return rows, nil, nil
 }
 
-// groupAtVersion is the version of a group that event seq made, which is below that of the one
-// before; ErrPosition if it made none with those flags.
+// groupAtVersion returns the version that event seq wrote; ErrPosition if it wrote none with
+// those flags. Each call needs a lower seq than the one before.
 func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
@@ -71,8 +71,8 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error
 	return groupOf(seq, flags, found, ok)
 }
 
-// VersionAt is the version of a group that event seq made; ErrPosition if it made
-// none with those flags.
+// VersionAt returns the version of a group that event seq wrote; ErrPosition if it wrote none
+// with those flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestBelow(records.Postings, id[:], seq+1)
 	if err != nil {
@@ -81,8 +81,8 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
-// groupOf decodes the version of a group that was found; ErrPosition if there is none, or
-// another event made it, or it lacks one of those flags.
+// groupOf decodes a version of a group; ErrPosition if it was not found, another event wrote
+// it, or it lacks one of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
 		return Version{}, index.ErrPosition
@@ -94,23 +94,23 @@ func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, e
 	return g, err
 }
 
-// outputCounts counts the runs that a group has of its outputs.
+// outputCounts counts the runs of a group by output.
 type outputCounts struct {
 	view  *index.View
-	by    string // the group's name, and
+	by    string // the name by which runs are grouped
 	id    rowstore.Identity
 	group *Version
-	// repeats are the runs, beside the first of each output, that have not been counted:
-	// when there are none, all that is left are single.
+	// repeats is the number of runs, except the first of each output, that are not counted
+	// yet. When it is 0, every output that is left has one run.
 	repeats uint64
 }
 
-// of is how many runs have an output, which some have, and which was not asked for before.
+// of returns how many runs have an output of the group. It must be called once per output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
 	case c.by == records.OutputHash:
 		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
-	case c.repeats == 0 && !c.group.Parted():
+	case c.repeats == 0 && !c.group.HasDeadRuns():
 		return onlyOne, nil
 	}
 	row := outputRowOf(c.id, output)

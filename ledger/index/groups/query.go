@@ -11,38 +11,39 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group is what the runs with one value have in common (spec: Groups).
+// Group describes the runs with one value (spec: Groups).
 type Group struct {
 	Value   string
 	Runs    uint64
-	Outputs uint64 // distinct ones
-	// Commonest is how many runs have the commonest output.
+	Outputs uint64 // distinct
+	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
 	Flips       uint64  // runs whose output differs from that of the run before
 	Entropy     float64 // of the outputs, in bits
 	First, Last Moment  // runs
 }
 
-// Moment is an event and when it was.
+// Moment is an event and when it was recorded.
 type Moment struct {
 	Seq  uint64
 	Time time.Time
 }
 
-// Query chooses groups by what their runs are.
+// Query selects groups.
 type Query struct {
-	By  string // a name that runs are grouped by
+	By  string // the name by which runs are grouped
 	Any bool   // runs of any state, not only live ones
-	// What a group has at least.
+	// Minimum counts of a group.
 	MinRuns, MinOutputs uint64
 	index.Bounds        // of the time of a group's last run
 }
 
-// Grouped reports whether runs are grouped by the values of a name: the four
-// hashes of a run, model, and label: with the name of a label behind.
+// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, model, or
+// label: followed by the name of a label.
 func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
-// choice is a GroupQuery at a view: its last run is from a seq on and below one.
+// choice is a Query whose time range is resolved to seqs: the last run is from from up to but
+// not including below.
 type choice struct {
 	Query
 	from, below uint64
@@ -53,7 +54,7 @@ func choiceOf(v *index.View, q Query) (choice, error) {
 	return choice{q, from, below}, err
 }
 
-// of are the runs of a group that count; nil if the group is not wanted.
+// of returns the runs of a group that the query counts; nil if it does not select the group.
 func (c *choice) of(g *Version) *Tally {
 	t := &g.Live
 	if c.Any {
@@ -65,12 +66,12 @@ func (c *choice) of(g *Version) *Tally {
 	return t
 }
 
-// Newest is what the view knows of a group; nothing if there is none.
+// Newest returns the newest version of a group that the view sees; zero if there is none.
 func Newest(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestBelow(v, id, v.Size())
 }
 
-// NewestBelow is group for a smaller size. Its facts are valid until the next row is read.
+// NewestBelow is Newest as of a smaller size. The facts are valid until the next row is read.
 func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
 	if err != nil || !found {
@@ -79,7 +80,7 @@ func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, err
 	return Decode(seq, value)
 }
 
-// Get is one group; not found if it has no runs. It touches three keys.
+// Get returns one group; found is false if it has no runs. It reads three keys.
 func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, err error) {
 	g, err := Newest(v, q.ID())
 	if err != nil {
@@ -94,7 +95,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 	return row, err == nil, err
 }
 
-// describe is a group of those runs.
+// describe returns a group with those runs.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
@@ -108,8 +109,8 @@ func describe(v *index.View, t *Tally, value string) (Group, error) {
 	return row, err
 }
 
-// appendGroup appends a group if it is wanted. It touches at most four keys, one of them
-// of the log.
+// appendGroup appends a group if the query selects it. It reads at most four keys, including
+// one of the log.
 func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
 	g, err := Newest(v, id)
 	if err != nil {
@@ -118,7 +119,7 @@ func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.I
 	return appendKnown(ctx, v, rows, &g, q)
 }
 
-// appendKnown is appendGroup for a group that was read already.
+// appendKnown is appendGroup for a version that was read already.
 func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
@@ -132,7 +133,7 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// valueOf is what a run has under a name that runs are grouped by.
+// valueOf returns a run's value of a name by which runs are grouped.
 func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
@@ -152,7 +153,7 @@ func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	}
 }
 
-// labelOf is a label of a record; empty if it has none of that name.
+// labelOf returns a label of a record; empty if it has none of that name.
 func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -166,8 +167,8 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 	return "", nil
 }
 
-// List lists groups by their first run of any state, the newest first. A page
-// may have fewer rows than there are, even none, where few groups pass the filter.
+// List returns groups by their first run of any state, newest first. A page may have fewer
+// rows than its limit, even none, if few groups pass the filter.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
@@ -200,11 +201,11 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	return rows, nil, nil
 }
 
-// memberAt is the group of a family whose first run is an event.
+// memberAt returns the group of a family whose first run is event first.
 func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
 	at, value, found, err := v.NewestBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
-		err = fmt.Errorf("%w: a ranked group that no list has", rowstore.ErrDamaged)
+		err = fmt.Errorf("%w: a ranked group is missing from the list of its family", rowstore.ErrDamaged)
 	}
 	if err != nil {
 		return rowstore.Identity{}, err
@@ -212,10 +213,19 @@ func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.I
 	return memberOf(value)
 }
 
-// memberOf is the group that a value in the list of a family is.
+// memberOf decodes a group in the list of a family.
 func memberOf(value []byte) (rowstore.Identity, error) {
 	if len(value) != len(rowstore.Identity{}) {
 		return rowstore.Identity{}, fmt.Errorf("%w: a group in a list as %x", rowstore.ErrDamaged, value)
 	}
 	return rowstore.Identity(value), nil
 }
+
+// RunQuery selects the runs of one group.
+type RunQuery struct {
+	records.Value
+	Any bool // runs of any state, not only live ones
+}
+
+// ID returns the identity of the group.
+func (q *RunQuery) ID() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }

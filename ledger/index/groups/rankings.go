@@ -10,31 +10,31 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is one of the orders that groups are kept in, for the present only.
-// Numbers are stored.
+// Ranking is an order of groups that exists only at the head. The numbers are stored.
 type Ranking byte
 
-// The rankings. Only groups of several runs can be in them; lists go on with all others.
+// The rankings. They hold only groups of several runs; lists append all others.
 const (
-	// RankedRecent is by the last live run, of groups that have had several runs.
+	// RankedRecent orders groups with several runs of any state by their last live run, latest
+	// first.
 	RankedRecent Ranking = iota
-	// RankedRuns is by the number of live runs, where there are several.
+	// RankedRuns orders groups with several live runs by their number, largest first.
 	RankedRuns
-	// RankedFlips is by the number of flips, where there are any.
+	// RankedFlips orders groups with flips by their number, largest first.
 	RankedFlips
-	// RankedStability is by the share of the commonest output, the least first,
-	// where there are several outputs.
+	// RankedStability orders groups with several outputs by the share of the commonest,
+	// smallest first.
 	RankedStability
 	rankingCount
 )
 
-// scores are where a group stands in the rankings: the lowest comes first. A group
-// is not in those where it has notRanked.
+// scores are a group's positions in the rankings; the lowest comes first. notRanked means that
+// the group is not in the ranking.
 type scores [rankingCount]uint64
 
 const notRanked = math.MaxUint64
 
-// scores follow from what is known of the live runs.
+// scores returns the scores that follow from the live runs.
 func (g *Version) scores() scores {
 	s := scores{notRanked, notRanked, notRanked, notRanked}
 	t := &g.Live
@@ -48,34 +48,33 @@ func (g *Version) scores() scores {
 		s[RankedFlips] = notRanked - t.flips
 	}
 	if t.outputs > 1 {
-		// Different shares of less than 2³² runs differ.
+		// Different shares have different scores for fewer than 2³² runs.
 		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.Runs)
 	}
 	return s
 }
 
-// runsFold is what the fold of runs keeps in memory. It belongs to the follower's
-// goroutine.
+// runsFold is the state of the fold of runs. It belongs to the follower's goroutine.
 type runsFold struct {
-	// changed are the groups that have changed since an event, and are not ranked yet: by
-	// the batch, which begins there, or by many, if they are ranked later.
+	// changed lists the groups that changed since event since and are not ranked yet. since is
+	// the first event of the batch, or of many batches if groups are ranked later.
 	changed []change
 	since   uint64
-	known   *bloom.Filter // nil until it is first wanted
-	// knowsOutputs: the rows of outputs are among what is known, for there was no group when
-	// the fold began. They are too many to be read.
-	knowsOutputs bool
-	run          run // scratch
+	filter  *bloom.Filter // nil until its first use
+	// filterHasOutputs: the filter covers rows of outputs, because there was no group when the
+	// fold began. In an existing index they are too many to load.
+	filterHasOutputs bool
+	run              run // scratch
 }
 
-// change is a group as it is ranked, and the scores that it has there.
+// change is a group with the scores that the rankings have for it.
 type change struct {
 	records.Posting
 	before scores
 }
 
-// changes notes, once, what a group is before the first change since it was ranked; one
-// that is new since, when its second run joins: until then it is in no ranking.
+// changes notes the scores of a group before its first change since it was ranked. A group
+// that is new since then is noted when its second run joins; before that it is in no ranking.
 func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:
@@ -87,10 +86,10 @@ func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 // BeginBatch implements Deferring.
 func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 
-// Pending implements Deferring: it is the number of groups that are not ranked.
+// Pending implements Deferring. It returns the number of groups to be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// Changed are the groups that wait to be ranked, each once; for tests.
+// Changed returns the groups to be ranked, each once. It is for tests.
 func (f *Deriver) Changed() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
@@ -100,13 +99,12 @@ func (f *Deriver) Changed() (groups []rowstore.Identity) {
 
 // Release implements Releaser.
 func (f *Deriver) Release() {
-	if f.runs.known != nil {
-		f.runs.known.Release()
+	if f.runs.filter != nil {
+		f.runs.filter.Release()
 	}
 }
 
-// FlushPending implements Deferring: it brings so many of the groups that have changed to
-// where they stand now.
+// FlushPending implements Deferring. It ranks that many groups.
 func (f *Deriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {
@@ -117,7 +115,7 @@ func (f *Deriver) FlushPending(count int) {
 			}
 			if c.before[i] != notRanked {
 				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.All.first)
-				f.Rows.Undo(f.value)
+				f.Rows.SingleDelete(f.value)
 			}
 			if score != notRanked {
 				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.All.first)
@@ -128,13 +126,13 @@ func (f *Deriver) FlushPending(count int) {
 	f.runs.changed = f.runs.changed[:left]
 }
 
-// rankingKey is the beginning of the keys of a family's groups in one order.
+// rankingKey returns the prefix of the keys of a family's groups in one ranking.
 func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking) []byte {
 	return append(append(k.Key(dst, rankings), family[:]...), byte(r))
 }
 
-// rankKey is the key of a group in one order of its family. It ends as that of the group in
-// the list of its family does: that leads to the group.
+// rankKey returns the key of a group in one ranking of its family. It ends in the group's
+// version in families, which leads to the group.
 func rankKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking, score, first uint64) []byte {
 	return rowstore.AppendVersion(binary.BigEndian.AppendUint64(rankingKey(k, dst, family, r), score), first)
 }

@@ -10,14 +10,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ErrNotRanked: rankings are of the live runs at the latest size only.
-var ErrNotRanked = errors.New("index: rankings are of the live runs at the latest size only")
+// ErrNotRanked: the view is not the latest, or the query counts runs that are not live.
+var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked lists groups in the order of a ranking: those that are in it, then all
-// others, those of several runs by the number of these, those of one by their first run
-// of any state, the newest first. The view must be the latest, and the filter be of live
-// runs: ErrNotRanked otherwise. A page may have fewer rows than there are, even none,
-// where few groups pass the filter; from one page to the next groups may have moved.
+// ListRanked returns groups in the order of a ranking: first those in it, then all others,
+// those of several runs by number of runs, those of one run by first run of any state, newest
+// first. It returns ErrNotRanked unless the view is the latest and the query counts live runs
+// only. A page may have fewer rows than its limit, even none, if few groups pass the filter.
+// Groups may move between two pages.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotRanked
@@ -47,14 +47,14 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles stands for the list of all groups in place of a ranking: what is in no other.
+// singles, in a list of rankings, means the list of all groups.
 const singles = rankingCount
 
-// lists are the lists whose groups, one list after the other, are all that a query
-// asks for. A group that is in several belongs to the first.
+// lists returns the lists which, one after the other, have all groups of a query. A group in
+// several lists belongs to the first.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
-	if q.MinOutputs < 2 && r != RankedRuns { // several outputs flip
+	if q.MinOutputs < 2 && r != RankedRuns { // several outputs imply a flip
 		lists = append(lists, RankedRuns)
 	}
 	if !q.several() {
@@ -63,10 +63,10 @@ func (q *Query) lists(r Ranking) []Ranking {
 	return lists
 }
 
-// several reports whether a query asks for groups of several live runs only.
+// several reports whether a query selects only groups of several live runs.
 func (q *Query) several() bool { return q.MinRuns > 1 || q.MinOutputs > 1 }
 
-// rankedWalk gathers a page of ranked groups.
+// rankedWalk collects a page of ranked groups.
 type rankedWalk struct {
 	view   *index.View
 	choice *choice
@@ -75,9 +75,8 @@ type rankedWalk struct {
 	rows   []Group
 }
 
-// list goes on with a list behind a place in it, and says where the next page begins:
-// the number of the list and the place of the last group that this one is done with;
-// nil at the end of the list.
+// list continues a list after a position in it. next is the position of the next page: the
+// number of the list and the position of the last group in it; nil at the end of the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)
@@ -92,7 +91,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		}
 		lower = append(slices.Concat(prefix, after), 0)
 	}
-	it, err := w.view.Iterate(lower, rowstore.Behind(prefix, placeBytes))
+	it, err := w.view.Iterate(lower, rowstore.UpperBound(prefix, placeBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +142,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 	return nil, nil
 }
 
-// take appends a group if it is wanted and belongs to the list.
+// take appends a group if the query selects it and it belongs to no earlier list.
 func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
 	g, err := Newest(w.view, id)
 	if err != nil {
@@ -159,9 +158,9 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 	return err
 }
 
-// listRecent lists groups by their last live run, the latest first: those of
-// several runs out of their ranking, those of one, if they are wanted, out of the list
-// of all.
+// listRecent returns groups by their last live run, latest first. It merges the ranking, which
+// has groups of several runs, with the list of all groups if the query selects groups of one
+// run.
 func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
@@ -194,15 +193,15 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 	}
 }
 
-// recent walks the groups of a family by their last live run. It belongs to the
-// view's goroutine and must be closed.
+// recent walks the groups of a family by their last live run. It is for the view's goroutine
+// and must be closed.
 type recent struct {
 	view        *index.View
 	family      rowstore.Identity
 	ranked      *rowstore.Iterator // groups of several runs
-	rankedBytes int                // of what stands before a score
-	// members are all groups, by their first run, of which those below a seq are left;
-	// 0 if only groups of several runs are wanted.
+	rankedBytes int                // length of a key before the score
+	// members walks all groups by first run, below membersBelow. membersBelow is 0 if the
+	// query selects only groups of several runs, or at the end.
 	members      *rowstore.Descent
 	membersBelow uint64
 }
@@ -210,8 +209,8 @@ type recent struct {
 func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
-	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the version of the last run
-	ranked, err := v.Iterate(lower, rowstore.Behind(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run as a version
+	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -222,8 +221,8 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	return &recent{v, family, ranked, len(prefix), v.Descent(families, family[:]), below}, nil
 }
 
-// next is a group and its last live run, in falling order. The identity is zero
-// where a group has its place elsewhere.
+// next returns the next group and its last live run, newest first. The identity is zero if
+// another position of the walk has the group.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // event 0 is no run
 	if r.ranked.Valid() {
@@ -255,7 +254,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	return member.Seq, id, true, err
 }
 
-// member is the newest of the members that are left; nothing if none is.
+// member returns the newest of the remaining members; zero if there is none.
 func (r *recent) member() (member rowstore.Version, err error) {
 	if r.membersBelow > 0 {
 		member, _, err = r.members.Seek(r.membersBelow - 1)

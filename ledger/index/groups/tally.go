@@ -2,30 +2,30 @@ package groups
 
 import "math"
 
-// Tally is what is known of some runs of a group, taken in the order of the log.
+// Tally counts some runs of a group, in the order of the log.
 type Tally struct {
 	Runs      uint64
-	outputs   uint64 // distinct ones
-	commonest uint64 // runs of the commonest output
-	tied      uint64 // outputs that have so many runs; 0: not known
+	outputs   uint64 // distinct
+	commonest uint64 // runs with the commonest output
+	tied      uint64 // outputs with that number of runs; 0: unknown
 	flips     uint64 // runs whose output differs from that of the run before
-	spread    uint64 // sum of weight over the runs of each output
-	// first and last are the seqs of the first and the last run, output is that of
-	// the last; nothing when there are no runs.
+	spread    uint64 // sum of weight(runs) over the outputs
+	// first and Last are the seqs of the first and the last run; Output is the output of the
+	// last. They are 0 if there are no runs.
 	first, Last, Output uint64
 }
 
-// possible reports whether some runs can have come to be known so.
+// possible reports whether any sequence of runs has these counts.
 func (t *Tally) possible() bool {
 	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.commonest && t.commonest <= t.Runs && (t.commonest == t.Runs) == (t.outputs == 1)
 }
 
-// weightUnit is what a weight is counted in: it is a whole number, so that the
-// spread of a group does not depend on how it came about.
+// weightUnit scales weights to whole numbers, so that the sum does not depend on the order of
+// additions.
 const weightUnit = 1 << 30
 
-// weight is what an output with so many runs adds to the spread: n·log₂ n. It
-// holds up to half a thousand million runs.
+// weight returns n·log₂ n, what an output with n runs adds to the spread. The sum fits for up
+// to 500 million runs.
 func weight(n uint64) uint64 {
 	if n < 2 {
 		return 0
@@ -33,7 +33,8 @@ func weight(n uint64) uint64 {
 	return uint64(math.Round(float64(n) * math.Log2(float64(n)) * weightUnit))
 }
 
-// entropy of the outputs, in bits: -Σ c/n·log₂(c/n) over the c runs of each of them.
+// entropy returns the entropy of the outputs in bits: -Σ c/n·log₂(c/n) over the number c of
+// runs of each output.
 func (t *Tally) entropy() float64 {
 	if t.outputs < 2 {
 		return 0
@@ -42,8 +43,7 @@ func (t *Tally) entropy() float64 {
 	return max(0, math.Log2(n)-float64(t.spread)/weightUnit/n)
 }
 
-// add takes in a run that follows all others. same is how many of them have its
-// output.
+// add adds a run after all others. same is the number of other runs with its output.
 func (t *Tally) add(seq, output, same uint64) {
 	if t.Runs == 0 {
 		t.first = seq
@@ -54,7 +54,7 @@ func (t *Tally) add(seq, output, same uint64) {
 	t.join(same)
 }
 
-// join counts a run whose output so many others have.
+// join counts a run. same is the number of other runs with its output.
 func (t *Tally) join(same uint64) {
 	t.Runs++
 	if same == 0 {
@@ -69,8 +69,9 @@ func (t *Tally) join(same uint64) {
 	}
 }
 
-// leave counts a run out whose output so many have, itself included. others counts
-// the other outputs that have so many; it is asked only where that is not known.
+// leave removes a run from the counts. same is the number of runs with its output, including
+// itself. others returns how many other outputs have that number; leave calls it only if tied
+// is unknown.
 func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	t.Runs--
 	if same == 1 {
@@ -90,7 +91,7 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	if t.tied--; t.tied > 0 {
 		return nil
 	}
-	// Its own output has one run less, and no other has more.
+	// Its output now has one run less than before, and no other output has more.
 	t.commonest--
 	if t.commonest == 1 {
 		t.tied = t.outputs

@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Any tally and facts come back as they were encoded.
+// Tallies and facts survive encoding and decoding.
 func TestGroupEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(1, math.MaxUint64-1).Draw(t, "seq")
@@ -32,7 +32,7 @@ func TestGroupEncoding(t *testing.T) {
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | bringsOutput, isMarked}).Draw(t, "flags")),
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | addsOutput, isMarked}).Draw(t, "flags")),
 			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
 			ConditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
 			Facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
@@ -81,7 +81,7 @@ func FuzzDecodeGroup(f *testing.F) {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		DecodeFacts(g.Facts) // whatever they are
+		DecodeFacts(g.Facts) // must not panic
 		again, err := Decode(seq, g.append(nil))
 		require.NoError(t, err)
 		require.Equal(t, g.Live.Runs, again.Live.Runs)
@@ -108,13 +108,13 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 	})
 }
 
-// drawnFacts is a run, and what its facts are decoded to.
+// drawnFacts returns a run, and what its facts decode to.
 type drawnFacts struct {
 	event.IPC
 	decoded event.IPC
 }
 
-// An index shares its memory out by what a group that waits to be ranked takes.
+// index.Settings assumes this size of a group that waits to be ranked.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

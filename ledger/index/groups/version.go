@@ -8,75 +8,72 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// flags of a version of a group, beside isRecord and isRun.
+// Flags of a version of a group, in addition to records.IsRecord and records.IsRun.
 const (
-	// hasRuns: there are runs up to here, and what is known of them follows.
+	// hasRuns: the group has runs, and the counts follow.
 	hasRuns = 4 << iota
-	// isLone: this version's run is the only one.
+	// isLone: the version's run is the group's only one.
 	isLone
-	// isParted: not all runs are live, and what is known of all follows too.
-	isParted
-	// bringsOutput: the run is the first of the group with its output.
-	bringsOutput
-	// BringsCondition: the run is the first that shows what its ipc_id stands for,
-	// or, in the group of the ipc_id, any that does.
-	BringsCondition
-	// isMarked: in the group of an output_hash, its output has rows in outputs; in other
+	// hasDeadRuns: some runs are not live, and the counts of all runs follow too.
+	hasDeadRuns
+	// addsOutput: the run is the first of the group with its output.
+	addsOutput
+	// AddsCondition: the run is the first of its ipc_id whose ipc_id is verified; in the group
+	// of the ipc_id, any verified run.
+	AddsCondition
+	// isMarked: in the group of an output_hash, the output has rows in outputs; in other
 	// groups, there are levels.
 	isMarked
 )
 
-// Version is one version of a group: what is known of its runs up to and including
-// one event (spec: Groups).
+// Version is one version of a group: its runs up to and including one event (spec: Groups).
 type Version struct {
 	seq   uint64 // of the event
-	flags byte   // isRecord, isRun, bringsOutput, bringsCondition and isMarked
-	// Output is that of the event's run, if it is one: the first run of the ledger that
-	// had it.
+	flags byte   // records.IsRecord, records.IsRun, addsOutput, AddsCondition, isMarked
+	// Output is the output of the event's run, as the first run of the ledger with it; 0 if
+	// the event is not a run.
 	Output uint64
-	// Live is about the runs that are live, all about those of any state.
+	// Live counts the live runs, All those of any state.
 	Live, All Tally
-	// The newest events before this one that brought an output and a condition
-	// into the group, 0 for none: two lists, each from its newest member on. The
-	// list of conditions is kept in families that are a part of an ipc_id, and in
-	// that of the ipc_id.
+	// The newest earlier events with addsOutput and AddsCondition; 0 for none. They link the
+	// versions into two lists, newest first. The list of conditions exists for the variables
+	// of an ipc_id, and for the ipc_id.
 	outputBefore, ConditionBefore uint64
-	Conditions                    uint64 // members of the list of conditions, this event included
-	// Facts are what the last live run was made of; in groups of an input_hash.
+	Conditions                    uint64 // length of the list of conditions, including this event
+	// Facts are the facts of the last live run; only in groups of an input_hash.
 	Facts []byte
 }
 
-// Parted reports whether some run is not live.
-func (g *Version) Parted() bool { return g.Live.Runs != g.All.Runs }
+// HasDeadRuns reports whether some runs are not live.
+func (g *Version) HasDeadRuns() bool { return g.Live.Runs != g.All.Runs }
 
-// lastOutput is the newest event that brought an output, 0 for none; lastCondition
-// the same for conditions.
+// lastOutput returns the newest event with addsOutput, including this one; 0 for none.
 func (g *Version) lastOutput() uint64 {
-	if g.flags&bringsOutput != 0 {
+	if g.flags&addsOutput != 0 {
 		return g.seq
 	}
 	return g.outputBefore
 }
 
 func (g *Version) LastCondition() uint64 {
-	if g.flags&BringsCondition != 0 {
+	if g.flags&AddsCondition != 0 {
 		return g.seq
 	}
 	return g.ConditionBefore
 }
 
-// follow makes g the version that a later event makes, which so far adds nothing.
+// follow makes g the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
 	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastCondition()
 	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
 }
 
-// lone reports whether the run of the version is the only one, and live.
+// lone reports whether the version's run is the only one, and live.
 func (g *Version) lone() bool {
 	return g.flags&records.IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }
 
-// append encodes a version. Seqs are distances from that of the version.
+// append encodes a version. Seqs are encoded as distances from the version's.
 func (g *Version) append(dst []byte) []byte {
 	flags := g.flags
 	if g.All.Runs == 0 {
@@ -87,15 +84,15 @@ func (g *Version) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.Output)
 		return append(dst, g.Facts...)
 	}
-	if g.Parted() {
-		flags |= isParted
+	if g.HasDeadRuns() {
+		flags |= hasDeadRuns
 	}
 	dst = append(dst, flags)
 	if flags&records.IsRun != 0 {
 		dst = binary.AppendUvarint(dst, g.seq-g.Output)
 	}
 	dst = g.appendTally(dst, &g.Live)
-	if g.Parted() {
+	if g.HasDeadRuns() {
 		dst = g.appendTally(dst, &g.All)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
@@ -108,7 +105,7 @@ func (g *Version) append(dst []byte) []byte {
 	return append(dst, g.Facts...)
 }
 
-// distance is how far an earlier event is from another; 0 stands for none.
+// distance returns the distance to an earlier event; 0 for none.
 func distance(seq, before uint64) uint64 {
 	if before == 0 {
 		return 0
@@ -121,7 +118,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	if t.Runs == 0 {
 		return dst
 	}
-	// Groups of many runs mostly have about as many outputs.
+	// Groups of many runs mostly have about as many outputs, so the differences are small.
 	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -131,12 +128,12 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	return binary.AppendUvarint(dst, g.seq-t.Output)
 }
 
-// Decode decodes the version that event seq made. Its facts refer to value.
+// Decode decodes the version that event seq wrote. Its facts refer to value.
 func Decode(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
 	flags := d.byte()
-	g.flags = flags &^ (hasRuns | isLone | isParted)
+	g.flags = flags &^ (hasRuns | isLone | hasDeadRuns)
 	if flags&hasRuns == 0 {
 		return g, d.err()
 	}
@@ -146,14 +143,14 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if flags&isLone != 0 {
 		g.Live.add(seq, g.Output, 0)
 		g.All = g.Live
-		if flags&BringsCondition != 0 {
+		if flags&AddsCondition != 0 {
 			g.Conditions = 1
 		}
 		g.Facts = d.rest
 		return g, d.err()
 	}
 	d.tally(&g.Live, &g)
-	if g.All = g.Live; flags&isParted != 0 {
+	if g.All = g.Live; flags&hasDeadRuns != 0 {
 		d.tally(&g.All, &g)
 	}
 	g.outputBefore, g.ConditionBefore = d.before(), d.before()
@@ -165,11 +162,11 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	return g, d.err()
 }
 
-// groupDecoder reads a value from its beginning; what is missing is 0.
+// groupDecoder decodes a value from its beginning. Missing numbers are 0 and set bad.
 type groupDecoder struct {
 	rest []byte
 	seq  uint64 // of the version
-	bad  bool   // something is missing, or cannot be
+	bad  bool   // the value is damaged
 }
 
 func (d *groupDecoder) err() error {
@@ -199,7 +196,7 @@ func (d *groupDecoder) uvarint() uint64 {
 	return n
 }
 
-// before is an earlier event, 0 for none.
+// before decodes an earlier event; 0 for none.
 func (d *groupDecoder) before() uint64 {
 	if n := d.uvarint(); n > 0 {
 		return d.seq - n
@@ -221,4 +218,12 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 	if t.Output = g.Output; g.flags&records.IsRun == 0 || t.Last != g.seq {
 		t.Output = g.seq - d.uvarint()
 	}
+}
+
+// IsRunVersion reports whether a run wrote a version of a group.
+func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.IsRun) }
+
+// HasFlag reports whether a version of a group has a flag.
+func HasFlag(r rowstore.Version, flag byte) bool {
+	return len(r.Value) > 0 && r.Value[0]&flag != 0
 }

@@ -17,8 +17,8 @@ import (
 	"colophon/ledger/index/citations"
 )
 
-// citedEvent is what events about citations and sources say, as encoding/json reads it.
-type citedEvent struct {
+// citationEvent is what events about citations and sources say, as encoding/json reads it.
+type citationEvent struct {
 	seq    uint64
 	Kind   string
 	Time   time.Time
@@ -37,19 +37,19 @@ type citedEvent struct {
 	}
 }
 
-func (j *journal) citedEvents(size uint64) []citedEvent {
+func (j *journal) citedEvents(size uint64) []citationEvent {
 	j.t.Helper()
-	var events []citedEvent
+	var events []citationEvent
 	for seq, entry := range j.entries[:size] {
-		e := citedEvent{seq: uint64(seq)}
+		e := citationEvent{seq: uint64(seq)}
 		require.NoError(j.t, json.Unmarshal(entry[32:], &e))
 		events = append(events, e)
 	}
 	return events
 }
 
-// set is the event as the index shows it, with the citations that are wanted.
-func (e *citedEvent) set(wanted func(citations.Citation) bool) citations.Set {
+// set returns the citation set of the event with the citations that wanted selects.
+func (e *citationEvent) set(wanted func(citations.Citation) bool) citations.Set {
 	s := citations.Set{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
 	for _, c := range e.Record.Citations {
 		one := citations.Citation{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Section: c.Section, Weight: string(c.Weight)}
@@ -62,8 +62,8 @@ func (e *citedEvent) set(wanted func(citations.Citation) bool) citations.Set {
 
 func anyCitation(citations.Citation) bool { return true }
 
-// naiveSets are the sets that have a wanted citation, newest first.
-func naiveSets(events []citedEvent, wanted func(citations.Citation) bool) []citations.Set {
+// naiveSets returns the sets that have a selected citation, newest first.
+func naiveSets(events []citationEvent, wanted func(citations.Citation) bool) []citations.Set {
 	var sets []citations.Set
 	for _, e := range slices.Backward(events) {
 		if s := e.set(wanted); len(s.Citations) > 0 {
@@ -73,7 +73,7 @@ func naiveSets(events []citedEvent, wanted func(citations.Citation) bool) []cita
 	return sets
 }
 
-func naiveDrifts(events []citedEvent, subject string) []citations.Drift {
+func naiveDrifts(events []citationEvent, subject string) []citations.Drift {
 	var list []citations.Drift
 	before := citations.Set{}
 	for _, e := range events {
@@ -87,8 +87,8 @@ func naiveDrifts(events []citedEvent, subject string) []citations.Drift {
 	return list
 }
 
-// naiveConflicts are in the order in which they came to be.
-func naiveConflicts(events []citedEvent) []citations.Conflict {
+// naiveConflicts returns the conflicts, oldest first.
+func naiveConflicts(events []citationEvent) []citations.Conflict {
 	var order []string
 	sources := make(map[string][]citations.ChunkSource)
 	for _, e := range events {
@@ -111,8 +111,8 @@ func naiveConflicts(events []citedEvent) []citations.Conflict {
 	return list
 }
 
-// naiveSources are the sources by their first registration.
-func naiveSources(events []citedEvent) []citations.SourceDetail {
+// naiveSources returns the sources by their first registration.
+func naiveSources(events []citationEvent) []citations.SourceDetail {
 	var list []citations.SourceDetail
 	for _, e := range events {
 		if e.Kind != "source_registered" && e.Kind != "source_revoked" {
@@ -136,7 +136,7 @@ func naiveSources(events []citedEvent) []citations.SourceDetail {
 	return list
 }
 
-func naiveUnregistered(events []citedEvent, seq uint64) []string {
+func naiveUnregistered(events []citationEvent, seq uint64) []string {
 	known := naiveSources(events[:seq])
 	var list []string
 	for _, c := range events[seq].Record.Citations {
@@ -151,15 +151,15 @@ func naiveUnregistered(events []citedEvent, seq uint64) []string {
 // naivePair is a source and a chunk.
 type naivePair struct{ source, chunk string }
 
-// naiveStaleness is found by walking over the events, and back from each of them.
+// naiveStaleness finds stale citations by walking over the events, and back from each of them.
 type naiveStaleness struct {
-	events []citedEvent
-	from   map[naivePair]uint64 // the sets before are superseded already
+	events []citationEvent
+	from   map[naivePair]uint64 // earlier sets are superseded already
 	stale  map[string][]citations.StaleCitation
-	count  uint64 // of supersessions
+	count  uint64 // number of supersessions
 }
 
-func naiveStale(events []citedEvent) *naiveStaleness {
+func naiveStale(events []citationEvent) *naiveStaleness {
 	n := &naiveStaleness{events: events, from: make(map[naivePair]uint64), stale: make(map[string][]citations.StaleCitation)}
 	for i, e := range events {
 		switch e.Kind {
@@ -179,7 +179,7 @@ func naiveStale(events []citedEvent) *naiveStaleness {
 	return n
 }
 
-// cited are the distinct pairs that the events before one cite.
+// cited returns the distinct pairs that the events before one cite.
 func (n *naiveStaleness) cited(before int) []naivePair {
 	var pairs []naivePair
 	for _, e := range n.events[:before] {
@@ -192,8 +192,8 @@ func (n *naiveStaleness) cited(before int) []naivePair {
 	return pairs
 }
 
-// naivePlaces are the places of an event's citations, each with its pairs.
-func naivePlaces(e *citedEvent) map[string][]naivePair {
+// naivePlaces returns the places of an event's citations with their pairs.
+func naivePlaces(e *citationEvent) map[string][]naivePair {
 	places := make(map[string][]naivePair)
 	for _, c := range e.Record.Citations {
 		place := "subject " + e.Record.Subject
@@ -232,7 +232,7 @@ func (n *naiveStaleness) set(i int) {
 	}
 }
 
-// supersede makes the sets stale that cite a pair below an event and are not yet.
+// supersede marks the sets before an event that cite a pair as stale.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {
@@ -251,8 +251,8 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations as they are listed, but for the chunks of one event,
-// which are in an order of their own.
+// inOrder sorts stale citations as Stale does, except that the chunks of one event are sorted
+// by hash.
 func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
@@ -266,22 +266,22 @@ var (
 	someChunks   = []string{chunkOf("one"), chunkOf("two"), chunkOf("three"), chunkOf("four")}
 )
 
-// chunkOf is the chunk hash of one word.
+// chunkOf returns the chunk hash of one word.
 func chunkOf(word string) string {
 	sum := sha256.Sum256([]byte(word))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// drawCiting is the body of an event about citations or sources.
-func drawCiting(t *rapid.T) string {
+// drawCitationEvent draws the body of an event about citations or sources.
+func drawCitationEvent(t *rapid.T) string {
 	switch few(t, "event", "set", "set", "set", "set", "registered", "revoked", "other") {
 	case "set":
 		var citations []string
 		for range rapid.IntRange(0, 5).Draw(t, "citations") {
-			citations = append(citations, cites(few(t, "source", someSources...), few(t, "chunk", someChunks...),
+			citations = append(citations, citation(few(t, "source", someSources...), few(t, "chunk", someChunks...),
 				few(t, "section", `null`, `null`, `""`, `"x"`, `"intro"`)))
 		}
-		return citing(few(t, "subject", someSubjects...), citations...)
+		return citationSet(few(t, "subject", someSubjects...), citations...)
 	case "registered":
 		list := ""
 		if rapid.Bool().Draw(t, "listed") {
@@ -289,28 +289,28 @@ func drawCiting(t *rapid.T) string {
 			quoted, _ := json.Marshal(append([]string{}, hashes...))
 			list = `,"chunk_hashes":` + string(quoted)
 		}
-		return registering(few(t, "source", someSources...), list)
+		return registration(few(t, "source", someSources...), list)
 	case "revoked":
 		return foreign("source_revoked", "{}", fmt.Sprintf(`{"reason":"old","source_id":%q}`, few(t, "source", someSources...)))
 	}
 	return foreign("path_fingerprint", "{}", `{}`)
 }
 
-// citing is a citation set.
-func citing(subject string, citations ...string) string {
+// citationSet returns the body of a citation set.
+func citationSet(subject string, citations ...string) string {
 	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":"r","subject":%q}`, strings.Join(citations, ","), subject))
 }
 
-// cites is a citation of a set; the section is JSON.
-func cites(source, chunk, section string) string {
+// citation returns a citation of a set. The section is JSON.
+func citation(source, chunk, section string) string {
 	return fmt.Sprintf(`{"chunk_hash":%q,"section":%s,"source_id":%q,"weight":0.5}`, chunk, section, source)
 }
 
-func registering(source, list string) string {
+func registration(source, list string) string {
 	return foreign("source_registered", "{}", fmt.Sprintf(`{"source_id":%q,"title":"T"%s}`, source, list))
 }
 
-// chunkHashes are the chunks that a set cites.
+// chunkHashes returns the chunks that a set cites.
 func chunkHashes(s *citations.Set) []string {
 	hashes := make([]string, len(s.Citations))
 	for i, c := range s.Citations {

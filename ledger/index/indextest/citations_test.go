@@ -21,13 +21,13 @@ import (
 
 var background = context.Background()
 
-// Every query about citations and sources is answered, as of any size and over pages of
-// any length, as the naive model does.
+// Every query about citations and sources agrees with the naive model, as of any size and with
+// pages of any length.
 func TestCitationsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
-		log.append(rapid.SliceOfN(rapid.Custom(drawCiting), 1, 25).Draw(t, "events")...)
+		log.append(rapid.SliceOfN(rapid.Custom(drawCitationEvent), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
 		c.BatchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
@@ -49,7 +49,7 @@ func TestCitationsEqualModel(t *testing.T) {
 	})
 }
 
-func requireCitations(t *rapid.T, v *index.View, events []citedEvent, limit int) {
+func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit int) {
 	for _, chunk := range someChunks {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.ChunkHash == chunk }),
 			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
@@ -94,8 +94,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citedEvent, limit int)
 	requireDerived(t, v, events)
 }
 
-// requireStale compares lists whose order is free among the chunks that one event
-// superseded.
+// requireStale compares lists. The order of the chunks that one event superseded is free.
 func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.True(t, slices.IsSortedFunc(got, func(a, b citations.StaleCitation) int {
 		switch {
@@ -110,7 +109,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 }
 
 // requireDerived checks what is derived of each set at its own position.
-func requireDerived(t *rapid.T, v *index.View, events []citedEvent) {
+func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
 		conflicts, err := citations.ConflictsOf(background, v, seq)
@@ -147,20 +146,20 @@ const (
 	intro     = `"intro"`
 )
 
-// A chunk that a later set no longer cites at the same place of the source is
-// superseded there, in the sets that cite it elsewhere too; who cites it again is fresh.
+// When a set cites a place of a source without an earlier chunk, the chunk is superseded in
+// all sets that cite it, at other places too. A later set that cites it again is fresh.
 func TestRecitedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
-	f, _ := folded(t,
-		citing("x", cites("s", one, intro)),                             // 1
-		citing("y", cites("s", one, noSection)),                         // 2: another place
-		citing("y", cites("other", one, intro)),                         // 3: another source
-		citing("y", cites("s", two, intro)),                             // 4: supersedes
-		citing("z", cites("s", one, noSection)),                         // 5: again, at a third place
-		citing("y", cites("s", two, noSection), cites("s", one, intro)), // 6: supersedes both, and cites both
-		citing("y"), // 7: no source, no place
+	f, _ := foldBodies(t,
+		citationSet("x", citation("s", one, intro)),                                // 1
+		citationSet("y", citation("s", one, noSection)),                            // 2: another place
+		citationSet("y", citation("other", one, intro)),                            // 3: another source
+		citationSet("y", citation("s", two, intro)),                                // 4: supersedes
+		citationSet("z", citation("s", one, noSection)),                            // 5: again, at a third place
+		citationSet("y", citation("s", two, noSection), citation("s", one, intro)), // 6: supersedes both, and cites both
+		citationSet("y"), // 7: no source, no place
 	)
-	v := viewed(t, f, 8)
+	v := viewOf(t, f, 8)
 	stale := func(v *index.View) []citations.StaleCitation {
 		return pages(t, 2, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
 			return citations.Stale(t.Context(), v, "s", p)
@@ -173,9 +172,9 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Equal(t, inOrder([]citations.StaleCitation{
 		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
 	}), inOrder(stale(v)))
-	require.Equal(t, []citations.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewed(t, f, 6)))
-	require.Empty(t, stale(viewed(t, f, 4)))
-	require.Empty(t, stale(viewed(t, f, 0)))
+	require.Equal(t, []citations.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewOf(t, f, 6)))
+	require.Empty(t, stale(viewOf(t, f, 4)))
+	require.Empty(t, stale(viewOf(t, f, 0)))
 	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
 		_, _, err := citations.Stale(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
@@ -183,27 +182,27 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	}
 }
 
-// A registration with a list supersedes what is cited and not on it; what is cited
-// afterwards although it is not on it is stale at once, until there is no list.
+// A registration with a list supersedes the cited chunks that it lacks. Sets that cite such a
+// chunk afterwards are stale at once, until a registration has no list.
 func TestUnlistedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
-	f, _ := folded(t,
-		citing("x", cites("s", one, noSection), cites("s", two, noSection)), // 1
-		registering("s", ""),   // 2: says nothing of chunks
-		registering("s", list), // 3: supersedes one
-		citing("y", cites("s", one, noSection), cites("t", one, noSection)), // 4: stale at once
-		registering("s", list),                  // 5: nothing is left to supersede
-		registering("s", ""),                    // 6
-		citing("y", cites("s", one, noSection)), // 7: fresh
+	f, _ := foldBodies(t,
+		citationSet("x", citation("s", one, noSection), citation("s", two, noSection)), // 1
+		registration("s", ""),   // 2: has no list of chunks
+		registration("s", list), // 3: supersedes one
+		citationSet("y", citation("s", one, noSection), citation("t", one, noSection)), // 4: stale at once
+		registration("s", list),                         // 5: supersedes nothing more
+		registration("s", ""),                           // 6
+		citationSet("y", citation("s", one, noSection)), // 7: fresh
 	)
 	run := "r"
 	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", ChunkHash: one, SupersededBy: 3, How: "registered"}},
 		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.Stale(t.Context(), viewed(t, f, 8), "s", p)
+			return citations.Stale(t.Context(), viewOf(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
-		ids, err := citations.UnregisteredSources(t.Context(), viewed(t, f, 8), seq)
+		ids, err := citations.UnregisteredSources(t.Context(), viewOf(t, f, 8), seq)
 		require.NoError(t, err)
 		return ids
 	}
@@ -212,17 +211,17 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	require.Empty(t, unregistered(7))
 }
 
-// An event that supersedes more than a batch takes is stored in parts, none of which is
-// seen before the last; whoever is interrupted goes on where he was.
+// An event that supersedes more than a batch takes is stored in parts. No view sees a part
+// before the last one is stored, and an interrupted fold continues.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 	const chunks = 50
 	var cited []string
 	for n := range chunks {
-		cited = append(cited, cites("s", chunkOf(fmt.Sprint(n)), noSection))
+		cited = append(cited, citation("s", chunkOf(fmt.Sprint(n)), noSection))
 	}
-	log.append(citing("x", cited...), registering("s", `,"chunk_hashes":[]`), citing("y", cites("s", chunkOf("0"), noSection)))
+	log.append(citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`), citationSet("y", citation("s", chunkOf("0"), noSection)))
 	c := testConfig(vfs.NewMem())
 	c.BatchSteps = 7
 	s := openTest(t, c)
@@ -235,7 +234,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 		return len(rows)
 	}
 	for part := 0; ; part++ {
-		f, err := s.Stopped(t.Context(), log.name, log.store)
+		f, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
@@ -254,32 +253,32 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Registering a source again costs what is listed and what was cited since, however many
-// chunks were cited before.
+// The cost of registering a source again depends on its list and on the citations since, not
+// on the chunks cited before.
 func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	var bodies []string
 	for n := range 300 {
-		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n)), noSection)))
+		bodies = append(bodies, citationSet("x", citation("s", chunkOf(fmt.Sprint(n)), noSection)))
 	}
 	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
-	f, log := folded(t, append(bodies, registering("s", list))...)
+	f, log := foldBodies(t, append(bodies, registration("s", list))...)
 	before := f.Fold().Touched
 	for range 100 {
-		log.append(registering("s", list))
+		log.append(registration("s", list))
 	}
 	log.catchUp(f)
 	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
 }
 
-// Many sets under one source and one chunk, many sources of one chunk: a row costs what
-// it costs in a small ledger.
+// With many sets that cite one source and chunk, and many sources of one chunk, a row costs as
+// much as in a small ledger.
 func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 300 {
-		bodies = append(bodies, citing("x", cites("s", chunkOf(fmt.Sprint(n%150)), intro), cites(fmt.Sprint("s", n), chunkOf("all"), intro)))
+		bodies = append(bodies, citationSet("x", citation("s", chunkOf(fmt.Sprint(n%150)), intro), citation(fmt.Sprint("s", n), chunkOf("all"), intro)))
 	}
-	f, log := folded(t, bodies...)
-	v := viewed(t, f, log.head.Size)
+	f, log := foldBodies(t, bodies...)
+	v := viewOf(t, f, log.head.Size)
 	const limit = 10
 	touched := func(name string, query func(index.Page) (int, error)) {
 		before := v.Touched()
@@ -314,8 +313,8 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 }
 
 func TestCitationPositionsAreChecked(t *testing.T) {
-	f, _ := folded(t, citing("x"), registering("s", ""), citing("x"))
-	v := viewed(t, f, 3)
+	f, _ := foldBodies(t, citationSet("x"), registration("s", ""), citationSet("x"))
+	v := viewOf(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
 		_, _, err := citations.Drifts(t.Context(), v, "x", index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exposed is what a scrape of one collector reads, without its comments.
+// exposed returns what a scrape of one collector reads, without comments.
 func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -37,7 +37,7 @@ func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	return sampled.String(), commented.String()
 }
 
-// counted are the samples of some metrics.
+// counted returns the samples of some metrics.
 func counted(samples string, names ...string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(samples) {
@@ -105,7 +105,7 @@ colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 	require.Equal(t, 2*len(drift.Causes), strings.Count(samples, "colophon_ledger_drift_total{"))
 	for i, m := range counters.Metrics {
 		if !strings.Contains(samples, m.Name+"{") {
-			continue // its labels are not known before there is something to count
+			continue // its labels are unknown before the first increment
 		}
 		kind := "counter"
 		if counters.Metric(i).IsGauge() {

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// distinct is the body of the n-th of records that have next to nothing in common: what
-// a busy service posts, and what an index has most to do with.
+// distinct returns the body of the n-th of records that have almost nothing in common, which
+// are the most expensive ones to index.
 func distinct(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(
@@ -23,7 +23,7 @@ func distinct(t tester, n int) string {
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
 
-// distinctBatches are the bodies of so many events, as a ledger commits them.
+// distinctBatches returns that many bodies in batches as a ledger commits them.
 func distinctBatches(t tester, events, each int) [][]string {
 	t.Helper()
 	var batches [][]string
@@ -37,7 +37,7 @@ func distinctBatches(t tester, events, each int) [][]string {
 	return batches
 }
 
-// cpuTime is what the process has used of its processors, in microseconds.
+// cpuTime returns the CPU time of the process in microseconds.
 func cpuTime(t tester) float64 {
 	t.Helper()
 	var usage syscall.Rusage
@@ -46,14 +46,14 @@ func cpuTime(t tester) float64 {
 	return in(usage.Utime) + in(usage.Stime)
 }
 
-// indexCost sums up what indexes have cost.
+// indexCost sums the cost of indexes.
 type indexCost struct {
 	events                         int
 	cpu                            float64 // microseconds
 	flushed, compacted, left, keys uint64  // bytes, and keys
 }
 
-// add adds an index that is about to be closed, when it has come to rest.
+// add adds an index that is about to be closed, after its compactions have ended.
 func (c *indexCost) add(t tester, s *index.Store, events int) {
 	t.Helper()
 	require.NoError(t, s.Rows().DB().Flush())
@@ -87,7 +87,7 @@ func (c *indexCost) report(b *testing.B) {
 	each(float64(c.left), "disk-B")
 }
 
-// BenchmarkFoldDistinct builds the index of a log that is there.
+// BenchmarkFoldDistinct builds the index of an existing log.
 func BenchmarkFoldDistinct(b *testing.B) {
 	const events = 300_000
 	log := newJournal(b, "default")

@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// fullRecords have, between them, a check for every field that there is.
+// fullRecords have, together, a check of every field that exists.
 var fullRecords = []struct {
 	kind record.Kind
 	text string
@@ -41,7 +41,7 @@ var fullRecords = []struct {
 		"cache_key":"%[1]s"}`, zeros)},
 }
 
-// The names of fields are all known here, and none is known that does not occur.
+// Every checked field is in counters.Fields, and every name there occurs.
 func TestFieldLabels(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, full := range fullRecords {
@@ -56,7 +56,7 @@ func TestFieldLabels(t *testing.T) {
 		r.Release()
 	}
 	for _, f := range counters.Fields {
-		// A repeated dimension is checked only where the hash is claimed twice.
+		// A repeated dimension is checked only if the hash is claimed twice.
 		if !strings.HasPrefix(f, "cache_dimensions.") {
 			require.True(t, seen[f], f)
 		}
@@ -68,7 +68,7 @@ func TestFieldLabels(t *testing.T) {
 	}
 }
 
-// The tampered real input: its mismatches, to the unit.
+// The exact mismatches of the tampered real input.
 func TestRealInputTampered(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "..", "shared", "data")
 	b, err := os.ReadFile(filepath.Join(data, "generations-tampered.expected.json"))
@@ -116,7 +116,7 @@ func TestRealInputTampered(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 
-	// The lists have just these records.
+	// Lists by mismatch have exactly these records.
 	v, err := f.Latest()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// Wherever the power fails in the middle of a fold, cursor and contents agree,
-// and folding on from there gives what an undisturbed fold gives.
+// After a power failure at any moment of a fold, cursor and contents agree, and the continued
+// fold gives the same index as an undisturbed one.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	bodies := plains(t, 0, 300)
 	log := newJournal(t, "default")
@@ -32,7 +32,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	c := testConfig(files.FS())
 	c.BatchEvents = 2
 	s := openTest(t, c)
-	growing := newJournal(t, "default") // so that the fold takes its time
+	growing := newJournal(t, "default") // so that the fold is slow
 	f := follow(t, s, growing)
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)
@@ -47,7 +47,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for _, cut := range cuts {
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
-		f, err := s.Stopped(t.Context(), log.name, log.store)
+		f, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++

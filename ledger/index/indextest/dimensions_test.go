@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Every dimension with versions says how long its rows are, and no other does.
+// Exactly the dimensions with versions declare the length of their rows.
 func TestRowBytes(t *testing.T) {
 	for d, n := range index.SchemaOf(query.Families()) {
 		if n > 0 {

@@ -1,3 +1,3 @@
-// Package indextest tests the index of a ledger: whole logs are folded, and what is asked
-// of the index is compared with models that go through all events.
+// Package indextest tests the index of a ledger: it folds whole logs and compares answers with
+// models that walk over all events.
 package indextest

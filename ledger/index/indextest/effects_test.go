@@ -10,31 +10,31 @@ import (
 	"colophon/ledger/record"
 )
 
-// Totals are counted on from those of another size, before or after, over changes of
-// state that name no run, or a run from the view's size on.
-func TestEffectTotalsPassOverStatesOfNothing(t *testing.T) {
+// Totals are computed from those of an earlier or later size, over changes of state whose
+// target is not a run, or is at or above the view's size.
+func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
-	for tokens := range 9 { // as many ipc_ids of a model as events may lie between sizes
+	for tokens := range 9 { // as many ipc_ids per model as events between the sizes
 		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // 1 to 18
 	}
-	f, log := folded(t, append(bodies,
-		restating(99, "failed"),     // 19: there is none
-		restating(20, "failed"),     // 20: itself
-		restating(0, "failed"),      // 21: a kind without states
-		restating(1, "failed"),      // 22
-		limited("n", "later", 3),    // 23: the second
-		limited("m", "later", 3),    // 24: the second
-		restating(24, "failed"),     // 25
-		restating(24, "live"),       // 26
-		restating(2, "quarantined"), // 27
+	f, log := foldBodies(t, append(bodies,
+		stateOf(99, "failed"),     // 19: no such event
+		stateOf(20, "failed"),     // 20: itself
+		stateOf(0, "failed"),      // 21: a kind without states
+		stateOf(1, "failed"),      // 22
+		limited("n", "later", 3),  // 23: the second
+		limited("m", "later", 3),  // 24: the second
+		stateOf(24, "failed"),     // 25
+		stateOf(24, "live"),       // 26
+		stateOf(2, "quarantined"), // 27
 	)...)
 	q := effects.Query{Variable: "model", A: "m", B: "n"}
 	counted := func(size uint64, known *effects.Totals) effects.Totals {
-		totals, err := effects.Count(t.Context(), viewed(t, f, size), q, known)
+		totals, err := effects.Count(t.Context(), viewOf(t, f, size), q, known)
 		require.NoError(t, err, "as of %d", size)
 		return totals
 	}

@@ -28,7 +28,7 @@ func TestFollowMisused(t *testing.T) {
 	log := newJournal(t, "default")
 	for _, name := range []string{"", strings.Repeat("x", 256), "\xff"} {
 		_, err := s.Follow(name, log.store)
-		require.ErrorContains(t, err, "not a name")
+		require.ErrorContains(t, err, "1 to 255 bytes")
 	}
 	f := follow(t, s, log)
 	require.Equal(t, "default", f.Name())
@@ -47,7 +47,7 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
-// A store that was restored from elsewhere has another log under the same name.
+// After a restore the store may have another log under the same name.
 func TestForeignLogIsRebuilt(t *testing.T) {
 	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
 	mine.append(plains(t, 0, 30)...)
@@ -90,20 +90,20 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An event that cannot be read ends the fold at its place and nothing else.
+// An event that cannot be read ends the fold there, and nothing else.
 func TestUnreadableEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
 	link := func(body string) []byte { return append(log.hashes[6][:], body...) }
 	cases := map[string]struct {
-		entry []byte // nil: it is missing
+		entry []byte // nil: the entry is missing
 		why   string
 	}{
 		"missing":     {nil, "missing"},
 		"short":       {[]byte("abc"), "3 bytes"},
 		"not JSON":    {link(`{"kind":`), "invalid JSON"},
 		"no kind":     {link(`{"checks":{}}`), "no kind"},
-		"not linked":  {log.entries[3], "it follows"},
+		"not linked":  {log.entries[3], "its prev_event_hash is"},
 		"not a kind":  {link(`{"kind":1}`), "no kind"},
 		"not UTF-8":   {link("{\"kind\":\"\xff\"}"), "invalid UTF-8"},
 		"not an body": {link(`["kind"]`), "no kind"},
@@ -141,7 +141,7 @@ func TestUnreadableEvent(t *testing.T) {
 
 var errReader = errors.New("the log cannot be read")
 
-// unreadable is a log of which one method fails.
+// unreadable is a log with one failing method.
 type unreadable struct {
 	storage.Reader
 	method string
@@ -168,11 +168,11 @@ func (u unreadable) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	return u.Reader.Entries(ctx, from)
 }
 
-// A log that cannot be read is no reason to throw its index away.
+// An error of the log does not discard its index.
 func TestUnreadableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
-	files := filled(t, log)
+	files := closedIndex(t, log)
 	s := openTest(t, testConfig(files))
 	for _, method := range []string{"head", "entry", "entries"} {
 		f, err := s.Follow("default", unreadable{log.store, method})
@@ -187,10 +187,10 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// watched is a log that notes from where it is read.
+// watched is a log that records from where it is read.
 type watched struct {
 	storage.Reader
-	from []uint64 // of the follower's goroutine until it is closed
+	from []uint64 // used by the follower's goroutine until it is closed
 }
 
 func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
@@ -209,14 +209,14 @@ func TestBatchesAreBounded(t *testing.T) {
 		{100, 1, []uint64{0, 1, 2, 3, 4, 5, 6}},
 	} {
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents, c.BatchBytes, c.KeptBytes = bounds.events, bounds.bytes, 1<<20
+		c.BatchEvents, c.BatchBytes, c.RowCacheBytes = bounds.events, bounds.bytes, 1<<20
 		s := openTest(t, c)
 		w := &watched{Reader: log.store}
 		f, err := s.Follow(log.name, w)
 		require.NoError(t, err)
 		require.NoError(t, f.Wait(t.Context(), 7))
 		require.NoError(t, s.Close())
-		// Whether it looked for more at the end depends on when it was closed.
+		// Whether it read again at the end depends on when it was closed.
 		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
 		require.Equal(t, bounds.from, read)
 	}
@@ -245,8 +245,8 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Writers, wakers, waiters and readers at once: nobody waits for ever, and what
-// is waited for is there.
+// Writers, Wake, Wait, and readers at once: Wait always returns, and what it waited for can be
+// read.
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())
@@ -279,7 +279,7 @@ func TestWaitersAndWakers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// hashesOf are the event hashes of that many plain events.
+// hashesOf returns the event hashes of that many plain events.
 func hashesOf(t *testing.T, events int) []storage.Hash {
 	t.Helper()
 	log := newJournal(t, "default")
@@ -287,8 +287,7 @@ func hashesOf(t *testing.T, events int) []storage.Hash {
 	return log.hashes
 }
 
-// A follower that has just folded gathers what nobody waits for; who waits is not kept
-// waiting, and neither is who closes it.
+// A follower that has just folded pauses while no reader waits. Wait and Close end the pause.
 func TestPause(t *testing.T) {
 	c := testConfig(vfs.NewMem())
 	c.Pause = time.Hour
@@ -315,8 +314,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, uint64(100), f.Size())
 }
 
-// A follower that is being closed in the middle of a fold has stored what it
-// shows.
+// A follower that is closed in the middle of a fold has stored what it has published.
 func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 2000)...)
@@ -339,8 +337,8 @@ func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Ledgers whose names begin alike do not see each other.
-func TestLedgersAreApart(t *testing.T) {
+// Ledgers whose names have a common prefix do not see each other's events.
+func TestLedgersAreSeparate(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	database := memory.New()
 	var logs []*journal

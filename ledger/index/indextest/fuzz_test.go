@@ -15,8 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels are the values that labels of counters can have, beside names of
-// fields.
+// knownLabels are the possible values of counter labels, except names of fields.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {
@@ -43,8 +42,8 @@ func knownLabels() map[string]bool {
 	return known
 }
 
-// Whatever an event's body is, folding it fails and changes nothing, or counts
-// it under labels of the fixed sets.
+// Folding any event body either fails and changes nothing, or counts it under labels of the
+// fixed sets.
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))
@@ -62,7 +61,7 @@ func FuzzEvent(f *testing.F) {
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		folded, err := s.Stopped(t.Context(), log.name, log.store)
+		folded, err := s.FollowStopped(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		defer folded.Close()
 		folded.Fold().BatchSteps = 1

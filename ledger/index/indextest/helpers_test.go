@@ -21,7 +21,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// tester is what *testing.T, *testing.B and *rapid.T have in common.
+// tester is the common part of *testing.T, *testing.B, and *rapid.T.
 type tester interface {
 	require.TestingT
 	Helper()
@@ -37,10 +37,10 @@ func testConfig(files vfs.FS) index.Settings {
 		BatchEvents:     8192,
 		BatchSteps:      100,
 		BatchBytes:      1 << 20,
-		KeptBytes:       8 << 10,
+		RowCacheBytes:   8 << 10,
 		FilterBytes:     1 << 20,
-		EventCacheBytes: index.LeastEventCache,
-		MostDeferred:    20,
+		EventCacheBytes: index.MinEventCache,
+		MaxDeferred:     20,
 	}
 }
 
@@ -58,7 +58,7 @@ func follow(t tester, s *index.Store, j *journal) *index.Follower {
 	return f
 }
 
-// catchUp waits until the follower is where the journal is.
+// catchUp waits until the follower has reached the end of the journal.
 func (j *journal) catchUp(f *index.Follower) {
 	j.t.Helper()
 	f.Wake()
@@ -74,12 +74,12 @@ type journal struct {
 	head     storage.Head
 	entries  [][]byte
 	hashes   []storage.Hash // event_hash of each entry
-	counted  [][]string     // what each entry adds to, by the naive model
-	// sameTime is how many events share a microsecond; 0 is 1.
+	counted  [][]string     // the counters that each entry increments, by the naive model
+	// sameTime is the number of events that share a microsecond; 0 means 1.
 	sameTime uint64
-	// forgetful: only the store keeps the log, and it cannot be checked.
+	// forgetful: the journal does not keep entries for checks; only the store has them.
 	forgetful bool
-	index     *index.Store // that folded it; may be nil
+	index     *index.Store // the index that folded it; may be nil
 }
 
 func newJournal(t tester, name string) *journal {
@@ -90,7 +90,7 @@ func newJournal(t tester, name string) *journal {
 	return &journal{t: t, name: name, database: database, store: store}
 }
 
-// append commits one event for each body, in the form that AppendSuffix completes.
+// append commits one event for each body.
 func (j *journal) append(bodies ...string) {
 	j.t.Helper()
 	next := storage.Batch{Head: j.head}
@@ -113,8 +113,8 @@ func (j *journal) append(bodies ...string) {
 	j.head = next.Head
 }
 
-// check holds what can be asked of a follower against the naive model of the
-// log's first Size events. The follower may be at work.
+// check compares a follower with the naive model of the log's first Size events. The follower
+// may be running.
 func (j *journal) check(f *index.Follower) {
 	j.t.Helper()
 	counted, size := f.Counted()
@@ -138,7 +138,7 @@ func (j *journal) check(f *index.Follower) {
 	require.Equal(j.t, want, named(counted))
 }
 
-// countsOf are the counters of a follower.
+// countsOf returns the counters of a follower.
 func countsOf(f *index.Follower) counters.Counts {
 	counted, _ := f.Counted()
 	return counted
@@ -147,7 +147,7 @@ func countsOf(f *index.Follower) counters.Counts {
 // testKeys is the keyspace of the only ledger of an index.
 var testKeys = rowstore.KeyspaceNumbered(1)
 
-// dump is all that an index holds, key by key.
+// dump returns one line for each key of an index.
 func dump(t tester, s *index.Store) []string {
 	t.Helper()
 	all, err := s.Rows().Dump()
@@ -155,7 +155,7 @@ func dump(t tester, s *index.Store) []string {
 	return all
 }
 
-// requireSame fails unless two dumps agree, and shows where they first differ.
+// requireSame fails unless two dumps are equal, and shows the first difference.
 func requireSame(t tester, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
@@ -164,7 +164,7 @@ func requireSame(t tester, want, got []string) {
 	require.Len(t, got, len(want))
 }
 
-// refold is what the index of a log holds that was folded at once and undisturbed.
+// refold returns the dump of an index that folded the log at once and undisturbed.
 func (j *journal) refold() []string {
 	j.t.Helper()
 	s := openTest(j.t, testConfig(vfs.NewMem()))
@@ -193,7 +193,7 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 
 var poster = record.Event{Actor: "tester", Ledger: "default"}
 
-// posted is the body of the event that a record becomes.
+// posted returns the body of the event that a record becomes.
 func posted(t tester, kind record.Kind, text string) string {
 	t.Helper()
 	r, err := record.Parse(kind, []byte(text))
@@ -202,7 +202,7 @@ func posted(t tester, kind record.Kind, text string) string {
 	return string(r.AppendBody(nil, poster))
 }
 
-// refused is the body of the event that logs the refusal of a record.
+// refused returns the body of the event for the refusal of a record.
 func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
 	t.Helper()
 	r, err := record.Parse(kind, []byte(text))
@@ -213,12 +213,12 @@ func refused(t tester, kind record.Kind, text string, why record.Refusal) string
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 
-// foreign is the body of an event that this build knows little of.
+// foreign returns the body of an event of an unknown kind.
 func foreign(kind, checks, detail string) string {
 	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
 }
 
-// plain is the body of the n-th of many different events.
+// plain returns the body of the n-th of many different events.
 func plain(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(

@@ -16,9 +16,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// layoutDigests are digests of all keys and values of the indexes of fixed logs. A change
-// of what the index stores changes them, and then the number of the layout must change.
-// The hashes of events are among the values: a change of what events hold changes them too.
+// layoutDigests are digests of all keys and values of the indexes of fixed logs. They change
+// with what the index stores; then the number of the layout must change. Hashes of events are
+// among the values, so the digests also change with what events contain.
 var layoutDigests = map[string]string{
 	"random 0": "7e8989f2bcf1487a", "random 1": "0c368b4fe83eeec5", "random 2": "c31668b1ad882ffb", "random 3": "af9d985e78745511",
 	"citation-sets": "06fbeb8a23271168", "generations": "836cb270158f12b1", "run-dags": "5afae093090708ff", "story-paths": "6bd58d0cf8ecf9d7",
@@ -29,7 +29,7 @@ func digestOf(lines []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// The keys and values of random ledgers of every kind of event are those of this layout.
+// The index of random ledgers with every kind of event has this layout.
 func TestLayoutOfRandomLedgers(t *testing.T) {
 	for seed, name := range [...]string{"random 0", "random 1", "random 2", "random 3"} {
 		bodies := rapid.Custom(func(t *rapid.T) []string {
@@ -45,7 +45,7 @@ func TestLayoutOfRandomLedgers(t *testing.T) {
 	}
 }
 
-// So are those of real records.
+// So has the index of real records.
 func TestLayoutOfRealInput(t *testing.T) {
 	for _, name := range [...]string{"citation-sets", "generations", "run-dags", "story-paths"} {
 		j := newJournal(t, "default")
@@ -55,8 +55,8 @@ func TestLayoutOfRealInput(t *testing.T) {
 	}
 }
 
-// realBodies are the bodies of the events that real records become; the test is skipped
-// if they are absent.
+// realBodies returns the bodies of the events that real records become. It skips the test if
+// they are absent.
 func realBodies(t *testing.T, name string) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", name+".ndjson.gz"))

@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// damagedLog is a log of which the database meets damage from an event on.
+// damagedLog is a log whose database finds damage from an event on.
 type damagedLog struct {
 	storage.Reader
 	from uint64
@@ -33,8 +33,7 @@ func (d damagedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// Damage of the log is not taken for damage of its index: that goes on to answer what it
-// has, and is not thrown away.
+// Damage of the log is not damage of its index: the index still answers and is not discarded.
 func TestDamageOfTheLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latestFile is the last file of an index whose name matches, and its text.
+// latestFile returns the name and text of an index's last file whose name matches.
 func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text []byte) {
 	t.Helper()
 	names, err := files.List("index")
@@ -31,16 +31,15 @@ func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text [
 	return name, text
 }
 
-// An index with one changed bit in its manifest is built anew. The engine would go on
-// from what precedes the bit, with sequence numbers from the beginning again, where
-// nothing is told of those that were given: what a fold writes then is hidden by what it
-// wrote before.
+// An index with one changed bit in its manifest is rebuilt. The engine would continue from the
+// state before that bit, with sequence numbers that it has used already: old writes would then
+// hide new ones.
 func TestOneBitOfTheManifest(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	for _, size := range []int{70, 90} { // of the first manifest, and the one in its place
+	for _, size := range []int{70, 90} { // in the first manifest, and in its successor
 		s := openTest(t, c)
 		log.catchUp(follow(t, s, log))
 		log.append(plains(t, size-20, size)...)

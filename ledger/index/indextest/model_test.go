@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// countNaively names the counters that an entry adds one to (spec: Metrics derived from the
-// log), found by other means than the fold's.
+// countNaively returns the counters that an entry increments (spec: Metrics derived from the
+// log), computed independently of the fold.
 func countNaively(t tester, entry []byte) []string {
 	t.Helper()
 	var body struct {
@@ -66,8 +66,8 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named writes counters that are not 0 and of the metrics that countNaively knows,
-// as it does.
+// named returns the counters that are not 0, in the form of countNaively and only of its
+// metrics.
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
@@ -80,7 +80,7 @@ func named(c counters.Counts) map[string]uint64 {
 
 var digits = rapid.StringMatching(`[0-9a-f]{64}`)
 
-// claim is a hash member of a record: absent, or a claim that will not hold.
+// claim returns a hash member of a record: none, or a claim that does not match.
 func claim(t *rapid.T, name string) string {
 	if rapid.Bool().Draw(t, "claims "+name) {
 		return fmt.Sprintf(`%q:%q,`, name, digits.Draw(t, name))
@@ -127,8 +127,7 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody is the body of any event that can be in a log, or in one that a
-// later version wrote.
+// drawBody draws the body of any event, including one that a later version wrote.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -145,9 +144,8 @@ func drawBody(t *rapid.T) string {
 	return posted(t, kind, drawRecord[kind](t))
 }
 
-// After any series of commits, restarts and losses of power, whatever the batches
-// were, the index is what the naive model makes of the log, and key by key what one
-// undisturbed fold makes of it.
+// After any series of commits, restarts, and power failures, and with any batches, the index
+// agrees with the naive model, and key by key with one undisturbed fold.
 func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()

@@ -13,8 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A page ends where it has read some MiB of events, whatever its limit is, and the next
-// goes on.
+// A page ends after some MiB of events, whatever its limit, and the next one continues.
 func TestAPageIsBoundedInBytes(t *testing.T) {
 	const sets = 2 * rowstore.PageBytes / (60 << 10)
 	padding := strings.Repeat("x", 60<<10)
@@ -23,7 +22,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 		bodies = append(bodies, foreign("citation_set", "{}", fmt.Sprintf(
 			`{"subject":"x","citations":[{"chunk_hash":%q,"source_id":"s","section":%q,"weight":1}]}`, chunkOf(fmt.Sprint(n)), padding)))
 	}
-	f, log := folded(t, bodies...)
+	f, log := foldBodies(t, bodies...)
 	lists := map[string]func(v *index.View, p index.Page) (int, []byte, error){
 		"records": func(v *index.View, p index.Page) (int, []byte, error) {
 			rows, next, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: "source_id", Text: "s"}}}, p)
@@ -39,7 +38,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 		},
 	}
 	for name, list := range lists {
-		v := viewed(t, f, log.head.Size)
+		v := viewOf(t, f, log.head.Size)
 		all := 0
 		for p := (index.Page{Limit: 1000}); ; {
 			before := v.EventBytes()

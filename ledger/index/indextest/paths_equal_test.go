@@ -28,7 +28,7 @@ var (
 		"19be8e52", "none"})
 )
 
-// drawPathEvent is the body of an event about paths, or of another.
+// drawPathEvent draws the body of an event, mostly about paths.
 func drawPathEvent(t *rapid.T) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -42,12 +42,12 @@ func drawPathEvent(t *rapid.T) string {
 		drawDigits.Draw(t, "content"), drawDigits.Draw(t, "raw"))
 }
 
-// Every answer about paths is that of the naive model, at any size and page by page.
+// Every answer about paths agrees with the naive model, as of any size and page by page.
 func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		s := openTest(t, c)
@@ -155,10 +155,10 @@ func TestRealPathsByBuild(t *testing.T) {
 	}
 	var want []build
 	require.NoError(t, json.Unmarshal(text, &want))
-	f, log := folded(t, realBodies(t, "story-paths")...)
+	f, log := foldBodies(t, realBodies(t, "story-paths")...)
 	var got []build
 	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
-		return paths.Builds(t.Context(), viewed(t, f, log.head.Size), "NaNoWriMo2025", p)
+		return paths.Builds(t.Context(), viewOf(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
 		got = append(got, build{b.Name, b.New, b.Modified, b.Unchanged})
 	}

@@ -14,13 +14,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveProject is a project by the words of docs/spec (spec: Path categories; Path id
-// collisions; Builds), found by walking over events.
+// naiveProject is a project computed by walking over events (spec: Path categories; Path id
+// collisions; Builds).
 type naiveProject struct {
 	name   string
 	first  uint64
 	paths  []*naivePath // in order of first appearance
-	builds []string     // likewise
+	builds []string     // in order of first appearance
 }
 
 type naivePath struct {
@@ -50,7 +50,7 @@ type naiveEvent struct {
 	}
 }
 
-// naiveProjects is what the entries make of all projects.
+// naiveProjects returns all projects of the entries.
 func naiveProjects(t tester, entries [][]byte) []*naiveProject {
 	t.Helper()
 	var all []*naiveProject
@@ -146,7 +146,7 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// current is a path as its latest record says, and its validations make it.
+// current returns a path after its latest record and validations.
 func (p *naivePath) current() paths.Row {
 	var row paths.Row
 	for _, v := range p.versions {
@@ -170,7 +170,7 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	return rows
 }
 
-// in lists the first record of each path in a build.
+// in returns the first record of each path in a build.
 func (p *naiveProject) in(build string) []paths.Row {
 	var rows []paths.Row
 	for _, path := range p.paths {

@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Routes of one path_id: its first eight digits are d2f2e118, and 19be8e52.
+// Routes with equal path_ids, d2f2e118 and 19be8e52.
 const (
 	colliding1 = `["Start","Day 18555"]`
 	colliding2 = `["Start","Day 42885"]`
@@ -25,8 +25,7 @@ const (
 	triple3    = `["Start","Day 7746910"]`
 )
 
-// fingerprint is the body of a path fingerprint; build and the fingerprints as
-// JSON.
+// fingerprint returns the body of a path fingerprint. build and the fingerprints are JSON.
 func fingerprint(t tester, project, build, route, content, raw string) string {
 	t.Helper()
 	return posted(t, record.PathFingerprint, fmt.Sprintf(
@@ -34,8 +33,7 @@ func fingerprint(t tester, project, build, route, content, raw string) string {
 		project, build, route, content, raw))
 }
 
-// validation is the body of the validation of a path, whose fingerprint is empty
-// for null.
+// validation returns the body of a validation of a path. An empty fingerprint means null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
 	v, err := record.ParseValidation(record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1},
@@ -44,8 +42,8 @@ func validation(t tester, project, pathID, content string, validated bool) strin
 	return string(v.AppendBody(nil, poster))
 }
 
-// folded is a follower that has folded the bodies, behind the ledger's own event.
-func folded(t *testing.T, bodies ...string) (*index.Follower, *journal) {
+// foldBodies returns a follower that has folded the bodies, after the ledger's own event.
+func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	t.Helper()
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
@@ -58,8 +56,8 @@ func folded(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	return f, log
 }
 
-// viewed is a view that is closed with the test.
-func viewed(t *testing.T, f *index.Follower, size uint64) *index.View {
+// viewOf returns a view that is closed with the test.
+func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	t.Helper()
 	v, err := f.View(size)
 	require.NoError(t, err)
@@ -67,7 +65,7 @@ func viewed(t *testing.T, f *index.Follower, size uint64) *index.View {
 	return v
 }
 
-// pages is an answer over all its pages. None may be longer than the limit.
+// pages returns all pages of an answer. None may be longer than the limit.
 func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
 	t.Helper()
 	var all []R
@@ -84,18 +82,18 @@ func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, erro
 	}
 }
 
-// A path is new, then unchanged while its content is the same, then modified.
-// Validation is inherited by what is unchanged, and reset by what is not.
+// A path is new, then unchanged while its content is the same, then modified. Unchanged
+// records inherit validation; others reset it.
 func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 	const id = "a6122a65" // of "Start"
 	route := `["Start"]`
-	f, _ := folded(t,
+	f, _ := foldBodies(t,
 		fingerprint(t, "p", `"1"`, route, `"00000001"`, `"0000000a"`),  // 1
 		validation(t, "p", id, "00000001", true),                       // 2
 		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // 3: links only
 		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // 4: another project
 		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // 5
-		validation(t, "p", id, "00000001", true),                       // 6: of content that is not there any more
+		validation(t, "p", id, "00000001", true),                       // 6: of an earlier content
 		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // 7: null is a value
 		validation(t, "p", id, "", true),                               // 8
 		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // 9
@@ -109,11 +107,11 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 		1: change(paths.New, false, false), 3: change(paths.Unchanged, true, true), 4: change(paths.New, false, false),
 		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Unchanged, true, false),
 	} {
-		got, err := paths.ChangeOf(t.Context(), viewed(t, f, 12), seq)
+		got, err := paths.ChangeOf(t.Context(), viewOf(t, f, 12), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
-	v := viewed(t, f, 9)
+	v := viewOf(t, f, 9)
 	for _, seq := range []uint64{0, 2, 9} {
 		_, err := paths.ChangeOf(t.Context(), v, seq)
 		require.ErrorIs(t, err, paths.ErrNotFound, "event %d", seq)
@@ -132,17 +130,17 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 	}
 }
 
-// Of two routes under one path_id the later one gets more digits, and is found by
-// those and by what the event has.
+// Of two routes with one path_id the later one gets more digits. It is found by these, and by
+// the path_id in its event.
 func TestPathIDsCollide(t *testing.T) {
-	f, log := folded(t,
+	f, log := foldBodies(t,
 		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // 1
 		fingerprint(t, "p", `null`, colliding2, `null`, `null`),                  // 2
 		fingerprint(t, "q", `null`, colliding2, `null`, `null`),                  // 3: another project
 		fingerprint(t, "p", `null`, `["Start → Day 42885"]`, `null`, `null`),     // 4: the same route
-		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another one
+		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // 5: another route
 	)
-	v := viewed(t, f, log.head.Size)
+	v := viewOf(t, f, log.head.Size)
 	collisions := pages(t, 1, func(p index.Page) ([]paths.Collision, []byte, error) {
 		return paths.Collisions(t.Context(), v, "p", p)
 	})
@@ -162,12 +160,12 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// Gone is what the build before has and this one has not, also when the one before
-// gets more later.
+// Gone are the paths of the previous build that a build lacks, also after late records of the
+// previous one.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }
-	f, log := folded(t,
+	f, log := foldBodies(t,
 		record(`"1"`, a), record(`"1"`, b), // 1, 2
 		record(`null`, c), // 3: of no build
 		record(`"2"`, a),  // 4
@@ -177,7 +175,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		record(`"1"`, c),  // 8: late, and kept by build 2
 	)
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
-		v := viewed(t, f, size)
+		v := viewOf(t, f, size)
 		var gone []uint64
 		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
@@ -188,16 +186,16 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
-	builds, next, err := paths.Builds(t.Context(), viewed(t, f, log.head.Size), "p", index.Page{Limit: 3})
+	builds, next, err := paths.Builds(t.Context(), viewOf(t, f, log.head.Size), "p", index.Page{Limit: 3})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
 	require.Equal(t, uint64(3), builds[1].Unchanged, "records, not paths")
 }
 
-func TestPathsThatAreNotThere(t *testing.T) {
-	f, _ := folded(t, fingerprint(t, "p", `"1"`, `["a"]`, `null`, `null`), fingerprint(t, "q", `"2"`, `["a"]`, `null`, `null`))
-	v, ctx, p := viewed(t, f, 2), t.Context(), index.Page{Limit: 1}
+func TestUnknownPaths(t *testing.T) {
+	f, _ := foldBodies(t, fingerprint(t, "p", `"1"`, `["a"]`, `null`, `null`), fingerprint(t, "q", `"2"`, `["a"]`, `null`, `null`))
+	v, ctx, p := viewOf(t, f, 2), t.Context(), index.Page{Limit: 1}
 	other := "2"
 	for name, query := range map[string]func() error{
 		"project": func() error { _, _, err := paths.List(ctx, v, "q", paths.Filter{}, p); return err },
@@ -223,14 +221,14 @@ func TestPathsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// However the filters choose, a page ends.
+// Pages end with any filter.
 func TestPagesOfPathsAreBounded(t *testing.T) {
 	var bodies []string
 	for i := range 400 {
 		bodies = append(bodies, fingerprint(t, "p", `"1"`, fmt.Sprintf(`["%d"]`, i), `null`, `null`))
 	}
-	f, log := folded(t, bodies...)
-	v := viewed(t, f, log.head.Size)
+	f, log := foldBodies(t, bodies...)
+	v := viewOf(t, f, log.head.Size)
 	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, rows)
@@ -239,7 +237,7 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	require.Empty(t, pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
 		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, p)
 	}))
-	v = viewed(t, f, log.head.Size)
+	v = viewOf(t, f, log.head.Size)
 	rows, next, err = paths.List(t.Context(), v, "p", paths.Filter{}, index.Page{Limit: 400})
 	require.NoError(t, err)
 	require.Len(t, rows, 400)

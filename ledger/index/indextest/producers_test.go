@@ -31,7 +31,7 @@ type delivery struct {
 	duplicates []producers.Duplicate // newest first
 }
 
-// delivered is what the index says of a producer, over all pages.
+// delivered returns what the index has of a producer, over all pages.
 func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
@@ -48,7 +48,7 @@ func delivered(t tester, v *index.View, id string, limit int) delivery {
 	}
 }
 
-// naiveDeliveries is what the entries make of all producers, in order of appearance.
+// naiveDeliveries returns all producers of the entries, in order of appearance.
 func naiveDeliveries(t tester, entries [][]byte) []delivery {
 	t.Helper()
 	var order []string
@@ -125,7 +125,7 @@ func drawNumber(t *rapid.T) uint64 {
 	return rapid.Uint64Range(0, 12).Draw(t, "near")
 }
 
-// The index says of every producer, as of any size, what can be counted.
+// Every producer agrees with the naive model, as of any size.
 func TestProducersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -163,7 +163,7 @@ func TestProducersEqualModel(t *testing.T) {
 	})
 }
 
-// addTo is a sum that ends at the largest number.
+// addTo returns a sum that saturates at the largest number.
 func addTo(a, b uint64) uint64 {
 	if a+b < a {
 		return math.MaxUint64
@@ -171,8 +171,8 @@ func addTo(a, b uint64) uint64 {
 	return a + b
 }
 
-// A million numbers in one gap, or none, or all filled backwards: what is read does
-// not grow with them.
+// With a million missing numbers in one gap, or none, or all filled in reverse, reads stay
+// few.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
@@ -200,7 +200,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.Touched()-before, 20*len(sparse.gaps))
 
-	// What is filled later is a gap for ever as of now.
+	// As of the current size, a gap that is filled later remains a gap.
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)
@@ -216,8 +216,8 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// One record can skip nearly 2^63 numbers; three such sum up to more than a counter
-// holds, and what they come to when the numbers are delivered is right again.
+// One record can skip nearly 2^63 numbers. Three such records exceed a counter; the sum is
+// correct again after the numbers are delivered.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
@@ -231,7 +231,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
 		require.Equal(t, want, gauge())
 	}
-	// It is known by how much the gauge is exceeded, after a restart too.
+	// The excess survives a restart too.
 	require.NoError(t, s.Rows().DB().Flush())
 	f.Close()
 	f = follow(t, s, log)
@@ -252,15 +252,15 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 }
 
 func TestUnknownProducers(t *testing.T) {
-	f, _ := folded(t, produced("a", 1), produced("a", 2), produced("a", 2))
-	v := viewed(t, f, 1)
+	f, _ := foldBodies(t, produced("a", 1), produced("a", 2), produced("a", 2))
+	v := viewOf(t, f, 1)
 	_, _, _, _, err := producers.Get(v, "a", index.Page{Limit: 1})
 	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
 	list, next, err := producers.List(v, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.Nil(t, next)
-	v = viewed(t, f, 4)
+	v = viewOf(t, f, 4)
 	for _, position := range []string{"", "0123456789"} {
 		_, _, _, _, err = producers.Get(v, "a", index.Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrPosition)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// garble makes all rows of groups what no fold writes.
+// garble replaces all rows of groups by values that no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
 	first := testKeys.Key(nil, records.Postings)
@@ -25,9 +25,9 @@ func garble(t *testing.T, s *index.Store) {
 	require.NoError(t, it.Close())
 }
 
-// A follower that meets damage has the index built anew, that of other ledgers too, while
-// views of what was there are waited for and no others begin.
-func TestDamageThatAFollowerMeets(t *testing.T) {
+// When a follower finds damage, the whole index is rebuilt, including other ledgers. The
+// rebuild waits for existing views, and no new ones begin.
+func TestDamagedIndexIsRebuilt(t *testing.T) {
 	log, beside := newJournal(t, "default"), newJournal(t, "beside")
 	log.append(plains(t, 0, 50)...)
 	beside.append(plains(t, 50, 90)...)
@@ -38,7 +38,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	beside.catchUp(other)
 	v, err := other.Latest()
 	require.NoError(t, err)
-	f.Close() // it knows some rows by heart
+	f.Close() // it has cached some rows
 	garble(t, s)
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)
@@ -56,7 +56,7 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.True(t, found)
 	require.NoError(t, v.Close())
 
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	require.Equal(t, 1, s.Rebuilds())
 	log.catchUp(f)
 	beside.catchUp(other)
@@ -66,19 +66,19 @@ func TestDamageThatAFollowerMeets(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	require.NoError(t, f.Err())
-	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")), "the next start need not build it anew")
+	require.Equal(t, index.Layout, string(read(t, files, "index/LAYOUT")), "the next start need not rebuild it")
 	require.NoError(t, s.Close())
 }
 
-// Damage that is met again stops the follower: the disk may be what is wrong.
-func TestDamageThatIsMetAgain(t *testing.T) {
+// Damage that is found again stops the follower, because the disk may be faulty.
+func TestSecondDamageStopsTheFollower(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0))
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	log.catchUp(f)
 	f.Close()
 	garble(t, s)

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// When an event was recorded is known of each, wherever folds began and ended.
+// The time of every event is known, wherever folds begin and end.
 func TestRecordedAt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files, log := vfs.NewMem(), newJournal(t, "default")

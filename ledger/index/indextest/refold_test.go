@@ -22,8 +22,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// poison writes keys into every dimension of the only ledger of an index that no
-// fold would write, and changes some that one has written.
+// poison writes keys that no fold writes into every dimension of an index with one ledger, and
+// changes some existing ones.
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
@@ -40,7 +40,7 @@ func poison(t tester, s *index.Store) {
 	require.NoError(t, it.Close())
 }
 
-// refoldAll empties and folds a ledger's part of an index.
+// refoldAll refolds a ledger.
 func (j *journal) refoldAll(s *index.Store) {
 	j.t.Helper()
 	done := uint64(0)
@@ -55,8 +55,8 @@ func (j *journal) refoldAll(s *index.Store) {
 	f.Close()
 }
 
-// Whatever was in the ledger's part of the index, folding it anew leaves what a
-// first fold does, and its neighbours as they were.
+// Refold leaves the same index as a first fold, whatever was there, and does not change other
+// ledgers.
 func TestRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -85,11 +85,11 @@ func TestRefold(t *testing.T) {
 	})
 }
 
-// A fold that the power cuts short, wherever, is mended by the next.
+// A refold that a power failure interrupts at any moment is repaired by the next one.
 func TestRefoldAfterPowerCuts(t *testing.T) {
 	log := newJournal(t, "default")
-	for n := range 100 { // many groups of several runs, which are ranked now and then
-		log.append(plain(t, n), ran(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
+	for n := range 100 { // many groups of several runs, which are ranked now and then during the fold
+		log.append(plain(t, n), runBody(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
 	}
 	files := pebbletest.NewCrashable()
 	c := testConfig(files.FS())
@@ -119,13 +119,14 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 
 	whole := log.refold()
 	require.Greater(t, len(cuts), 20)
-	// Each takes as long as all of the above; some dozens, from the first to the last, do.
+	// Each takes as long as everything above; a few dozen, from the first to the last, are
+	// enough.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
 		if started {
-			log.catchUp(follow(t, s, log)) // as a server does
+			log.catchUp(follow(t, s, log)) // like a server
 		} else {
 			log.refoldAll(s)
 		}
@@ -134,8 +135,8 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
-// What a fold anew has begun to replace never comes back, though nothing that it writes
-// itself may be stored yet.
+// What a refold has begun to replace never comes back, even if nothing of the new index is
+// stored yet.
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
@@ -160,24 +161,23 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// No group is ranked twice: the engine forgets a key that it removes only if that was set
-// once.
+// No group is ranked twice, because SingleDelete requires that a key was set exactly once.
 func TestGroupsAreRankedOnce(t *testing.T) {
 	log := newJournal(t, "default")
 	asked := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
 	log.append(
 		plain(t, 0),
-		ran(t, "m", "yes", ""), restating(1, "failed"), restating(1, "live"),
-		ran(t, "m", "no", ""), restating(4, "failed"), restating(4, "live"), ran(t, "m", "no", ""),
-		ran(t, "n", "yes", ""), asked, asked, ran(t, "n", "yes", ""),
+		runBody(t, "m", "yes", ""), stateOf(1, "failed"), stateOf(1, "live"),
+		runBody(t, "m", "no", ""), stateOf(4, "failed"), stateOf(4, "live"), runBody(t, "m", "no", ""),
+		runBody(t, "n", "yes", ""), asked, asked, runBody(t, "n", "yes", ""),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()
-	f, err := s.Stopped(t.Context(), log.name, log.store)
+	f, err := s.FollowStopped(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	defer f.Close()
 	f.Fold().Defer()
-	for f.Size() < log.head.Size { // changes of state end batches
+	for f.Size() < log.head.Size { // changes of state end a batch
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 		require.True(t, more)
@@ -192,7 +192,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("n")))
 }
 
-// The fold stops at the size that is wanted, however its batches fall.
+// The fold stops at the given size, wherever its batches end.
 func TestRefoldUpToASize(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
@@ -226,7 +226,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.BatchEvents, c.KeptBytes = 8, 1<<20 // no batch ends before
+	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // so that no batch ends earlier
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

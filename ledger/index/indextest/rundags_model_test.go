@@ -18,8 +18,8 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// ranEvent is what events about run-DAGs say, as encoding/json reads it.
-type ranEvent struct {
+// dagEvent is what events about run-DAGs say, as encoding/json reads it.
+type dagEvent struct {
 	seq    uint64
 	Kind   string
 	Time   time.Time
@@ -40,18 +40,18 @@ type ranEvent struct {
 	}
 }
 
-func (j *journal) ranEvents(size uint64) []ranEvent {
+func (j *journal) ranEvents(size uint64) []dagEvent {
 	j.t.Helper()
-	var events []ranEvent
+	var events []dagEvent
 	for seq, entry := range j.entries[:size] {
-		e := ranEvent{seq: uint64(seq)}
+		e := dagEvent{seq: uint64(seq)}
 		require.NoError(j.t, json.Unmarshal(entry[32:], &e))
 		events = append(events, e)
 	}
 	return events
 }
 
-func (e *ranEvent) stages() []event.Stage {
+func (e *dagEvent) stages() []event.Stage {
 	var list []event.Stage
 	for _, n := range e.Record.Nodes {
 		list = append(list, event.Stage{Name: []byte(n.Stage), Hash: []byte(n.Hash)})
@@ -59,8 +59,8 @@ func (e *ranEvent) stages() []event.Stage {
 	return list
 }
 
-// naiveRunStates are the states that events have given to run-DAGs.
-func naiveRunStates(events []ranEvent) map[uint64]string {
+// naiveRunStates returns the states of run-DAGs.
+func naiveRunStates(events []dagEvent) map[uint64]string {
 	states := make(map[uint64]string)
 	for _, e := range events {
 		known := slices.Contains([]string{"live", "failed", "stale", "quarantined"}, e.Record.State)
@@ -78,7 +78,7 @@ func stateIn(states map[uint64]string, seq uint64) string {
 	return "live"
 }
 
-// naiveRun is a row of QuestionRuns, without what its event says.
+// naiveRun is a row of OfQuestion, without what its event says.
 type naiveRun struct {
 	seq, against uint64
 	state        string
@@ -87,10 +87,10 @@ type naiveRun struct {
 
 func isText(text *string, want string) bool { return text != nil && *text == want }
 
-func naiveQuestionRuns(events []ranEvent, question string, any bool) []naiveRun {
+func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun {
 	states := naiveRunStates(events)
 	var list []naiveRun
-	var before *ranEvent
+	var before *dagEvent
 	for i := range events {
 		e := &events[i]
 		if e.Kind != "run_dag" || !isText(e.Record.Hashes.QuestionHash, question) {
@@ -115,10 +115,10 @@ func naiveQuestionRuns(events []ranEvent, question string, any bool) []naiveRun 
 	return list
 }
 
-// naiveCached is the run that is served for a cache key, 0 if there is none.
-func naiveCached(events []ranEvent, key string) (seq, others uint64) {
+// naiveCached returns the run-DAG for a cache key; 0 if there is none.
+func naiveCached(events []dagEvent, key string) (seq, others uint64) {
 	states := naiveRunStates(events)
-	var runs []*ranEvent
+	var runs []*dagEvent
 	for i := range events {
 		e := &events[i]
 		if e.Kind == "run_dag" && isText(e.Record.Hashes.CacheKey, key) && e.Record.Dimensions != nil && stateIn(states, e.seq) == "live" {
@@ -147,7 +147,7 @@ func sameDimensions(a, b map[string]*string) bool {
 	return true
 }
 
-func naiveFailures(events []ranEvent, b index.Bounds, any bool) []rundags.Failures {
+func naiveFailures(events []dagEvent, b index.Bounds, any bool) []rundags.Failures {
 	states := naiveRunStates(events)
 	stages := []string{"", "retrieval", "context", "answer", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
@@ -181,13 +181,13 @@ var (
 	someDimensions = []string{"schema_version", "chunking_version"}
 )
 
-// drawRan is the body of an event that can follow size others.
-func drawRan(t *rapid.T, size uint64) string {
+// drawDAGEvent draws the body of an event that can follow size others.
+func drawDAGEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "run", "run", "run", "state", "other") {
 	case "run":
 		return drawRun(t)
 	case "state":
-		return restating(rapid.Uint64Range(0, size+1).Draw(t, "target"), few(t, "state", "live", "live", "failed", "stale", "quarantined", "lost"))
+		return stateOf(rapid.Uint64Range(0, size+1).Draw(t, "target"), few(t, "state", "live", "live", "failed", "stale", "quarantined", "lost"))
 	}
 	return foreign("citation_set", "{}", `{}`)
 }
@@ -199,7 +199,8 @@ func orNull(t *rapid.T, name string, texts ...string) string {
 	return fmt.Sprintf("%q", few(t, name, texts...))
 }
 
-// longStage has a name that a question's latest run does not take into its row.
+// longStage is a name so long that the row of a question's latest run leaves its stages to the
+// log.
 var longStage = strings.Repeat("s", 1<<10)
 
 func drawRun(t *rapid.T) string {
@@ -218,14 +219,14 @@ func drawRun(t *rapid.T) string {
 		orNull(t, "shape", "quote", "reject", "new"), orNull(t, "failure", "retrieval", "answer", "none"), orNull(t, "mode", "STRICT", "HYBRID", "LAX")))
 }
 
-// node is a node of a run-DAG.
+// node returns a node of a run-DAG.
 func node(stage, hash string) string { return fmt.Sprintf(`{"stage":%q,"hash":%q}`, stage, hash) }
 
-// running is a run-DAG of a question.
-func running(question string, nodes ...string) string {
+// dagBody returns the body of a run-DAG of a question.
+func dagBody(question string, nodes ...string) string {
 	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%q},"nodes":[%s]}`, question, strings.Join(nodes, ",")))
 }
 
-func restating(target uint64, state string) string {
+func stateOf(target uint64, state string) string {
 	return foreign("record_state_changed", "{}", fmt.Sprintf(`{"record_seq":%d,"state":%q,"reason":"so"}`, target, state))
 }

@@ -18,14 +18,14 @@ import (
 	"colophon/storage"
 )
 
-// Every query about run-DAGs is answered, as of any size, for records of both choices
-// of state and over pages of any length, as the naive model does.
+// Every query about run-DAGs agrees with the naive model, as of any size, for live run-DAGs
+// and those of any state, with pages of any length.
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
-			log.append(drawRan(t, log.head.Size))
+			log.append(drawDAGEvent(t, log.head.Size))
 		}
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
@@ -45,7 +45,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 	})
 }
 
-func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
+func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 	for _, any := range []bool{false, true} {
 		for _, question := range someQuestions {
 			var got []naiveRun
@@ -89,8 +89,8 @@ func requireRuns(t *rapid.T, v *index.View, events []ranEvent, limit int) {
 	}
 }
 
-// naiveDivergence is that of the last event.
-func naiveDivergence(events []ranEvent) rundags.Divergence {
+// naiveDivergence returns the divergence of the last event.
+func naiveDivergence(events []dagEvent) rundags.Divergence {
 	last := &events[len(events)-1]
 	if last.Record.Hashes.QuestionHash == nil {
 		return rundags.Divergence{}
@@ -100,7 +100,7 @@ func naiveDivergence(events []ranEvent) rundags.Divergence {
 	return rundags.Divergence{Against: r.against, Stage: r.stage}
 }
 
-func requireRunCounts(t *rapid.T, counted counters.Counts, events []ranEvent) {
+func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	want := make(map[string]uint64)
 	for i, e := range events {
 		if e.Kind != "run_dag" {
@@ -129,18 +129,18 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []ranEvent) {
 	require.Equal(t, want, got)
 }
 
-// A run is compared with the live one before it; what is withdrawn later is left out,
-// but what was derived of a run when it came stays.
+// A run-DAG is compared with the live one before it. One that stops being live is skipped, but
+// the divergence at the time of recording stays.
 func TestDivergenceOfAQuestion(t *testing.T) {
-	f, _ := folded(t,
-		running("why", node("question", "1"), node("answer", "1")), // 1
-		running("how", node("question", "1"), node("answer", "5")), // 2: another question
-		running("why", node("question", "1"), node("answer", "2")), // 3
-		running("why", node("question", "1"), node("answer", "1")), // 4
-		restating(3, "quarantined"),                                // 5
-		running("why", node("question", "1"), node("mine", "1")),   // 6
+	f, _ := foldBodies(t,
+		dagBody("why", node("question", "1"), node("answer", "1")), // 1
+		dagBody("how", node("question", "1"), node("answer", "5")), // 2: another question
+		dagBody("why", node("question", "1"), node("answer", "2")), // 3
+		dagBody("why", node("question", "1"), node("answer", "1")), // 4
+		stateOf(3, "quarantined"),                                  // 5
+		dagBody("why", node("question", "1"), node("mine", "1")),   // 6
 	)
-	v := viewed(t, f, 7)
+	v := viewOf(t, f, 7)
 	rows, next, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
 	require.NoError(t, err)
 	require.Nil(t, next)
@@ -166,8 +166,9 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	}
 }
 
-// caching is a run-DAG with a cache key; dimensions are JSON, empty for none.
-func caching(key, dimensions string) string {
+// cachedDAG returns the body of a run-DAG with a cache key. dimensions is JSON, empty for
+// none.
+func cachedDAG(key, dimensions string) string {
 	if dimensions != "" {
 		dimensions = `"cache_dimensions":` + dimensions + `,`
 	}
@@ -176,18 +177,18 @@ func caching(key, dimensions string) string {
 
 func TestCachedRuns(t *testing.T) {
 	const dimensions = `{"schema_version":"1|2","chunking_version":"3"}`
-	f, _ := folded(t,
-		caching("k", ""),         // 1: a claim
-		caching("k", dimensions), // 2
-		caching("k", dimensions), // 3
-		restating(3, "stale"),    // 4
-		restating(2, "failed"),   // 5
-		restating(3, "live"),     // 6
-		caching("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: the same text, joined
-		restating(7, "quarantined"),                                     // 8
+	f, _ := foldBodies(t,
+		cachedDAG("k", ""),         // 1: a claim
+		cachedDAG("k", dimensions), // 2
+		cachedDAG("k", dimensions), // 3
+		stateOf(3, "stale"),        // 4
+		stateOf(2, "failed"),       // 5
+		stateOf(3, "live"),         // 6
+		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // 7: the same text, joined
+		stateOf(7, "quarantined"), // 8
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
-		v := viewed(t, f, size)
+		v := viewOf(t, f, size)
 		run, others, err := rundags.Cached(t.Context(), v, "k")
 		if want.seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound, "as of %d", size)
@@ -200,15 +201,15 @@ func TestCachedRuns(t *testing.T) {
 	}
 }
 
-// Failures of a short time in a long log cost what the answer does, and so do runs of a
+// Failures of a short time in a long log cost as much as the answer, and so do run-DAGs of a
 // question.
 func TestRunsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
-		bodies = append(bodies, running("why", node("question", "1"), node("answer", fmt.Sprint(n/2))))
+		bodies = append(bodies, dagBody("why", node("question", "1"), node("answer", fmt.Sprint(n/2))))
 	}
-	f, log := folded(t, bodies...)
-	v := viewed(t, f, log.head.Size)
+	f, log := foldBodies(t, bodies...)
+	v := viewOf(t, f, log.head.Size)
 	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []rundags.Failures{{Count: 1100}}, failures)

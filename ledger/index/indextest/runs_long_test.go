@@ -27,8 +27,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// longRun is the n-th of many generations: each input has about ten, apart from one
-// that has every twentieth. A third of the outputs comes again.
+// longRun returns the n-th of many IPC records. Each input has about ten, except one that has
+// every twentieth. A third of the outputs repeats.
 func longRun(t tester, n, all int) string {
 	t.Helper()
 	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
@@ -44,7 +44,7 @@ func longRun(t tester, n, all int) string {
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
 
-// makeLongLog makes a log of so many such runs in a folder.
+// makeLongLog writes a log of that many such runs into a folder.
 func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -70,8 +70,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	require.NoError(t, database.Close())
 }
 
-// longQuery is one kind of query: it answers a page about a run, and says how many
-// rows that has.
+// longQuery is one kind of query. It returns a page about a run and the number of its rows.
 type longQuery struct {
 	name string
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
@@ -121,11 +120,11 @@ var longQueries = []longQuery{
 // longPage is the size of the pages that are compared.
 const longPage = 10
 
-// The cost of a query follows its answer: at a million runs, one of the inputs with
-// fifty thousand, no page touches more than twenty keys a row. How long it takes is
-// shown beside what it takes at ten thousand, asked in turns: with caches as a server has
-// them, which hold all of the small ledger and a part of the large one, and with caches
-// that hold nothing, so that either reads what it needs from its files.
+// The cost of a query depends on its answer: with a million runs, fifty thousand of which have
+// one input, no page reads more than twenty keys per row. The test logs its time next to that
+// with ten thousand runs, measured in turns: with the caches of a server, which hold all of
+// the small ledger and a part of the large one, and almost without caches, so that both read
+// from files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
@@ -154,7 +153,7 @@ func TestMillion(t *testing.T) {
 	}
 }
 
-// longSide is one of the indexes that are compared.
+// longSide is one of the two indexes.
 type longSide struct {
 	*index.Follower
 	index    *index.Store
@@ -165,8 +164,8 @@ type longSide struct {
 
 func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 
-// open opens log and index, with the caches that a server has or with next to none, and
-// waits until the index is there.
+// open opens log and index, with the caches of a server or almost none, and waits for the
+// fold.
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
@@ -191,12 +190,12 @@ func (s *longSide) close(t *testing.T) {
 	require.NoError(t, s.database.Close())
 }
 
-// compare asks about runs here and there, at the same part of each index.
+// compare queries runs at the same relative positions of both indexes.
 func (q longQuery) compare(t *testing.T, sides []longSide) {
 	t.Helper()
 	const rounds, questions = 5, 1000
 	random := rand.New(rand.NewPCG(7, 7))
-	most := 0.0 // keys a row
+	most := 0.0 // keys per row
 	var middle, slow [][]time.Duration
 	for range rounds {
 		took := make([][]time.Duration, len(sides))
@@ -215,11 +214,10 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 		middle, slow = append(middle, halves), append(slow, hundredths)
 	}
 	require.LessOrEqual(t, most, float64(rowstore.KeysPerRow), q.name)
-	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys a row", q.name, ratioOf(middle), ratioOf(slow), most)
+	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys per row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 
-// ask asks about a run by a view of its own, and says how long that took and how many
-// keys a row were touched.
+// ask queries a run with a new view. It returns the time and the number of keys read per row.
 func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Duration, keys float64) {
 	t.Helper()
 	v, err := side.Latest()
@@ -238,8 +236,8 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	return took, float64(v.Touched()) / float64(rows)
 }
 
-// ratioOf is what the last side takes as a multiple of what the first does, in the
-// middle of all rounds, and what they took there.
+// ratioOf returns the ratio of the last side's time to the first's in the median round, and
+// both times there.
 func ratioOf(rounds [][]time.Duration) string {
 	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
 	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })

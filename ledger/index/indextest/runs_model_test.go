@@ -29,8 +29,7 @@ func sha256Hex(t tester, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// naiveGroup is what docs/spec says of the runs of a group (spec: Groups); zero if there are
-// none.
+// naiveGroup returns the group of runs (spec: Groups); zero if there are none.
 func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
@@ -53,7 +52,7 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	return g
 }
 
-// naiveCause is the cause (spec: Causes), and lists the variables that differ.
+// naiveCause returns the cause (spec: Causes) and the variables that differ.
 func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	counted := 0
 	_, seedA := a.values["seed"]
@@ -96,7 +95,7 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	return "stochastic_or_model_internal", differing
 }
 
-// requireGroup compares groups; entropies are equal as far as they are shown.
+// requireGroup compares groups. Entropies must agree to the six decimals that answers have.
 func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
@@ -121,7 +120,7 @@ type runsUnderTest struct {
 	view     *index.View
 	follower *index.Follower
 	store    *index.Store
-	size     uint64 // of the view
+	size     uint64 // size of the view
 	any      bool
 	limit    int
 }
@@ -130,7 +129,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	u := &runsUnderTest{generations: newGenerations(t)}
 	c := testConfig(vfs.NewMem())
 	c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
-	c.KeptBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+	c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 	u.append(25)
 	s := openTest(t, c)
 	u.log.catchUp(follow(t, s, u.log))
@@ -149,7 +148,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	check(u)
 }
 
-// query draws a filter of groups and the groups that pass it, newest first.
+// query draws a filter of groups and returns the groups that pass it, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
@@ -240,7 +239,7 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the outputs of a group; all are its runs of any state.
+// checkOutputs compares the outputs of a group. all are its runs of any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -293,8 +292,8 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, cause d
 	require.Equal(u.T, want, differing)
 }
 
-// Each run is counted by its cause against the live run before it, live as of that
-// moment, and the same is derived as of any later size.
+// Each run is counted by its cause against the run before it that was live at that moment. As
+// of any later size the same is derived.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -327,7 +326,7 @@ func TestDriftEqualsModel(t *testing.T) {
 	})
 }
 
-// before is the last run before another with its input that is live at a size.
+// before returns the last run with the same input before another that is live as of a size.
 func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGeneration {
 	var last *naiveGeneration
 	for i, b := range n.records {
@@ -389,7 +388,7 @@ func cutHash(variable string) (string, bool) {
 	return name, true
 }
 
-// valuesOf lists the values that records have of a variable, two at least.
+// valuesOf returns the values of a variable in the records, at least two.
 func (n *naiveGenerations) valuesOf(name string) []string {
 	values := make(map[string]bool)
 	for _, r := range n.records {
@@ -405,21 +404,21 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 	return slices.Sorted(maps.Keys(values))
 }
 
-// effects are the pairs of runs, and whether the output changed.
+// effects returns the pairs of runs, and whether the output changed.
 func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
 	pairs := make(map[[2]uint64]bool)
 	for _, id := range u.naive.groupsBy("ipc_id", u.size) {
-		values := u.shown(id)
+		values := u.verifiedValues(id)
 		if values == nil || values[name] != q.A {
 			continue
 		}
 		values = maps.Clone(values)
 		values[name] = q.B
 		partner := naiveIPCID(u.T, values)
-		if u.shown(partner) == nil {
+		if u.verifiedValues(partner) == nil {
 			continue
 		}
-		a, b := u.showing(id, q.Any), u.showing(partner, q.Any)
+		a, b := u.verifiedRuns(id, q.Any), u.verifiedRuns(partner, q.Any)
 		for k := range min(len(a), len(b)) {
 			pairs[[2]uint64{a[k].seq, b[k].seq}] = a[k].hashes["output_hash"] != b[k].hashes["output_hash"]
 		}
@@ -427,15 +426,15 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	return pairs
 }
 
-// showing are the runs whose other fields have the ipc_id.
-func (u *runsUnderTest) showing(id string, whatever bool) []naiveGeneration {
+// verifiedRuns returns the runs whose other fields have the ipc_id.
+func (u *runsUnderTest) verifiedRuns(id string, whatever bool) []naiveGeneration {
 	return slices.DeleteFunc(u.naive.group("ipc_id", id, whatever, u.size), func(r naiveGeneration) bool {
 		return naiveIPCID(u.T, r.values) != id
 	})
 }
 
-// shown are the values that an ipc_id stands for, if one of its runs has them.
-func (u *runsUnderTest) shown(id string) map[string]string {
+// verifiedValues returns the values of an ipc_id if one of its runs has them.
+func (u *runsUnderTest) verifiedValues(id string) map[string]string {
 	for _, r := range u.naive.group("ipc_id", id, true, u.size) {
 		if naiveIPCID(u.T, r.values) == id {
 			return r.values
@@ -444,7 +443,7 @@ func (u *runsUnderTest) shown(id string) map[string]string {
 	return nil
 }
 
-// Whatever batches and caches were, the rows are those of one undisturbed fold.
+// With any batches and caches, the rows are those of one undisturbed fold.
 func TestRunsRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

@@ -14,11 +14,11 @@ import (
 	"colophon/ledger/index/runs"
 )
 
-// The real generations: what models and system prompts did, to the unit.
+// The exact effects of models and system prompts in the real input.
 func TestRealInputEffects(t *testing.T) {
-	f, log := folded(t, realBodies(t, "generations")...)
-	view := viewed(t, f, log.head.Size)
-	first := make(map[string]records.IPCRecord) // of each series, that of the first input
+	f, log := foldBodies(t, realBodies(t, "generations")...)
+	view := viewOf(t, f, log.head.Size)
+	first := make(map[string]records.IPCRecord) // the record of the first input, by series
 	for seq := uint64(1); seq < log.head.Size; seq++ {
 		r, err := records.ReadIPCRecord(t.Context(), view, seq)
 		require.NoError(t, err)

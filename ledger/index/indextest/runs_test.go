@@ -19,14 +19,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// ran is an IPC record of the input "why?" under some conditions.
-func ran(t tester, model, output, more string) string {
+// runBody returns the body of an IPC record of the input "why?" with some conditions.
+func runBody(t tester, model, output, more string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,`+
 		`"temperature":0.7,"model":%q,"output":%q%s}`, model, output, more))
 }
 
-// groupOfModel is the group of a model's live runs.
+// groupOfModel returns the group of a model's live runs.
 func groupOfModel(t *testing.T, v *index.View, model string) groups.Group {
 	t.Helper()
 	g, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}, Any: false})
@@ -36,45 +36,45 @@ func groupOfModel(t *testing.T, v *index.View, model string) groups.Group {
 }
 
 func TestAGroupCountsItsOutputs(t *testing.T) {
-	f, _ := folded(t,
-		ran(t, "m", "yes", ""), // 1
-		ran(t, "m", "no", ""),  // 2
-		ran(t, "m", "no", ""),  // 3
-		ran(t, "m", "yes", ""), // 4
-		ran(t, "m", "no", ""),  // 5
-		ran(t, "n", "no", ""),  // 6
+	f, _ := foldBodies(t,
+		runBody(t, "m", "yes", ""), // 1
+		runBody(t, "m", "no", ""),  // 2
+		runBody(t, "m", "no", ""),  // 3
+		runBody(t, "m", "yes", ""), // 4
+		runBody(t, "m", "no", ""),  // 5
+		runBody(t, "n", "no", ""),  // 6
 	)
-	g := groupOfModel(t, viewed(t, f, 7), "m")
+	g := groupOfModel(t, viewOf(t, f, 7), "m")
 	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 	require.InDelta(t, -0.4*math.Log2(0.4)-0.6*math.Log2(0.6), g.Entropy, 1e-9)
 	require.Equal(t, []uint64{1, 5}, []uint64{g.First.Seq, g.Last.Seq})
 
-	g = groupOfModel(t, viewed(t, f, 3), "m")
+	g = groupOfModel(t, viewOf(t, f, 3), "m")
 	require.Equal(t, []uint64{2, 2, 1, 1}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 	require.Equal(t, 1.0, g.Entropy)
 }
 
-// A run that is withdrawn leaves its groups as if it had never been, and comes back
-// to its place.
-func TestARunLeavesAndComesBack(t *testing.T) {
-	f, _ := folded(t,
-		ran(t, "m", "yes", ""),     // 1
-		ran(t, "m", "no", ""),      // 2
-		ran(t, "m", "yes", ""),     // 3
-		restating(2, "failed"),     // 4
-		restating(2, "stale"),      // 5
-		ran(t, "m", "yes", ""),     // 6
-		restating(2, "live"),       // 7
-		restating(6, "stale"),      // 8
-		restating(1, "failed"),     // 9
-		restating(2, "failed"),     // 10
-		restating(3, "live"),       // 11: it is
-		restating(3, "failed"),     // 12
-		restating(99, "failed"),    // 13: there is none
-		restating(6, "live"),       // 14
-		ran(t, "m", "perhaps", ""), // 15
-		restating(15, "live"),      // 16
-		restating(15, "unheard"),   // 17
+// A run that is no longer live leaves its groups as if it had never been recorded. It returns
+// to its position when it is live again.
+func TestARunBecomesLiveAgain(t *testing.T) {
+	f, _ := foldBodies(t,
+		runBody(t, "m", "yes", ""),     // 1
+		runBody(t, "m", "no", ""),      // 2
+		runBody(t, "m", "yes", ""),     // 3
+		stateOf(2, "failed"),           // 4
+		stateOf(2, "stale"),            // 5
+		runBody(t, "m", "yes", ""),     // 6
+		stateOf(2, "live"),             // 7
+		stateOf(6, "stale"),            // 8
+		stateOf(1, "failed"),           // 9
+		stateOf(2, "failed"),           // 10
+		stateOf(3, "live"),             // 11: it is live already
+		stateOf(3, "failed"),           // 12
+		stateOf(99, "failed"),          // 13: no such event
+		stateOf(6, "live"),             // 14
+		runBody(t, "m", "perhaps", ""), // 15
+		stateOf(15, "live"),            // 16
+		stateOf(15, "unheard"),         // 17
 	)
 	for size, want := range map[uint64][]uint64{ // runs, outputs, commonest, flips, first, last
 		4:  {3, 2, 2, 2, 1, 3},
@@ -89,32 +89,32 @@ func TestARunLeavesAndComesBack(t *testing.T) {
 		16: {2, 2, 1, 1, 6, 15},
 		18: {2, 2, 1, 1, 6, 15},
 	} {
-		g := groupOfModel(t, viewed(t, f, size), "m")
+		g := groupOfModel(t, viewOf(t, f, size), "m")
 		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
 	}
-	_, found, err := groups.Get(t.Context(), viewed(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
+	_, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
 	require.NoError(t, err)
 	require.False(t, found)
-	g, found, err := groups.Get(t.Context(), viewed(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: true})
+	g, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: true})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 }
 
-// Drift is counted once, against the run that was live then.
+// Drift is counted once, against the run that was live at that moment.
 func TestDriftIsCountedByCause(t *testing.T) {
-	f, _ := folded(t,
-		ran(t, "m", "yes", ""), // 1: the first
-		ran(t, "m", "yes", ""), // 2: identical
-		ran(t, "n", "yes", ""), // 3: no_effect
-		ran(t, "m", "no", ""),  // 4: model
-		restating(4, "failed"), // 5
-		ran(t, "m", "no", `,"environment":{"model_digest":"d"}`), // 6: model, against 3
-		restating(6, "quarantined"),                              // 7
-		restating(6, "live"),                                     // 8
-		ran(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // 9: stochastic
-		ran(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // 10: model_internal
-		ran(t, "m", "z", ""),                                     // 11: stochastic_or_model_internal
+	f, _ := foldBodies(t,
+		runBody(t, "m", "yes", ""),                                   // 1: the first
+		runBody(t, "m", "yes", ""),                                   // 2: identical
+		runBody(t, "n", "yes", ""),                                   // 3: no_effect
+		runBody(t, "m", "no", ""),                                    // 4: model
+		stateOf(4, "failed"),                                         // 5
+		runBody(t, "m", "no", `,"environment":{"model_digest":"d"}`), // 6: model, against 3
+		stateOf(6, "quarantined"),                                    // 7
+		stateOf(6, "live"),                                           // 8
+		runBody(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // 9: stochastic
+		runBody(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // 10: model_internal
+		runBody(t, "m", "z", ""),                                     // 11: stochastic_or_model_internal
 	)
 	got := make(map[string]uint64)
 	for s, n := range countsOf(f) {
@@ -129,30 +129,30 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Runs take part in effects whose ipc_id is the hash of their other fields, whoever
-// claimed it before; a claim that nothing supports never does.
+// Only runs whose ipc_id is the hash of their other fields take part in effects. It does not
+// matter that another record claimed that ipc_id before.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
-		f, _ := folded(t, ran(t, model, "yes", ""))
-		r, err := records.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
+		f, _ := foldBodies(t, runBody(t, model, "yes", ""))
+		r, err := records.ReadIPCRecord(t.Context(), viewOf(t, f, 2), 1)
 		require.NoError(t, err)
 		return string(r.IPCID)
 	}
-	claim := func(id, output string) string { // of a record without seed, from which no ipc_id follows
+	claim := func(id, output string) string { // a record without seed has no computed ipc_id
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"other"},"system_prompt":"kind","max_tokens":9,`+
 			`"temperature":0.7,"model":"n","output":%q}`, id, output))
 	}
-	f, log := folded(t,
+	f, log := foldBodies(t,
 		claim(idOf("n"), "claimed"), // 1
-		ran(t, "m", "yes", ""),      // 2
-		ran(t, "n", "no", ""),       // 3
-		ran(t, "m", "no", ""),       // 4
+		runBody(t, "m", "yes", ""),  // 2
+		runBody(t, "n", "no", ""),   // 3
+		runBody(t, "m", "no", ""),   // 4
 		claim(idOf("o"), "claimed"), // 5
 		claim(idOf("m"), "late"),    // 6
 	)
 	effect := func(size uint64, a, b string) (found [][2]uint64) {
 		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) {
-			return effects.List(t.Context(), viewed(t, f, size), effects.Query{Variable: "model", A: a, B: b}, p)
+			return effects.List(t.Context(), viewOf(t, f, size), effects.Query{Variable: "model", A: a, B: b}, p)
 		}) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
@@ -166,16 +166,16 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 	require.Nil(t, effect(log.head.Size, "o", "m"))
 }
 
-// A record that claims the ipc_id of another's fields does not come between runs.
-func TestEffectsSkipMereClaims(t *testing.T) {
+// A record that only claims an ipc_id does not change which runs are paired.
+func TestEffectsSkipClaimedIDs(t *testing.T) {
 	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
-	f, _ := folded(t, y)
-	of, err := records.ReadIPCRecord(t.Context(), viewed(t, f, 2), 1)
+	f, _ := foldBodies(t, y)
+	of, err := records.ReadIPCRecord(t.Context(), viewOf(t, f, 2), 1)
 	require.NoError(t, err)
 	claiming := fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"else"},"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"zzz","output":"other"}`, of.IPCID)
 	z := posted(t, record.IPCRecord, claiming)
-	f, log := folded(t, z, ran(t, "m1", "same", ""), y, z, ran(t, "m1", "new", ""), y, restating(6, "failed"), y)
-	v := viewed(t, f, log.head.Size)
+	f, log := foldBodies(t, z, runBody(t, "m1", "same", ""), y, z, runBody(t, "m1", "new", ""), y, stateOf(6, "failed"), y)
+	v := viewOf(t, f, log.head.Size)
 	q := effects.Query{Variable: "model", A: "m1", B: "m2"}
 	pairs := func() (found [][2]uint64) {
 		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) }) {
@@ -191,15 +191,15 @@ func TestEffectsSkipMereClaims(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// Groups of several runs are found among many of one without a walk over these, and a
-// ranking goes on with all others.
+// Groups of several runs are found among many groups of one without reading these, and a
+// ranking continues with the others.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
 	for n := range 500 {
-		bodies = append(bodies, ran(t, fmt.Sprint("single ", n), "yes", ""))
+		bodies = append(bodies, runBody(t, fmt.Sprint("single ", n), "yes", ""))
 	}
-	bodies = append(bodies, ran(t, "steady", "yes", ""), ran(t, "changing", "yes", ""), ran(t, "steady", "yes", ""), ran(t, "changing", "no", ""))
-	f, log := folded(t, bodies...)
+	bodies = append(bodies, runBody(t, "steady", "yes", ""), runBody(t, "changing", "yes", ""), runBody(t, "steady", "yes", ""), runBody(t, "changing", "no", ""))
+	f, log := foldBodies(t, bodies...)
 	for name, c := range map[string]struct {
 		ranking groups.Ranking
 		query   groups.Query
@@ -210,7 +210,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		"flips":   {groups.RankedFlips, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
 		"recent":  {groups.RankedRecent, groups.Query{By: "model", MinRuns: 2, Bounds: index.Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
-		v := viewed(t, f, log.head.Size)
+		v := viewOf(t, f, log.head.Size)
 		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
 		require.NoError(t, err, name)
 		require.Nil(t, next, name)
@@ -221,7 +221,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		require.ElementsMatch(t, c.want, got, name)
 		require.Less(t, v.Touched(), 40, name)
 	}
-	v := viewed(t, f, log.head.Size)
+	v := viewOf(t, f, log.head.Size)
 	for _, ranking := range []groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability} {
 		all := pages(t, 7, func(p index.Page) ([]groups.Group, []byte, error) {
 			before := v.Touched()
@@ -236,8 +236,8 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 }
 
 func TestPositionsOfOtherQueries(t *testing.T) {
-	f, _ := folded(t, ran(t, "m", "yes", ""), ran(t, "n", "no", ""), ran(t, "m", "no", ""))
-	v := viewed(t, f, 4)
+	f, _ := foldBodies(t, runBody(t, "m", "yes", ""), runBody(t, "n", "no", ""), runBody(t, "m", "no", ""))
+	v := viewOf(t, f, 4)
 	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false}
 	for name, list := range map[string]func(index.Page) error{
 		"groups": func(p index.Page) error {

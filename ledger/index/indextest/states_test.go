@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateChange is the body of the event that changes the state of a record.
+// stateChange returns the body of the event that changes the state of a record.
 func stateChange(t tester, seq uint64, state record.State) string {
 	t.Helper()
 	v, err := record.ParseStateChange(seq, fmt.Appendf(nil, `{"state":%q,"reason":"so"}`, state))
@@ -30,7 +30,7 @@ func TestStates(t *testing.T) {
 		posted(t, record.RunDAG, smallDAG),
 		stateChange(t, 1, record.Failed),
 		stateChange(t, 2, record.Quarantined),
-		stateChange(t, 1, record.Failed), // once more
+		stateChange(t, 1, record.Failed), // repeated
 		stateChange(t, 1, record.Live),
 		stateChange(t, 1, record.Failed),
 	)
@@ -64,16 +64,16 @@ func TestStates(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A log that another server has written may say what this one never would: what
-// makes no sense changes nothing.
-func TestStatesOfNothing(t *testing.T) {
+// A log of another server may have events that this one would not write. Invalid changes of
+// state are ignored.
+func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(
 		plain(t, 0),
 		posted(t, record.PathFingerprint, `{"project":"p","route":["a"]}`),
 		stateChange(t, 1, record.Failed), // a kind without states
 		stateChange(t, 3, record.Failed), // itself
-		stateChange(t, 9, record.Failed), // an event that is not there
+		stateChange(t, 9, record.Failed), // an event that does not exist
 		foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
 		foreign("record_state_changed", `{}`, `{}`),
 	)

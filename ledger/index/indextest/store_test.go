@@ -23,8 +23,8 @@ import (
 	"colophon/ledger/query"
 )
 
-// filled is an index of a log, closed.
-func filled(t *testing.T, log *journal) *vfs.MemFS {
+// closedIndex returns the index of a log, closed.
+func closedIndex(t *testing.T, log *journal) *vfs.MemFS {
 	t.Helper()
 	files := vfs.NewMem()
 	s := openTest(t, testConfig(files))
@@ -49,11 +49,11 @@ func TestOpenOnDisk(t *testing.T) {
 	}
 }
 
-// A restart goes on from the cursor: it does not read the log from its beginning.
+// A restart continues from the cursor: it does not read the log from its beginning.
 func TestRestartDoesNotRefold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
-	s := openTest(t, testConfig(filled(t, log)))
+	s := openTest(t, testConfig(closedIndex(t, log)))
 	w := &watched{Reader: log.store}
 	f, err := s.Follow(log.name, w)
 	require.NoError(t, err)
@@ -68,9 +68,9 @@ func TestRestartDoesNotRefold(t *testing.T) {
 func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
-	files := filled(t, log)
+	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // by its event_hash
+	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of its event_hash
 	s := openTest(t, c)
 	require.NoError(t, s.Rows().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
@@ -83,7 +83,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	var messages bytes.Buffer
 	c.Rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
-	require.Contains(t, messages.String(), "built anew")
+	require.Contains(t, messages.String(), "rebuilt")
 	requireEvents(t, s, 0)
 	f := follow(t, s, log)
 	log.catchUp(f)
@@ -104,7 +104,7 @@ func holds(t *testing.T, s *index.Store, key []byte) bool {
 	return found
 }
 
-func TestFolderOfSomethingElseIsRefused(t *testing.T) {
+func TestForeignFolderIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
 	c := testConfig(files)
@@ -122,8 +122,8 @@ func TestFolderOfSomethingElseIsRefused(t *testing.T) {
 	require.ElementsMatch(t, before, after)
 }
 
-// Whatever happens to a file of the index, opening it works, and no answer is
-// wrong: at worst a query fails, and the index is built anew.
+// With any damage to a file of the index, opening succeeds and no answer is wrong: at worst a
+// query fails and the index is rebuilt.
 func TestDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 500)...)
@@ -165,11 +165,11 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// An index that cannot be opened for reasons that are not its own is kept.
+// An index that cannot be opened for reasons outside the index is kept.
 func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
-	files := filled(t, log)
+	files := closedIndex(t, log)
 	_, err := index.OpenWith(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpOpen && strings.Contains(op.Path, "MANIFEST") {
 			return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
@@ -182,8 +182,8 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// requireSound opens an index twice. What the first start answers must be right, and
-// all of it once it has met the damage; the second must answer everything.
+// requireSound opens an index twice. Every answer of the first start must be right, and
+// complete once it has found the damage; the second start must answer everything.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
@@ -198,7 +198,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 		}
 		require.Equal(t, uint64(seq), found)
 	}
-	s.Rows().Rebuilt()
+	s.Rows().WaitForRebuild()
 	log.catchUp(f)
 	log.check(f)
 	requireSame(t, log.refold(), dump(t, s))
@@ -227,8 +227,7 @@ func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
 	require.NoError(t, file.Close())
 }
 
-// A write that fails ends the process, as nothing else keeps the engine from
-// going on with a gap.
+// A failed write ends the process, because the engine would otherwise continue with a gap.
 func TestFailedWriteEndsTheProcess(t *testing.T) {
 	var broken atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -253,7 +252,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	require.Equal(t, 1, <-ended)
 }
 
-// lines is a writer that hands on what is logged.
+// lines is a writer that passes log lines on.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) {
@@ -261,8 +260,7 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// On a full disk the fold waits, and goes on when somebody wants to know and
-// there is room.
+// On a full disk the fold waits. It continues when a reader waits and there is space.
 func TestFullDisk(t *testing.T) {
 	files := vfs.NewMem()
 	log := newJournal(t, "default")
@@ -272,7 +270,7 @@ func TestFullDisk(t *testing.T) {
 	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
-	f, err := s.Stopped(t.Context(), log.name, log.store)
+	f, err := s.FollowStopped(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	for range 3 {
 		require.NoError(t, f.CatchUp(t.Context()))

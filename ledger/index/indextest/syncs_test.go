@@ -9,8 +9,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A fold syncs nothing: what a crash loses is folded again. Tables are synced when they
-// are written, of which there is one at a time.
+// A fold does not sync: what a crash loses is folded again. Tables are synced when they are
+// written, one at a time.
 func TestFoldsDoNotSync(t *testing.T) {
 	// A pause of nothing changes nothing, but is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})

@@ -1,3 +1,5 @@
+// Package paths is the family of path fingerprints, by project and build (spec: Path
+// categories).
 package paths
 
 import (
@@ -6,30 +8,30 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of the paths of part 1.6. A path is identity of its project and its joined
-// route; a project is identity of its name.
+// Dimensions of paths (spec: Path categories). A path is the identity of its project and its
+// joined route; a project is the identity of its name.
 const (
-	// pathStates: a path; what one of its records or validations made of it.
+	// pathStates: a path; its state after one of its records or validations.
 	pathStates rowstore.Dimension = 0xb0
 	// pathHolders: identity of a project and a path_id; the path that holds it.
 	pathHolders rowstore.Dimension = 0xb1
-	// projectPaths: a project; a version for every new path of it.
+	// projectPaths: a project; one version for each new path.
 	projectPaths rowstore.Dimension = 0xb2
-	// projectCollisions: a project; a version for every path_id that was held.
+	// projectCollisions: a project; one version for each path_id that was held.
 	projectCollisions rowstore.Dimension = 0xb3
-	// projectBuilds: a project; a version for every new build of it.
+	// projectBuilds: a project; one version for each new build.
 	projectBuilds rowstore.Dimension = 0xb4
 	// buildNumbers: identity of a project and a build; the build's number.
 	buildNumbers rowstore.Dimension = 0xb5
-	// builds: a project and a build's number (8); what it counts.
+	// builds: a project and a build's number (8); the build's counts.
 	builds rowstore.Dimension = 0xb6
-	// buildPaths: a path and a build's number (8), where the build has the path.
+	// buildPaths: a path and the number (8) of a build that has it.
 	buildPaths rowstore.Dimension = 0xb7
-	// projects: a byte 0; a version for every new project.
+	// projects: a byte 0; one version for each new project.
 	projects rowstore.Dimension = 0xb8
 )
 
-// Family is what follows for paths, their projects and builds.
+// Family answers questions about paths, projects, and builds.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var categories []counters.Series

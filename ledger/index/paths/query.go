@@ -12,11 +12,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// ErrNotFound: there is no such project, build or path.
+// ErrNotFound: there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
-// Path is a path as its latest record says, with what follows from those before
-// it (spec: Path categories).
+// Path is a path after its latest record (spec: Path categories).
 type Path struct {
 	Change
 	Seq uint64 // of the record
@@ -24,17 +23,17 @@ type Path struct {
 	ContentFingerprint, RawContentFingerprint string
 }
 
-// Change is what follows from all that came before a record of a path.
+// Change is what follows from a record of a path and the events before it.
 type Change struct {
-	PathID   string // the assigned one: 8 hex digits, more where those are held
+	PathID   string // as assigned: 8 hexadecimal digits, or more after a collision
 	Category Category
-	// Validated is what the path's validations made of it.
+	// Validated is the result of the path's validations.
 	Validated bool
-	// LinksChanged: the content is the same but for its links.
+	// LinksChanged: the content differs only in its links.
 	LinksChanged bool
 }
 
-// Row is a path with what the event of its record says.
+// Row is a path with what its latest record's event says.
 type Row struct {
 	Path
 	Time  time.Time // of the record's event
@@ -42,24 +41,23 @@ type Row struct {
 	Build *string // nil for null
 }
 
-// Version is what an event made of a path: a record, or a validation that was
-// of the path's content.
+// Version is a path after a record, or after a validation of its current fingerprint.
 type Version struct {
-	Row // of a validation Route and Build are nil
-	// Event is the seq of the event, of that kind.
+	Row // for a validation, Route and Build are nil
+	// Event is the seq of that event, Kind its kind.
 	Event  uint64
 	Kind   record.Kind
 	Reason string // of a validation; empty if none was given
 }
 
-// Filter chooses among the paths of a project. What is not set chooses all.
+// Filter selects paths of a project. Its zero value selects all.
 type Filter struct {
 	Category  Category
 	Validated *bool
-	Build     *string // that of the path's latest record
+	Build     *string // of the path's latest record
 }
 
-// Get is the path of a project that has that path_id; false if none has.
+// Get returns the path of a project that holds a path_id; false if none does.
 func Get(v *index.View, project, pathID string) (Path, bool, error) {
 	_, state, err := pathByID(v, project, pathID)
 	if err != nil || state == nil {
@@ -68,8 +66,8 @@ func Get(v *index.View, project, pathID string) (Path, bool, error) {
 	return state.path(), true, nil
 }
 
-// ChangeOf is what follows from all that came before event seq, which is a path
-// fingerprint; ErrNoPath if it is another kind of event.
+// ChangeOf returns what follows from the path fingerprint at seq; ErrNotFound if the event is
+// of another kind or the view does not see it.
 func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -83,10 +81,10 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	return state.path().Change, err
 }
 
-// List are the paths of a project as their latest records say, in the reverse
-// order of first appearance. A page may have fewer rows than its limit, even none,
-// before the end: it stops after 20 keys for each row of the limit.
-// ErrNoPath if there is no such project, or no such build of it.
+// List returns the paths of a project after their latest records, the newest first record
+// first. A page may have fewer rows than its limit, even none: it ends after 20 keys for each
+// row of the limit. It returns ErrNotFound if there is no such project, or no such build of
+// it.
 func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -100,7 +98,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	}
 	id := rowstore.Identify([]byte(project))
 	return rowstore.FillBackwards(v.Reader, projectPaths, id[:], page, func(r rowstore.Version) (*Row, error) {
-		paths, err := decodePathsState(r.Value)
+		paths, err := decodeProjectState(r.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +115,8 @@ func (f *Filter) has(s *pathState) bool {
 		(f.Validated == nil || *f.Validated == s.validated)
 }
 
-// History is what the records and validations of a path made of it, the oldest
-// first. ErrNoPath if no path of the project has that path_id.
+// History returns the records and validations of a path, oldest first. It returns ErrNotFound
+// if no path of the project holds the path_id.
 func History(ctx context.Context, v *index.View, project, pathID string, page index.Page) ([]Version, []byte, error) {
 	path, state, err := pathByID(v, project, pathID)
 	if err != nil {
@@ -149,7 +147,7 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 	})
 }
 
-// pathByID is the path that holds a path_id, and its state; nil if none does.
+// pathByID returns the path that holds a path_id, and its state; nil if none does.
 func pathByID(v *index.View, project, pathID string) (rowstore.Identity, *pathState, error) {
 	id := rowstore.Identify([]byte(project), []byte(pathID))
 	_, value, found, err := v.Newest(pathHolders, id[:])
@@ -165,7 +163,7 @@ func pathByID(v *index.View, project, pathID string) (rowstore.Identity, *pathSt
 	return path, &state, err
 }
 
-// pathAt is the state of a path that has one at a size, for the caller to keep.
+// pathAt returns the state of a path as of a size; the path must have one. The caller owns it.
 func pathAt(v *index.View, path rowstore.Identity, size uint64) (pathState, error) {
 	_, value, found, err := v.NewestBelow(pathStates, path[:], size)
 	if err != nil {
@@ -202,7 +200,7 @@ func readRow(ctx context.Context, v *index.View, s *pathState) (*Row, error) {
 	return r, nil
 }
 
-// passages is a route as its names, which may be none.
+// passages returns the names of a route, which may be none.
 func passages(p *event.Path) []string {
 	names := make([]string, len(p.Passages))
 	for i, name := range p.Passages {

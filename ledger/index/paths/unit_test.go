@@ -10,18 +10,17 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FuzzPathRows: a value that no build wrote is an error, and one that decodes is
-// what is written again.
+// FuzzPathRows: a damaged value is an error, or decodes to something whose encoding is not longer.
 func FuzzPathRows(f *testing.F) {
 	state := pathState{record: 9, build: 2, category: unchanged, validated: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
 	f.Add(state.append(nil))
-	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, paths: 6, kept: 4, joined: true}
+	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, paths: 6, kept: 4, addsPath: true}
 	f.Add(build.append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		again := func(decoded []byte, err error) {
 			if err == nil {
-				// A number may be written longer than it need be.
+				// A number may have a longer encoding than necessary.
 				require.LessOrEqual(t, len(decoded), len(value))
 				return
 			}
@@ -29,14 +28,14 @@ func FuzzPathRows(f *testing.F) {
 		}
 		s, err := decodePathState(value)
 		again(s.append(nil), err)
-		p, err := decodePathsState(value)
+		p, err := decodeProjectState(value)
 		again(p.append(nil), err)
 		b, err := decodeBuildState(value)
 		again(b.append(nil), err)
 	})
 }
 
-// What is written of a path is what is read.
+// Rows of paths survive encoding and decoding.
 func TestPathRowsRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOf(rapid.Byte()))
 	number, flag := rapid.Uint64(), rapid.Bool()
@@ -57,12 +56,11 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	})
 }
 
-// A path_id is as long as it must be, and there is one even for routes that have
-// one MD5.
+// A path_id is as short as possible, and exists even for routes with equal MD5.
 func TestLongPathIDs(t *testing.T) {
 	route := []byte("Start → Day 18555")
 	held := make(map[string]bool)
-	const digits = "d2f2e118c8482b41d7f2bf859348ffd6" // of MD5
+	const digits = "d2f2e118c8482b41d7f2bf859348ffd6" // the MD5
 	for length := 8; length <= 96; length += 8 {
 		id := string(assignPathID(route, func(id []byte) bool { return held[string(id)] }))
 		require.Len(t, id, length)

@@ -1,3 +1,4 @@
+// Package producers is the family of sequence numbers that producers have delivered.
 package producers
 
 import (
@@ -5,22 +6,22 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of producers. A producer is identity of its id.
+// Dimensions of producers. A producer is the identity of its id.
 const (
 	// producerStates: a producer; what it has delivered so far.
 	producerStates rowstore.Dimension = 0x98
-	// producerNumbers: a producer, a level (1) and an index (8); which of a block of
-	// its numbers, or of lower blocks, are delivered.
+	// producerNumbers: a producer, a level (1), and an index (8); which numbers of a block, or
+	// which lower blocks, are delivered.
 	producerNumbers rowstore.Dimension = 0x99
-	// producerRepeats: a producer; a version for every record that repeats a number.
+	// producerRepeats: a producer; one version for each record that repeats a number.
 	producerRepeats rowstore.Dimension = 0x9a
-	// producerList: a byte 0; a version for every new producer.
+	// producerList: a byte 0; one version for each new producer.
 	producerList rowstore.Dimension = 0x9b
-	// producersMissing: a byte 0; the numbers that are missing of all producers.
+	// producersMissing: a byte 0; how many numbers of all producers are missing.
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// Family is which of their numbers producers have delivered.
+// Family answers which of their sequence numbers producers have delivered.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

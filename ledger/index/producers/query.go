@@ -9,19 +9,18 @@ import (
 	"colophon/storage"
 )
 
-// Producer is what somebody who numbers its records has delivered: which of its
-// numbers, from 1 on, are in the log.
+// Producer is what a client that numbers its records has delivered.
 type Producer struct {
 	ID         string
 	Seq        uint64 // of its latest record
 	Records    uint64
-	CompleteTo uint64 // nothing is missing up to this number
-	Highest    uint64 // number; 0 if none from 1 on was delivered
+	CompleteTo uint64 // no number is missing up to this one
+	Highest    uint64 // highest number; 0 if none from 1 on was delivered
 	Missing    uint64 // numbers below the highest that were not delivered
 	Duplicates uint64 // records that repeat a number
 }
 
-// Gap is numbers that a producer has not delivered, both ends included.
+// Gap is a range of numbers that a producer has not delivered. Both ends are included.
 type Gap struct{ From, To uint64 }
 
 // Duplicate is a record that repeats a number of its producer.
@@ -31,8 +30,7 @@ type Duplicate struct {
 	FirstSeq uint64 // of the first record of that number
 }
 
-// List lists those who number their records, in the reverse order of first
-// appearance.
+// List returns the producers, the newest first record first.
 func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
@@ -40,9 +38,9 @@ func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	})
 }
 
-// Get is what a producer has delivered, its gaps in the order of numbers and its
-// duplicates newest first, both from a page's position on and as many as its limit
-// each. storage.ErrNotFound if no record names it.
+// Get returns a producer, its gaps in ascending order, and its duplicates newest first. The
+// page applies to gaps and duplicates, with its limit for each. It returns storage.ErrNotFound
+// if no record names the producer.
 func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
 	p, first, err := readProducer(v, id)
 	if err != nil {
@@ -53,7 +51,7 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 		if len(page.After) != 2*rowstore.SeqBytes {
 			return p, nil, nil, nil, index.ErrPosition
 		}
-		// 0 stands for the end: neither 0 is missing nor is event 0 a record.
+		// 0 means the end: number 0 is never missing, and event 0 is no record.
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}
@@ -68,7 +66,7 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 	return p, gaps, duplicates, next, err
 }
 
-// readProducer is a producer, and the lowest number that it has not delivered.
+// readProducer returns a producer, and the lowest number that it has not delivered.
 func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	row := rowstore.Identify([]byte(id))
 	seq, value, found, err := v.Newest(producerStates, row[:])
@@ -85,8 +83,8 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	}, s.next, err
 }
 
-// gapsOf are those of a producer from a number on, which is not below the lowest that
-// is missing. next is where to go on; 0 at the end, and to begin at 0 is the end.
+// gapsOf returns the gaps of a producer from a number on. next is the number at which the next
+// page begins. 0 is the end, both for from and next.
 func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
@@ -115,7 +113,8 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 	return gaps, 0, nil
 }
 
-// numberBlocks reads the blocks of a producer's numbers, each of them once.
+// numberBlocks returns a function that reads the blocks of a producer's numbers, each of them
+// once.
 func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {
@@ -133,8 +132,8 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 	}
 }
 
-// duplicatesOf are those of a producer below an event, newest first; next is 0 at the
-// end, and to begin at 0 is the end.
+// duplicatesOf returns the duplicates of a producer before event below, newest first. next is
+// the event before which the next page begins. 0 is the end.
 func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.Identify([]byte(id))
 	for r, err := range v.Descend(producerRepeats, producer[:], below) {
@@ -157,7 +156,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 	return duplicates, 0, nil
 }
 
-// firstOf is the first event that is found by a value; 0 if there is none.
+// firstOf returns the first event with a value; 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.Ascend(records.Postings, id[:], 0) {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set of numbers is what a map makes of it, whatever is asked of it.
+// A set of numbers agrees with a map.
 func TestNumbersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, model := make(map[string]block), make(map[uint64]bool)
@@ -53,7 +53,7 @@ func TestNumbersEqualModel(t *testing.T) {
 	})
 }
 
-// A value that is damaged is an error or another value, and never a panic.
+// A damaged value is an error or another value, never a panic.
 func FuzzDecodeProducers(f *testing.F) {
 	f.Add((&producerState{next: 300, highest: 1 << 62, delivered: 7, repeats: 1, zero: 1}).append(nil))
 	f.Add((&block{any: bitmap{1}, all: bitmap{}}).append(nil))

@@ -1,3 +1,5 @@
+// Package records is the family of lists of records: by value, by time, and by state. It
+// writes the postings on which most other families build, and caches IPC records.
 package records
 
 import (
@@ -9,21 +11,19 @@ import (
 
 // Dimensions of records.
 const (
-	// occurrences: the number of a kind or 0, the time that a record occurred at and
-	// its seq, both inverted.
+	// occurrences: the number of a kind or 0, the time at which a record occurred, and its
+	// seq; the last two inverted.
 	occurrences rowstore.Dimension = 0x21
-	// Postings: identity of a name and a value; one version for every event that
-	// has that value.
+	// Postings: identity of a name and a value; one version for each event with that value.
 	Postings rowstore.Dimension = 0x80
-	// recordStates: a record's seq (8); its state, by the change that led to it.
+	// recordStates: a record's seq (8); one version for each change of its state: the new
+	// state.
 	recordStates rowstore.Dimension = 0x90
-	// occurredUntil: a byte 0; a time that no record so far has occurred at or
-	// after.
+	// occurredUntil: a byte 0; a time after those at which all records so far occurred.
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// Family is what lists of records are made of: the values that records are found by,
-// when they occurred, and their states.
+// Family answers lists of records: by their values, by when they occurred, and by state.
 func Family() index.Family {
 	var states []counters.Series
 	for _, state := range record.States {

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/event"
 )
 
-// AppendIPCID appends the ipc_id that a run's other fields have (spec: IPC hashes), in
-// hexadecimal; nothing if one of them is not known.
+// AppendIPCID appends the ipc_id that follows from a run's other fields (spec: IPC hashes), in
+// hexadecimal. It appends nothing if one of them is unknown.
 func AppendIPCID(dst []byte, ipc *event.IPC) []byte {
 	var scratch [512]byte
 	joined := scratch[:0]

@@ -11,55 +11,58 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord is an IPC record as its event says. It is the caller's to keep.
+// IPCRecord is what an IPC record's event says. The caller owns it.
 type IPCRecord struct {
 	Seq   uint64
-	Time  time.Time // of its event
+	Time  time.Time // when it was recorded
 	RunID []byte    // nil if it has none
 	event.IPC
 	schema []byte
 }
 
-// ipcRecordOf is the IPC record that an event is. It refers to the event's memory.
-func ipcRecordOf(e *event.Event, said event.IPC) IPCRecord {
-	return IPCRecord{e.Seq, e.Time, e.RunID(), said, e.Detail.Member("payload_schema").Text()}
+// ipcRecordOf returns the IPC record of an event. It refers to the event's memory.
+func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
+	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
 }
 
-// recordsOfView is what questions about records keep with a view.
-type recordsOfView struct {
-	// records are the last that were read: outputs of a group are mostly those of its runs.
-	records  map[uint64]IPCRecord
-	restated *bool  // whether any record has another state than the first; nil: not known
-	encoded  []byte // scratch
+// viewState is what queries about records cache in a view.
+type viewState struct {
+	// records are IPC records that were read, by seq. Outputs of a group are mostly those of
+	// its runs, so one answer often needs a record twice.
+	records       map[uint64]IPCRecord
+	statesChanged *bool  // whether the state of any record has changed; nil: unknown
+	encoded       []byte // scratch
 }
 
-// mostRecords is how many records a view keeps: more than most pages have.
-const mostRecords = 128
+// maxRecords bounds the records that a view caches. Most pages have fewer.
+const maxRecords = 128
 
-// ReadIPCRecord is the IPC record at seq; storage.ErrNotFound if it is another kind of
-// event, or one that the view does not see. What it refers to must not be changed.
+// ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is
+// of another kind or the view does not see it. The caller must not change the record's memory.
 func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
-	kept := index.Kept[recordsOfView](v)
-	if r, ok := kept.records[seq]; ok {
+	state := index.ViewState[viewState](v)
+	if r, ok := state.records[seq]; ok {
 		return r, nil
 	}
 	r, err := ReadIPCRecordOnce(ctx, v, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
-	if kept.records == nil || len(kept.records) == mostRecords {
-		kept.records = make(map[uint64]IPCRecord)
+	if state.records == nil || len(state.records) == maxRecords {
+		state.records = make(map[uint64]IPCRecord)
 	}
-	kept.records[seq] = r
+	state.records[seq] = r
 	return r, nil
 }
 
+// ReadIPCRecordOnce is ReadIPCRecord for a record that the view does not need again: it does not
+// use the view's own cache.
 func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	if r, _, found := remembered(v, seq); found {
-		return r, ctx.Err() // which a read of the log minds, too
+	if r, _, found := cachedRecord(v, seq); found {
+		return r, ctx.Err() // as a read of the log would return it
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
@@ -68,36 +71,37 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	if e.Kind != record.IPCRecord {
 		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
-	said := ipcRecordOf(&e, e.IPC())
-	kept := index.Kept[recordsOfView](v)
-	kept.encoded = said.appendKept(kept.encoded[:0], len(entry))
-	r, _, _ := decodeKept(seq, kept.encoded) // in memory of its own
+	decoded := ipcRecordOf(&e, e.IPC())
+	state := index.ViewState[viewState](v)
+	state.encoded = decoded.appendEncoded(state.encoded[:0], len(entry))
+	r, _, _ := decodeRecord(seq, state.encoded) // a copy in its own memory
 	if v.Cache().Enabled() {
 		listed := recordOf(&e)
-		remember(v, seq, len(entry), &said, &listed)
+		cacheRecord(v, seq, len(entry), &decoded, &listed)
 	}
 	return r, nil
 }
 
-// remembered is the IPC record at seq if it is kept, and what it has for lists, which is
-// valid until the next call. It counts as one that was read.
-func remembered(v *index.View, seq uint64) (r IPCRecord, rest kept, found bool) {
-	kept := index.Kept[recordsOfView](v)
-	kept.encoded, found = v.Cache().Find(kept.encoded[:0], seq)
+// cachedRecord returns the IPC record at seq from the cache. rest is its part for lists, valid
+// until the next call. It counts as one read event.
+func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
+	state := index.ViewState[viewState](v)
+	state.encoded, found = v.Cache().Find(state.encoded[:0], seq)
 	if found {
 		var size int
-		r, size, rest = decodeKept(seq, kept.encoded)
+		r, size, rest = decodeRecord(seq, state.encoded)
 		v.Count(1, size)
 	}
 	return r, rest, found
 }
 
-// remember keeps the IPC record at seq, the length of whose entry is size.
-func remember(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record) {
-	kept := index.Kept[recordsOfView](v)
-	kept.encoded = listed.appendKept(r.appendKept(kept.encoded[:0], size), r)
-	v.Cache().Keep(seq, kept.encoded)
+// cacheRecord caches the IPC record at seq. size is the length of its entry in bytes.
+func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record) {
+	state := index.ViewState[viewState](v)
+	state.encoded = listed.appendEncoded(r.appendEncoded(state.encoded[:0], size), r)
+	v.Cache().Keep(seq, state.encoded)
 }
 
-// PayloadSchema is the schema that the payload was read under (spec: Axis payload); nil if none.
+// PayloadSchema returns the schema of an axis payload (spec: Axis payload); nil if there is
+// none.
 func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

@@ -9,24 +9,24 @@ import (
 	"colophon/ledger/record"
 )
 
-// mismatchName is the name of the fields whose claims did not hold, as the metric has
-// them, so that whoever sees it rise finds the records. mismatched is the flag of a
-// record that has any (spec: Checks).
+// mismatchName is the name of values that are checked fields with a mismatch. The values are
+// the labels of the metric, so that records can be found from the metric. mismatched is the
+// flag of a record with any mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
 )
 
-// CheckedField reports whether a text is the name of a checked field, as values of
-// mismatchName and the metric of checks have it.
+// CheckedField reports whether a text is a possible value of mismatchName, and so of the
+// metric's label field.
 func CheckedField(name string) bool {
 	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
-// addMismatches adds the flag and the fields of a record with claims that do not hold,
-// behind all other values: they are not among those that identities knows.
+// addMismatches adds the fields with a mismatch, and the flag. They come after all other
+// values, because Identities does not cache them.
 func (v *Values) addMismatches(e *event.Event) {
-	if !bytes.Contains(e.Checks.Raw(), []byte(`"`+record.Mismatch+`"`)) { // nearly all
+	if !bytes.Contains(e.Checks.Raw(), []byte(`"`+record.Mismatch+`"`)) { // true of nearly all records
 		return
 	}
 	first := len(v.list)
@@ -34,7 +34,7 @@ func (v *Values) addMismatches(e *event.Event) {
 		if string(check.Member("result").Text()) != string(record.Mismatch) {
 			continue
 		}
-		// A set has the field of its chunks hundreds of times.
+		// A citation set may have the same field hundreds of times.
 		if p := postingOf(mismatchName, []byte(counters.FieldLabel(name.Text()))); !slices.Contains(v.list[first:], p) {
 			v.list = append(v.list, p)
 		}

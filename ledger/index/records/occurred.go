@@ -2,9 +2,6 @@ package records
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
-	"errors"
 	"slices"
 	"time"
 
@@ -14,23 +11,23 @@ import (
 	"colophon/ledger/record"
 )
 
-// everyKind stands in place of the number of a kind.
+// everyKind replaces the number of a kind in keys of all records.
 const everyKind = 0
 
-// kindNumber is the number that a kind of record has in keys; everyKind of others.
+// kindNumber returns the number of a kind of record in keys; everyKind for other kinds.
 func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
 
-// occurrenceKey is the key of a record that occurred at a time; later ones come first,
-// and of those at one time the newest.
+// occurrenceKey returns the key of a record that occurred at a time. Later times come first;
+// at the same time, the newest record.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
 	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
-// behindOccurrences is the key behind those of all records that occurred at a time.
-func behindOccurrences(k rowstore.Keyspace, kind byte, at time.Time) []byte {
+// occurrencesEnd returns the key after those of all records that occurred at or after a time.
+func occurrencesEnd(k rowstore.Keyspace, kind byte, at time.Time) []byte {
 	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }
 
@@ -41,10 +38,10 @@ func appendInverted(dst, b []byte) []byte {
 	return dst
 }
 
-// horizonRow is the one row of occurredUntil.
+// horizonRow is the only row of occurredUntil.
 var horizonRow = [1]byte{}
 
-// occurred writes when a record says that it occurred, if it does.
+// occurred writes when a record occurred, if it has a timestamp.
 func (f *Deriver) occurred(e *event.Event) {
 	at, ok := e.Occurred()
 	if !ok {
@@ -57,96 +54,8 @@ func (f *Deriver) occurred(e *event.Event) {
 	_, until, found := f.Rows.Newest(occurredUntil, horizonRow[:])
 	var scratch [index.TimeBytes]byte
 	if !found || bytes.Compare(index.AppendTime(scratch[:0], at), until) >= 0 {
-		// Whole seconds spare most records of a busy ledger the row.
+		// The time is rounded up to a second, so that most records of a busy ledger do not
+		// write it.
 		f.Rows.Put(occurredUntil, horizonRow[:], e.Seq, index.AppendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
-}
-
-// ListByOccurrence lists records by the time that they themselves say they
-// occurred at, newest first; those that do not say are left out. A page may have
-// fewer rows than there are, as that of Records: every record of the time that is
-// wanted is looked at.
-func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
-	lower, upper, err := occurrenceBounds(v, &q, p)
-	if err != nil || upper == nil {
-		return nil, nil, err
-	}
-	it, err := v.Iterate(lower, upper)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	ids := q.valueIDs()
-	var last []byte // position of the record that was looked at last
-	b := v.Budget(p)
-	for ok := it.First(); ok; ok = it.Next() {
-		if b.Spent(len(rows)) {
-			return rows, last, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		position := it.Key()[len(rowstore.Keyspace{})+2:]
-		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
-		if seq >= v.Size() {
-			continue // later events must not change where a page ends
-		}
-		v.Count(1, 0)
-		last = append(last[:0], position...)
-		wanted, err := seesWith(v, seq, ids)
-		if err != nil {
-			return nil, nil, err
-		}
-		if wanted {
-			if rows, err = appendRecord(ctx, v, rows, &q, seq); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	return rows, nil, it.Error()
-}
-
-// occurrenceBounds are where the records of a page can be; nil if there are none.
-func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
-	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
-	if err != nil || !found {
-		return nil, nil, err
-	}
-	keys, kind := v.Keys, byte(everyKind)
-	if q.Kind != "" {
-		if kind = kindNumber(q.Kind); kind == everyKind {
-			return nil, nil, nil // only records say when they occurred
-		}
-	}
-	rows := append(keys.Key(nil, occurrences), kind)
-	// What only later events have brought is mostly beyond that time.
-	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
-	if q.Until != nil {
-		lower = append(lower, behindOccurrences(keys, kind, *q.Until))
-	}
-	if p.After != nil {
-		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
-			return nil, nil, index.ErrPosition
-		}
-		lower = append(lower, append(slices.Concat(rows, p.After), 0))
-	}
-	upper := append(keys.Key(nil, occurrences), kind+1)
-	if q.Since != nil {
-		upper = behindOccurrences(keys, kind, *q.Since)
-	}
-	return slices.MaxFunc(lower, bytes.Compare), upper, nil
-}
-
-// seesWith reports whether the view sees an event and it has all of some values.
-func seesWith(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
-	if seq >= v.Size() {
-		return false, nil
-	}
-	for _, id := range ids {
-		at, _, found, err := v.NewestBelow(Postings, id[:], seq+1)
-		if err != nil || !found || at != seq {
-			return false, err
-		}
-	}
-	return true, nil
 }

@@ -2,30 +2,25 @@ package records
 
 import (
 	"bytes"
-	"context"
 	"iter"
 	"slices"
 	"strings"
 
 	"colophon/ledger/event"
-	"colophon/ledger/index"
-	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
-	"colophon/ledger/record"
 )
 
-// Posting is one value that an event is found by.
+// Posting is one value by which an event is found.
 type Posting struct {
 	ID rowstore.Identity
-	// Family is that of the name, if the runs of the value are a group (spec: Runs): then
-	// the rows carry what is known of them. Zero if they are not.
+	// Family is the identity of the name if the runs with this value form a group (spec:
+	// Runs); the versions then carry the state of the group. Otherwise Family is zero.
 	Family rowstore.Identity
-	// recurs: a value that many records have. Their versions share keys.
+	// recurs: many records have this value, so its versions share keys.
 	recurs bool
 }
 
-// Names of values, beside those of hash fields. A label's is labelPrefix and its
-// own name, a run-DAG stage's stagePrefix and its own.
+// Names of values, in addition to the names of hash fields.
 const (
 	kindName        = "kind"
 	projectName     = "project"
@@ -34,17 +29,16 @@ const (
 	Flag            = "flag"
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
-	producerName    = "producer"     // the id
-	producerSeqName = "producer_seq" // what producerSeqText makes of it
+	producerName    = "producer"     // the producer's id
+	producerSeqName = "producer_seq" // see producerSeqText
 )
 
-// producerSeqText is the sequence number that a producer has for a record, with the
-// producer's id before it.
+// producerSeqText returns a producer's id followed by the number that it gave to a record.
 func producerSeqText(producer []byte, seq uint64) []byte {
 	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
-// IsGrouped reports whether IPC runs are grouped by the values of a name.
+// IsGrouped reports whether IPC runs are grouped by the values of that name.
 func IsGrouped(name string) bool {
 	switch name {
 	case "ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model":
@@ -53,34 +47,33 @@ func IsGrouped(name string) bool {
 	return strings.HasPrefix(name, LabelPrefix)
 }
 
-// postingOf is what an event with that value is found by.
+// postingOf returns the posting of a value.
 func postingOf(name string, value []byte) Posting {
 	return Posting{ID: rowstore.Identify([]byte(name), value), Family: FamilyOf(name)}
 }
 
-// flags of a posting's version; what stands behind it is for grouped postings
-// only.
+// Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
 const (
-	// IsRecord: the version is of the record itself. Otherwise a change of its
-	// state made it, and it is no posting.
+	// IsRecord: the record itself wrote the version. Without it, a change of state wrote it,
+	// and lists of records leave it out.
 	IsRecord = 1 << iota
 	// IsRun: the record is an IPC run.
 	IsRun
 )
 
-// Values gathers what a record is found by. They hold until the next record's are
-// gathered.
+// Values collects the values of one record. They are valid until those of the next record are
+// collected.
 type Values struct {
-	list  []Posting
-	known *Identities // may be nil
+	list       []Posting
+	identities *Identities // may be nil
 }
 
-// collect begins a record, with the values that every kind can have.
-func (v *Values) collect(known *Identities, e *event.Event) {
-	v.list, v.known = v.list[:0], known
+// collect begins a record with the values that every kind can have.
+func (v *Values) collect(identities *Identities, e *event.Event) {
+	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
-	// These are Labels and Hashes: they are ranged over here, where that allocates nothing.
+	// These loops are e.Labels and e.Hashes written out, because calling those would allocate.
 	for name, value := range e.Detail.Member("labels").Members() {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
@@ -89,17 +82,17 @@ func (v *Values) collect(known *Identities, e *event.Event) {
 	}
 }
 
-// Add adds a value; a nil value is none.
+// Add adds a value unless it is nil.
 func (v *Values) Add(name string, value []byte) {
 	if value != nil {
-		v.list = append(v.list, v.known.Posting(len(v.list), name, value))
+		v.list = append(v.list, v.identities.Posting(len(v.list), name, value))
 	}
 }
 
-// settle leaves the values to another goroutine, which may add more.
-func (v *Values) settle() { v.known = nil }
+// detach stops using the identity cache, so that another goroutine may add values.
+func (v *Values) detach() { v.identities = nil }
 
-// AddRecurring is add for a value that many records have.
+// AddRecurring is Add for a value that many records have.
 func (v *Values) AddRecurring(name string, value []byte) {
 	if value != nil {
 		v.Add(name, value)
@@ -107,7 +100,7 @@ func (v *Values) AddRecurring(name string, value []byte) {
 	}
 }
 
-// Of is the posting of a family that a record has one value of.
+// Of returns the posting of a family of which a record has at most one value.
 func (v *Values) Of(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
@@ -117,7 +110,7 @@ func (v *Values) Of(family rowstore.Identity) Posting {
 	return Posting{}
 }
 
-// Grouped yields the values whose runs are groups, each once.
+// Grouped yields the distinct values that form groups.
 func (v *Values) Grouped() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) {
 		for i, p := range v.list {
@@ -128,18 +121,18 @@ func (v *Values) Grouped() iter.Seq[Posting] {
 	}
 }
 
-// Identities knows what was identified last, place by place: most records have at most
-// places what the one before had there.
+// Identities caches the last posting at each position of the list of values, because
+// consecutive records have mostly the same value at the same position.
 type Identities struct{ last []identified }
 
-// identified is a value under its name.
+// identified is a value with its name and posting.
 type identified struct {
 	name  string
 	value []byte
 	Posting
 }
 
-// Posting is postingOf for a value at a place, which is at most one behind the last.
+// Posting returns the posting of the value at a position, which is at most one after the last.
 func (k *Identities) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
@@ -159,128 +152,12 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 }
 
 // CollectIPC begins an IPC record.
-func (v *Values) CollectIPC(known *Identities, e *event.Event, ipc *event.IPC) {
-	v.collect(known, e)
+func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
+	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
 }
 
-// Deriver keeps the values that records are found by, when they occurred, and their
-// states.
-type Deriver struct {
-	*index.Fold
-	grouping  Grouper
-	restaters []Restater
-
-	known Identities // of the goroutine that prepares
-	kept  []byte     // scratch of that one
-	value []byte     // scratch
-}
-
-// Grouper writes the postings whose runs are groups: they are versions of these.
-type Grouper interface {
-	// Begin is called before any posting of a record is written.
-	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the version that the record makes of one of its groups.
-	Group(e *index.Event, p Posting)
-}
-
-// Restater changes what follows from the state of a record.
-type Restater interface {
-	// Restate is called before anything of the change is written.
-	Restate(ctx context.Context, c Restatement) error
-}
-
-// Restatement is a change of a record's state to another.
-type Restatement struct {
-	Event, Target *event.Event
-	From, To      string
-}
-
-// GroupBy has the versions of groups written by another deriver.
-func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
-
-// OnRestate has a deriver hear of changes of state.
-func (f *Deriver) OnRestate(r Restater) { f.restaters = append(f.restaters, r) }
-
-// Derive implements Deriver.
-func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
-	switch {
-	case e.Kind.IsRecord():
-		return f.writePostings(ctx, e)
-	case e.Kind == record.RecordStateChanged:
-		return f.stateChanged(ctx, &e.Event)
-	case e.Kind == record.ContentRedacted:
-		f.redacted(&e.Event)
-	}
-	return nil
-}
-
-// Prepare implements Preparer: it finds what a record is found by, but for what depends on
-// other events, and keeps what an IPC record says: mostly late ones are asked for.
-func (f *Deriver) Prepare(e *index.Event) {
-	v := index.Prepared[Values](e)
-	switch e.Kind {
-	case record.IPCRecord:
-		v.CollectIPC(&f.known, &e.Event, &e.IPC)
-	case record.RunDAG:
-		v.collect(&f.known, &e.Event)
-		for _, stage := range e.DAG.Stages {
-			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
-		}
-	case record.CitationSet:
-		v.collect(&f.known, &e.Event)
-		v.Add(Subject, e.Set.Subject)
-	case record.PathFingerprint:
-		v.collect(&f.known, &e.Event)
-		v.AddRecurring(projectName, e.Path.Project)
-		v.AddRecurring(buildName, e.Path.Build)
-	default: // no record
-		return
-	}
-	v.addProducer(&e.Event)
-	v.addMismatches(&e.Event)
-	v.settle()
-	if e.Kind == record.IPCRecord && f.Cache.Enabled() {
-		said, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
-		f.kept = listed.appendKept(said.appendKept(f.kept[:0], e.EntryBytes), &said)
-		f.Cache.Keep(e.Seq, f.kept)
-	}
-}
-
-// writePostings writes a row for every value of a record, once, and when it occurred.
-func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
-	if err := f.grouping.Begin(ctx, e); err != nil {
-		return err
-	}
-	f.occurred(&e.Event)
-	flags := []byte{IsRecord}
-	all := index.Prepared[Values](e).list
-	for i, p := range all {
-		switch {
-		case slices.Contains(all[:i], p):
-		case p.Family != (rowstore.Identity{}):
-			f.grouping.Group(e, p)
-		case p.recurs:
-			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
-		default:
-			f.Rows.Write(Postings, p.ID[:], e.Seq, flags)
-		}
-	}
-	return nil
-}
-
-// Post has an event found by a value beside those that every event of its kind has.
-func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
-}
-
-// redacted makes a redaction one that lists find by its kind. Nothing else follows
-// from it: answers are derived from entries alone (spec: Index and as_of).
-func (f *Deriver) redacted(e *event.Event) {
-	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
-}
-
-// addProducer adds who produced a record.
+// addProducer adds the producer of a record and its number.
 func (v *Values) addProducer(e *event.Event) {
 	if id, number := e.Producer(); id != nil {
 		v.AddRecurring(producerName, id)
@@ -288,8 +165,8 @@ func (v *Values) addProducer(e *event.Event) {
 	}
 }
 
-// The names that runs are grouped by (spec: Runs), beside labelPrefix and the name of a
-// label, and the families that they make.
+// The names by which runs are grouped (spec: Runs), in addition to label: and the name of a
+// label, and their families.
 const (
 	IPCID            = "ipc_id"
 	InputHash        = "input_hash"
@@ -306,7 +183,7 @@ var (
 	ModelFamily  = rowstore.Identify([]byte(Model))
 )
 
-// FamilyOf is the identity of a name that runs are grouped by, zero of any other.
+// FamilyOf returns the identity of a name by which runs are grouped; zero for other names.
 func FamilyOf(name string) rowstore.Identity {
 	switch name {
 	case IPCID:

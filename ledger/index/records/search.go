@@ -7,12 +7,12 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// search walks the events that have every one of some values downwards, from one
-// that all have to the next, without reading what lies between. It belongs to the
-// view's goroutine and must be closed. Among them can be changes of state.
+// search finds the events that have all of some values, newest first, without reading the
+// events between them. It also finds versions that changes of state wrote. It is for the
+// view's goroutine and must be closed.
 type search struct {
 	postings []*rowstore.Descent
-	at       uint64 // where the first of them is
+	at       uint64 // the seq at which the first of them is
 }
 
 func newSearch(v *index.View, ids []rowstore.Identity) *search {
@@ -23,9 +23,9 @@ func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	return s
 }
 
-// step goes down from a bound: no event from the bound that it returns up to below
-// has all values, but for the one at that bound if it is found. Bound 0 with
-// nothing found is the end. A step touches one key for each value at most.
+// step searches below a bound. If found is true, the event at the new bound has all values; no
+// event from there up to below has. Bound 0 with found false means the end. A step reads at
+// most one key per value.
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
 	for i, w := range s.postings {
@@ -37,7 +37,7 @@ func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 			s.at = seq
 		}
 	}
-	// Each was sought at or below the one before: if the first is there, all are.
+	// Each value was searched at or below the one before, so if the first is at seq, all are.
 	if len(s.postings) > 0 && s.at != seq {
 		return seq + 1, false, nil
 	}

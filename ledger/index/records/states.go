@@ -11,22 +11,21 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name by which records are found that have, or once had, a
-// state other than the first: the version of the posting is the record's own seq.
+// stateName is the name of values that are states other than live. The version of such a
+// posting is the seq of the record, and it remains when the state changes again.
 const stateName = "state"
 
-// stateOf is the state of an IPC record or a run-DAG as the fold has it so far:
-// live until an event says otherwise (spec: States; Path validation; Sources; Redactions).
+// stateOf returns the state of an IPC record or run-DAG in the fold: live until an event
+// changes it (spec: States; Path validation; Sources; Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found)
 }
 
-// State is the state of the IPC record or run-DAG that is event seq, as the view
-// sees it.
+// State returns the state of the IPC record or run-DAG at seq as the view sees it.
 func State(v *index.View, seq uint64) (string, error) {
-	if restated, err := hasRestated(v); err != nil || !restated {
+	if restated, err := anyStateChanged(v); err != nil || !restated {
 		return string(record.Live), err
 	}
 	var row [8]byte
@@ -34,18 +33,18 @@ func State(v *index.View, seq uint64) (string, error) {
 	return stateText(value, found), err
 }
 
-// hasRestated reports whether the state of any record has changed. In most ledgers none
-// has, and looking for what is not there costs as much as the rest of a row.
-func hasRestated(v *index.View) (bool, error) {
-	kept := index.Kept[recordsOfView](v)
-	if kept.restated == nil {
+// anyStateChanged reports whether the state of any record has changed. In most ledgers none
+// has, and looking up an absent row costs as much as the rest of the row that is returned.
+func anyStateChanged(v *index.View) (bool, error) {
+	state := index.ViewState[viewState](v)
+	if state.statesChanged == nil {
 		found, err := v.Any(v.Keys.Key(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
-		kept.restated = &found
+		state.statesChanged = &found
 	}
-	return *kept.restated, nil
+	return *state.statesChanged, nil
 }
 
 func stateText(value []byte, found bool) string {
@@ -55,8 +54,8 @@ func stateText(value []byte, found bool) string {
 	return counters.Label(value, record.States[:])
 }
 
-// stateChanged folds a change of state. What names no record that has a state,
-// or a state that this build does not know, changes nothing.
+// stateChanged folds a change of state. It ignores a target without state and a state that
+// this build does not know.
 func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := counters.Label(change.State, record.States[:])
@@ -66,8 +65,8 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	}
 	from := f.stateOf(target.Seq)
 	if from != to {
-		for _, r := range f.restaters {
-			if err := r.Restate(ctx, Restatement{e, target, from, to}); err != nil {
+		for _, r := range f.observers {
+			if err := r.StateChanged(ctx, StateChange{e, target, from, to}); err != nil {
 				return err
 			}
 		}
@@ -80,8 +79,8 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// target is the record that a change of state names; nil if there is none before
-// event seq, or one that has no state.
+// target returns the record whose state an event changes; nil if there is none before event
+// seq, or it has no state.
 func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
 	if named >= seq {
 		return nil, nil
@@ -90,7 +89,7 @@ func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, 
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)
 	}
-	var decoder event.Decoder // the fold's own holds the change
+	var decoder event.Decoder // the fold's decoder still holds the change
 	target, err := decoder.Decode(entry)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)

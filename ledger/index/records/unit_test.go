@@ -14,45 +14,45 @@ import (
 	"colophon/storage"
 )
 
-// Whatever a record says is the same when it was kept, and told from what it does not say.
-func TestKeptRecordsAreEncoded(t *testing.T) {
+// A cached record equals the record, and nil texts stay distinct from empty ones.
+func TestCachedRecordsAreEncoded(t *testing.T) {
 	digest := rapid.StringMatching(`[0-9a-f]{64}`)
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
 		rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("x", n) }))
 	rapid.Check(t, func(t *rapid.T) {
-		said := IPCRecord{Seq: rapid.Uint64().Draw(t, "seq"), Time: time.UnixMicro(rapid.Int64Range(-1<<55, 1<<57).Draw(t, "time")).UTC()}
+		decoded := IPCRecord{Seq: rapid.Uint64().Draw(t, "seq"), Time: time.UnixMicro(rapid.Int64Range(-1<<55, 1<<57).Draw(t, "time")).UTC()}
 		draw := func(label string) []byte {
 			if drawn := text.Draw(t, label); drawn != "none" {
 				return []byte(drawn)
 			}
 			return nil
 		}
-		for _, field := range said.texts() {
+		for _, field := range decoded.texts() {
 			*field = draw("text")
 		}
 		listed := Record{
-			Seq: said.Seq, Kind: record.IPCRecord, Time: said.Time, RunID: index.TextOf(said.RunID), Occurred: index.TextOf(draw("timestamp")),
+			Seq: decoded.Seq, Kind: record.IPCRecord, Time: decoded.Time, RunID: index.TextOf(decoded.RunID), Occurred: index.TextOf(draw("timestamp")),
 			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
 			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
 		}
 		if rapid.Bool().Draw(t, "usual hashes") {
-			listed.Hashes = said.usualHashes()
+			listed.Hashes = decoded.usualHashes()
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "mismatches") {
 			listed.Mismatches = append(listed.Mismatches, rapid.String().Draw(t, "mismatch"))
 		}
 		size := rapid.IntRange(0, 1<<40).Draw(t, "size")
-		encoded := listed.appendKept(said.appendKept(nil, size), &said)
-		gotSaid, gotSize, rest := decodeKept(said.Seq, encoded)
+		encoded := listed.appendEncoded(decoded.appendEncoded(nil, size), &decoded)
+		gotSaid, gotSize, rest := decodeRecord(decoded.Seq, encoded)
 		gotListed := gotSaid.listed(rest)
-		clear(encoded) // what came of it is the caller's to keep
-		require.Equal(t, said, gotSaid)
+		clear(encoded) // the decoded record must not refer to it
+		require.Equal(t, decoded, gotSaid)
 		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)
 	})
 }
 
-// The hashes of a record mostly take no room of their own.
+// The hashes of most records take no extra space in the cache.
 func TestUsualHashes(t *testing.T) {
 	for _, text := range []string{
 		`{"payload":{"seed":1,"q":"why?"},"system_prompt":"be kind","output":"because","model":"m","temperature":0.5,"max_tokens":9}`,
@@ -63,8 +63,8 @@ func TestUsualHashes(t *testing.T) {
 		entry := append(make([]byte, 32), r.AppendBody(nil, record.Event{Actor: "tester", Ledger: "default"})...)
 		e, err := new(event.Decoder).Decode(record.AppendSuffix(entry, 0, time.UnixMicro(0)))
 		require.NoError(t, err)
-		said := ipcRecordOf(&e, e.IPC())
-		require.Equal(t, string(recordOf(&e).Hashes), string(said.usualHashes()))
+		decoded := ipcRecordOf(&e, e.IPC())
+		require.Equal(t, string(recordOf(&e).Hashes), string(decoded.usualHashes()))
 		r.Release()
 	}
 }

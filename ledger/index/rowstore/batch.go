@@ -11,22 +11,21 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Batch gathers what a batch writes. The engine sorts a batch key by key, by its
-// comparer; here most keys are told apart by a number.
+// Batch collects the writes of one batch and sorts them before the engine gets them. The
+// engine would compare whole keys; here most keys are ordered by one integer comparison.
 type Batch struct {
 	list  []write
-	spare []write // scratch of sort
+	spare []write // scratch for sort
 	bytes []byte  // keys and values
 
-	engine *engine.DB // that takes them
+	engine *engine.DB // Commit writes to it
 }
 
-// write is one of them.
 type write struct {
-	// order is what orderOf has of the key, behind the beginning of its keyspace or, while
-	// it is sorted, further behind.
+	// order is eight bytes of the key as a number. They begin after the keyspace, or further
+	// on while sort compares the rest of equal keys.
 	order      uint64
-	at         uint32 // where the key stands; the value stands behind it
+	at         uint32 // offset of the key; the value follows it
 	key, value uint32 // lengths
 	kind       writeKind
 }
@@ -34,46 +33,46 @@ type write struct {
 type writeKind uint8
 
 const (
-	setKey    writeKind = iota
-	deleteKey           // whatever was set
-	undoKey             // the one time that it was set since it was last removed
+	setKey          writeKind = iota
+	deleteKey                 // removes a key however often it was set
+	singleDeleteKey           // removes a key that was set once since it was last removed
 )
 
-// writeBytes is what a write takes beside its key and value, scratch included.
+// writeBytes is the memory of a write apart from its key and value, including scratch.
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
-// size is about how many bytes there are.
+// size returns the approximate size in bytes.
 func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
-// add adds one; of several to one key the last counts.
+// add adds a write. Of several writes to one key the last one counts.
 func (w *Batch) add(kind writeKind, key, value []byte) {
-	w.list = append(roomFor(w.list, 1), write{
+	w.list = append(withRoom(w.list, 1), write{
 		order: orderOf(key, len(Keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
 	})
-	w.bytes = append(append(roomFor(w.bytes, len(key)+len(value)), key...), value...)
+	w.bytes = append(append(withRoom(w.bytes, len(key)+len(value)), key...), value...)
 }
 
 const orderBytes = 8
 
-// orderOf is the next bytes of a key behind a place, with zeros behind its end.
+// orderOf returns the next eight bytes of a key from an offset, padded with zeros.
 func orderOf(key []byte, place int) uint64 {
 	var order [orderBytes]byte
 	copy(order[:], key[min(place, len(key)):])
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// roomFor is a slice with room for so many more. One that is full is doubled, where append
-// would copy large ones for every quarter that they grow.
-func roomFor[T any](s []T, more int) []T {
+// withRoom returns a slice with room for that many more elements. It doubles a full slice;
+// append would copy a large one each time it grows by a quarter.
+func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s
 	}
 	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
-// reset empties it. Memory that is far beyond the usual is not kept.
-func (w *Batch) reset(usual int) {
-	if cap(w.bytes)+cap(w.list)*writeBytes > 3*usual {
+// reset empties the batch. It frees the memory if that is far more than typical.
+func (w *Batch) reset(typical int) {
+	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
 	}
 	w.list, w.bytes = w.list[:0], w.bytes[:0]
@@ -81,22 +80,21 @@ func (w *Batch) reset(usual int) {
 
 func (w *Batch) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
 
-// fewWrites are so few that they are compared one by one, and no key is so long as
-// longKey but where few share so much of it.
+// sort compares up to fewWrites writes key by key. Beyond longKey bytes few keys are still
+// equal, so it compares those directly too.
 const (
 	fewWrites = 64
 	longKey   = 64
 )
 
-// sort sorts by key, those to one key in the order in which they were added.
+// sort sorts by key. Writes to one key stay in the order in which they were added.
 func (w *Batch) sort() {
 	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
-	w.sortBehind(len(Keyspace{}), w.list, w.spare)
+	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortBehind sorts writes whose keys are the same up to a place, behind which their order
-// is taken.
-func (w *Batch) sortBehind(place int, list, spare []write) {
+// sortFrom sorts writes whose keys agree up to an offset. Their order is taken from there.
+func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
 		to := from + 1
@@ -110,8 +108,8 @@ func (w *Batch) sortBehind(place int, list, spare []write) {
 	}
 }
 
-// sortEqual sorts writes whose order is the same, and their keys with it, up to a place
-// or to where they end.
+// sortEqual sorts writes with the same order, whose keys therefore agree up to an offset or to
+// their end.
 func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {
@@ -122,11 +120,10 @@ func (w *Batch) sortEqual(place int, list, spare []write) {
 	for i := range list {
 		list[i].order = orderOf(w.keyOf(&list[i]), place)
 	}
-	w.sortBehind(place, list, spare)
+	w.sortFrom(place, list, spare)
 }
 
-// sortByOrder sorts by the order alone, byte by byte from the last on; what has the same
-// order stays as it was.
+// sortByOrder is a stable radix sort by order alone, from the last byte to the first.
 func sortByOrder(list, spare []write) {
 	var counts [orderBytes][256]uint32
 	for i := range list {
@@ -137,7 +134,7 @@ func sortByOrder(list, spare []write) {
 	from, to := list, spare
 	for digit := range counts {
 		if slices.Contains(counts[digit][:], uint32(len(list))) {
-			continue // one byte for all
+			continue // all writes have the same byte here
 		}
 		places, next := &counts[digit], uint32(0)
 		for b, count := range places {
@@ -150,13 +147,13 @@ func sortByOrder(list, spare []write) {
 		}
 		from, to = to, from
 	}
-	copy(list, from) // nothing to do where it is there
+	copy(list, from) // does nothing if the result is in list already
 }
 
-// Commit sorts the writes and has the engine take them.
+// Commit sorts the writes and applies them to the engine, unsynced.
 func (w *Batch) Commit() error {
 	w.sort()
-	const overhead = 16 // of the engine's, for each and for all
+	const overhead = 16 // bytes that the engine adds per write and per batch
 	batch := w.engine.NewBatchWithSize(len(w.bytes) + overhead*(len(w.list)+1))
 	for i := range w.list {
 		one := &w.list[i]
@@ -170,7 +167,7 @@ func (w *Batch) Commit() error {
 			err = batch.Set(key, w.bytes[one.at+one.key:one.at+one.key+one.value], nil)
 		case deleteKey:
 			err = batch.Delete(key, nil)
-		case undoKey:
+		case singleDeleteKey:
 			err = batch.SingleDelete(key, nil)
 		}
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A batch leaves what its writes leave one after the other.
+// A batch has the same result as its writes one after the other.
 func TestWritesEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()
@@ -18,7 +18,7 @@ func TestWritesEqualModel(t *testing.T) {
 		space := KeyspaceNumbered(1)
 		require.NoError(t, s.engine.DeleteRange(space[:], space.End(), engine.NoSync))
 		stored, w := make(map[string]string), &Batch{engine: s.engine}
-		once := make(map[string]bool) // keys that are set once and undone, over and over
+		once := make(map[string]bool) // keys that are set once and removed by SingleDelete, repeatedly
 		for range rapid.IntRange(1, 3).Draw(t, "batches") {
 			w.reset(1 << 20)
 			undone := make(map[string]bool)
@@ -29,13 +29,13 @@ func TestWritesEqualModel(t *testing.T) {
 				key := slices.Concat(space[:], shared, text)
 				value := rapid.StringN(0, 5, -1).Draw(t, "value")
 				name := string(key)
-				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, undoKey}).Draw(t, "kind"); {
-				case kind == undoKey && once[name] && !undone[name]:
-					w.add(undoKey, key, nil)
+				switch kind := rapid.SampledFrom([]writeKind{setKey, setKey, deleteKey, singleDeleteKey}).Draw(t, "kind"); {
+				case kind == singleDeleteKey && once[name] && !undone[name]:
+					w.add(singleDeleteKey, key, nil)
 					delete(stored, name)
 					delete(once, name)
 					undone[name] = true
-				case kind == undoKey && !undone[name]:
+				case kind == singleDeleteKey && !undone[name]:
 					if _, there := stored[name]; !there {
 						w.add(setKey, key, []byte(value))
 						stored[name], once[name], undone[name] = value, true, true

@@ -7,19 +7,19 @@ import (
 	"unsafe"
 )
 
-// rowCache keeps the newest version runs of the rows that a fold has lately used, by the
-// rows' names, in memory that holds no pointers: there are hundreds of thousands, and
-// the garbage collector need not look at them. They are in two generations: those used
-// since the last turn, and those used between the two turns before. It belongs to the
-// follower's goroutine.
+// rowCache keeps the newest version runs of recently used rows, by the row's name. Its memory
+// holds no pointers, because the garbage collector would have to scan hundreds of thousands of
+// them. It has two generations: rows used since the last rotation, and rows used between the
+// two rotations before. It belongs to the follower's goroutine.
 type rowCache struct {
 	seed              maphash.Seed
 	current, previous generation
 }
 
-// turn makes the current generation the previous one, and forgets what was in that, unless a quarter
-// of its memory is left for the next batch. limit is the bytes that both may take.
-func (c *rowCache) turn(limit int) {
+// rotate makes the current generation the previous one and forgets the previous one. It does
+// nothing while a quarter of the current generation's memory is left for the next batch. limit
+// is the number of bytes that both generations may take.
+func (c *rowCache) rotate(limit int) {
 	switch {
 	case c.current.heads == nil:
 		c.seed = maphash.MakeSeed()
@@ -30,11 +30,11 @@ func (c *rowCache) turn(limit int) {
 	c.current.reset(limit / 2)
 }
 
-// full reports whether the current generation has its share of the bytes.
+// full reports whether the current generation has used its half of the limit.
 func (c *rowCache) full(limit int) bool { return c.current.used >= limit/2 }
 
-// find is the place of a row among the current ones, to which it comes if it is in the previous ones; 0 if
-// it is not kept.
+// find returns the place of a row in the current generation. It moves the row there if only
+// the previous generation has it. It returns 0 if the row is not cached.
 func (c *rowCache) find(name []byte) place {
 	hash := maphash.Bytes(c.seed, name)
 	if at := c.current.find(hash, name); at != 0 {
@@ -48,49 +48,49 @@ func (c *rowCache) find(name []byte) place {
 	return c.current.keep(hash, name, e.span, c.previous.runOf(e))
 }
 
-// keep keeps the newest version run of a row, in place of what was kept of it.
+// keep caches the newest version run of a row, in place of an older one.
 func (c *rowCache) keep(name []byte, s span, run []byte) place {
 	return c.current.keep(maphash.Bytes(c.seed, name), name, s, run)
 }
 
-// generation is a hash table.
+// generation is a hash table with chaining.
 type generation struct {
-	heads   []place  // the first entry of each chain; their number is a power of two
-	entries []entry  // the first is none
+	heads   []place  // the first entry of each chain; the length is a power of two
+	entries []entry  // entry 0 is unused
 	blocks  [][]byte // names and version runs
-	filled  int      // blocks that are in use, the last of them up to
-	at      int      // this place
-	used    int      // bytes, heads included
+	filled  int      // number of blocks in use
+	at      int      // bytes used of the last of them
+	used    int      // bytes in total, including heads
 }
 
-// place is where a row stands among the entries, up to the next turn; 0 is none.
+// place is the position of a row in entries. It is valid until the next rotation; 0 means
+// none.
 type place uint32
 
-// entry is one row. Its name stands in a block, and its version run behind that.
+// entry is one row. Its name is in a block, followed by its version run.
 type entry struct {
 	span
-	next       place // the entry behind it in its chain, 0 for none
+	next       place // the next entry of the chain; 0 at the end
 	block, at  uint32
-	size, room uint32 // the length of the version run, and what it can be without moving
+	size, room uint32 // length of the version run, and the length at which it must move
 	tag        uint16 // some bits of the name's hash
 	name       uint8  // the length of the name
-	changed    bool   // the version run differs from what was written
+	changed    bool   // the version run differs from the one in the batch or the engine
 }
 
-// tagOf are bits of a hash that have no part in what chain it leads to.
+// tagOf returns bits of a hash that do not select the chain.
 func tagOf(hash uint64) uint16 { return uint16(hash >> 48) }
 
-// span is what a version run spans: nothing if the row has no version.
+// span describes a version run. It is zero if the row has no version.
 type span struct {
-	first, last uint64 // the oldest version and the newest
-	newest      uint32 // where the newest version's value stands, with its length
+	first, last uint64 // seqs of the oldest and the newest version
+	newest      uint32 // offset of the newest version's value, which begins with its length
 	found       bool
 }
 
-// spanFrom is the span of a version run of one version.
+// spanFrom returns the span of a run with one version.
 func spanFrom(seq uint64) span { return span{first: seq, last: seq, found: true} }
 
-// spanOf is the span of a version run.
 func spanOf(first uint64, encoded []byte) (span, error) {
 	s := openRun(first, encoded)
 	for s.next() {
@@ -101,15 +101,15 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
 	cacheBlock = 1 << 16
-	// usualBytes is about what a row takes, and slackBytes what its version run can grow
-	// before it must move.
-	usualBytes = 128
-	slackBytes = 8
+	// typicalBytes is about what a row takes. A version run can grow by slackBytes before it
+	// must move.
+	typicalBytes = 128
+	slackBytes   = 8
 )
 
-// reset empties a generation and keeps what memory it may need for so many bytes.
+// reset empties a generation. It keeps as much memory as that many bytes need.
 func (g *generation) reset(bytes int) {
-	heads := 1 << bits.Len(uint(bytes/usualBytes))
+	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {
 		*g = generation{heads: make([]place, heads)}
 	}
@@ -144,18 +144,18 @@ func (g *generation) nameOf(e *entry) []byte {
 	return g.blocks[e.block][e.at : e.at+uint32(e.name)]
 }
 
-// runOf is the version run of an entry, which can grow to the room that it has.
+// runOf returns the version run of an entry. Its capacity is the room that the entry has.
 func (g *generation) runOf(e *entry) []byte {
 	from := e.at + uint32(e.name)
 	return g.blocks[e.block][from : from+e.size : from+e.room]
 }
 
-// writtenBytes is about what the version run takes in a batch.
+// writtenBytes returns about how many bytes the version run takes in a batch.
 func (e *entry) writtenBytes() int {
 	return writeBytes + int(e.name) + VersionBytes + int(e.size)
 }
 
-// newest is the newest version of a row. The value is valid until the row changes.
+// newest returns the newest version of a row. The value is valid until the row changes.
 func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 	e := &g.entries[at]
 	if !e.found {
@@ -166,7 +166,7 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 	return e.last, encoded[n : n+int(size)], true
 }
 
-// keep adds a row, before one of that name if that is there.
+// keep adds a row. It hides an older entry with that name.
 func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
 	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
@@ -178,7 +178,7 @@ func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
 	return at
 }
 
-// replace gives a row another version run.
+// replace replaces the version run of a row.
 func (g *generation) replace(at place, s span, run []byte) {
 	e := &g.entries[at]
 	e.span = s
@@ -189,14 +189,14 @@ func (g *generation) replace(at place, s span, run []byte) {
 	}
 }
 
-// takes reports whether a version of an event can be added to the version run of a row.
-func (g *generation) takes(at place, seq uint64) bool {
+// accepts reports whether the version run of a row can take a version of that event.
+func (g *generation) accepts(at place, seq uint64) bool {
 	e := &g.entries[at]
 	return e.found && (e.size < runBytes || e.last == seq)
 }
 
-// add adds a version to the version run of a row, in place of one that the same event has
-// made, and says by how much that has grown.
+// add adds a version to the version run of a row and returns the number of bytes by which the
+// run has grown. A second version of the same event replaces the first.
 func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
 	e := &g.entries[at]
 	run := g.runOf(e)
@@ -214,7 +214,7 @@ func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
 	return grown
 }
 
-// move gives an entry a place of its own, with room for so many bytes of version run.
+// move gives an entry new space, with that much room for its version run.
 func (g *generation) move(e *entry, name, run []byte, room int) {
 	size := len(name) + room
 	if g.at+size > cacheBlock {
@@ -227,7 +227,7 @@ func (g *generation) move(e *entry, name, run []byte, room int) {
 	g.used += size
 }
 
-// nextBlock begins a block, which has room for so many bytes.
+// nextBlock begins a block of at least that many bytes.
 func (g *generation) nextBlock(size int) {
 	if g.filled == len(g.blocks) {
 		g.blocks = append(g.blocks, nil)

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelRun is a version run as the cache has to give it back: its versions.
+// modelRun is a version run as the cache must return it.
 type modelRun []Version
 
-// add adds a version, in place of one that has its seq.
+// add adds a version, in place of one with the same seq.
 func (m modelRun) add(seq uint64, value []byte) modelRun {
 	if last := len(m) - 1; m[last].Seq == seq {
 		m = m[:last:last]
@@ -20,7 +20,7 @@ func (m modelRun) add(seq uint64, value []byte) modelRun {
 	return append(m[:len(m):len(m)], Version{seq, value})
 }
 
-// encode writes a version run by other means than the cache's.
+// encode encodes a version run independently of the cache.
 func (m modelRun) encode() []byte {
 	var encoded []byte
 	for i, v := range m {
@@ -32,8 +32,7 @@ func (m modelRun) encode() []byte {
 	return encoded
 }
 
-// requireKept fails unless a row is kept as the model has it, and its newest version
-// found.
+// requireKept fails unless a row is cached as in the model.
 func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	t.Helper()
 	e := &g.entries[at]
@@ -53,20 +52,20 @@ func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	require.Equal(t, want[0].Seq, e.first)
 }
 
-// What was kept or found since the last turn but one is there as it was changed last,
-// and nothing else is.
+// Rows that were kept or found since the rotation before the last are cached with their last
+// change; no others are.
 func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
 		var cache rowCache
-		cache.turn(limit)
+		cache.rotate(limit)
 		current, previous := make(map[string]modelRun), make(map[string]modelRun)
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if rapid.SampledFrom([]string{"use", "use", "use", "turn"}).Draw(t, "step") == "turn" {
 				if cache.current.used >= limit/8*3 {
 					current, previous = make(map[string]modelRun), current
 				}
-				cache.turn(limit)
+				cache.rotate(limit)
 				continue
 			}
 			name := fmt.Sprintf("row %d", rapid.IntRange(0, 40).Draw(t, "row"))
@@ -94,7 +93,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 			case what == "add" && len(want) > 0:
 				seq = want[len(want)-1].Seq + rapid.Uint64Range(0, 300).Draw(t, "distance")
 				full := len(want.encode()) >= runBytes && seq > want[len(want)-1].Seq
-				require.Equal(t, !full, cache.current.takes(at, seq))
+				require.Equal(t, !full, cache.current.accepts(at, seq))
 				before := len(want.encode())
 				want = want.add(seq, value)
 				require.Equal(t, len(want.encode())-before, cache.current.add(at, seq, value))
@@ -105,7 +104,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 	})
 }
 
-// Memory is used again, and what single large values took is not kept.
+// Memory is reused, and that of single large values is freed.
 func TestRowCacheIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	var cache rowCache
@@ -115,7 +114,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 	value := bytes.Repeat([]byte("x"), 200)
 	for n := range 100_000 {
 		if cache.current.heads == nil || cache.full(limit) {
-			cache.turn(limit)
+			cache.rotate(limit)
 		}
 		if n%3000 == 1 {
 			keep(fmt.Sprintf("large %d", n), n, bytes.Repeat(value, 1000))
@@ -123,11 +122,11 @@ func TestRowCacheIsBounded(t *testing.T) {
 		keep(fmt.Sprintf("row %d", n), n, value)
 		require.LessOrEqual(t, cache.current.used, limit/2+1000*len(value)+1000)
 	}
-	for range 3 { // no large values any more
+	for range 3 { // no more large values
 		for n := 0; !cache.full(limit); n++ {
 			keep(fmt.Sprintf("row %d", n), n, value)
 		}
-		cache.turn(limit)
+		cache.rotate(limit)
 	}
 	for _, g := range []*generation{&cache.current, &cache.previous} {
 		held := cap(g.heads)*4 + cap(g.entries)*entryBytes

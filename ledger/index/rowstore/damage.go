@@ -7,24 +7,23 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ErrRebuilding: the index was found damaged, and another is about to take its place,
-// which begins empty.
+// ErrRebuilding is returned while a damaged index is replaced by an empty one.
 var ErrRebuilding = errors.New("index: it was found damaged and is being replaced")
 
 // usage counts the users of the engine, so that it can be replaced when there are none.
 type usage struct {
-	mu      sync.Mutex // held briefly, for what follows
-	idle    sync.Cond  // of mu: the engine has no users any more
+	mu      sync.Mutex // protects the fields below; held briefly
+	idle    sync.Cond  // signalled when users becomes 0
 	users   int
 	running int   // followers that run
-	refused error // why no one may begin to use the engine; nil if it may be used
-	// rebuilds is how often the engine was replaced: once at most, for a disk that
-	// damages one index after the other is not to be worked on for ever.
+	refused error // what Acquire returns; nil if the engine may be used
+	// rebuilds counts how often the engine was replaced: at most once, so that a failing disk
+	// does not cause rebuilds without end.
 	rebuilds int
 }
 
-// Acquire keeps the engine as it is until it is released, and says how many were
-// replaced before it.
+// Acquire keeps the engine from being replaced until Release. It returns how often it was
+// replaced before. After an error the caller must not call Release.
 func (s *Store) Acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -42,45 +41,46 @@ func (s *Store) Release() {
 	}
 }
 
-// Refused is why nobody may begin to use the engine, and who does should end; nil if
-// everybody may.
+// Refused returns the error that Acquire returns now; nil if the engine may be used. Current
+// users should stop when it is not nil.
 func (s *Store) Refused() error {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.refused
 }
 
-// refuse sets what refused says.
+// refuse sets the error that Acquire and Refused return.
 func (s *Store) refuse(err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	s.usage.refused = err
 }
 
-// Rebuilds is how often the index was found damaged since it was opened, and replaced.
+// Rebuilds returns how often the index was found damaged and replaced since it was opened.
 func (s *Store) Rebuilds() int {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.rebuilds
 }
 
-// CountRunning notes that a follower has begun to run or has ended.
+// CountRunning changes the number of running followers by 1 or -1.
 func (s *Store) CountRunning(running int) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	s.usage.running += running
 }
 
-// ErrDamaged: what is stored cannot be what this build has written.
+// ErrDamaged is wrapped by errors about stored rows that this build cannot have written.
 var ErrDamaged = errors.New("index: damaged")
 
-// IsCorruption reports whether an error of the engine says that its files are damaged.
+// IsCorruption reports whether an error of the engine means that its files are damaged.
 func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 
-// ReportDamage has the index replaced that was found damaged, the one before which so many
-// were replaced, and reports whether it is going to be or was: the followers then begin
-// anew. It may be called from anywhere. In any case the next start rebuilds the index
-// if this process does not come to it.
+// ReportDamage starts the replacement of a damaged index. replaced is what Acquire returned to
+// the caller that found the damage. It returns true if the index is being replaced or was
+// replaced already; followers then start again with the empty one. It returns false if this
+// process does not replace it: the next start rebuilds it, if the damage is marked or found
+// again. It may be called from any goroutine.
 func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -92,13 +92,13 @@ func (s *Store) ReportDamage(err error, replaced int) bool {
 	}
 	s.usage.refused = ErrRebuilding
 	s.usage.rebuilds++
-	s.config.Log.Error("the index is damaged, it is built anew", "dir", s.config.Dir, "error", err)
+	s.config.Log.Error("the index is damaged and will be rebuilt", "dir", s.config.Dir, "error", err)
 	s.rebuilding.Go(s.rebuild)
 	return true
 }
 
-// rebuild replaces the engine by an empty one when it has no users any more: no follower
-// either.
+// rebuild waits until the engine has no users, followers included, and replaces it by an empty
+// one.
 func (s *Store) rebuild() {
 	s.usage.mu.Lock()
 	for s.usage.users > 0 {
@@ -107,15 +107,15 @@ func (s *Store) rebuild() {
 	s.usage.mu.Unlock()
 	err := s.reopen()
 	if err != nil {
-		s.config.Log.Error("the damaged index could not be replaced", "dir", s.config.Dir, "error", err)
+		s.config.Log.Error("cannot replace the damaged index: restart the server", "dir", s.config.Dir, "error", err)
 	}
 	s.config.Replaced(func() { s.refuse(err) })
 }
 
-// reopen empties the folder and opens the engine again. Nobody uses it.
+// reopen empties the folder and opens the engine again. The engine has no users.
 func (s *Store) reopen() error {
 	if err := s.engine.Close(); err != nil {
-		s.config.Log.Info("closing the damaged index", "error", err)
+		s.config.Log.Info("cannot close the damaged index", "error", err)
 	}
 	s.engine = nil
 	if err := s.config.folder().empty(); err != nil {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Dump lists all that is stored, a line for each key, with the names of keyspaces in place
-// of their numbers: stores with the same rows have the same lines. It is for tests. The
-// store is acquired.
+// Dump returns one line for each stored key. Lines have the names of keyspaces instead of
+// their numbers, so stores with the same rows have the same lines. It is for tests. The store
+// must be acquired.
 func (s *Store) Dump() (lines []string, err error) {
 	it, err := s.Iterate(nil, nil)
 	if err != nil {

@@ -11,41 +11,40 @@ import (
 	"colophon/internal/frames"
 )
 
-// engineFormat is the version of the engine's own file formats, fixed here so
-// that a newer library does not change the files unasked.
+// engineFormat is the version of the engine's file formats. It is fixed, so that a newer
+// library does not convert the files.
 const engineFormat = engine.FormatValueSeparation
 
-// queuedTables is how many memtables, or batches of about their size, wait to be
-// written before the next batch does.
+// queuedTables is how many full memtables, or batches of about that size, may wait to be
+// written before a write blocks.
 const queuedTables = 2
 
-// Level 0, in tables that lie over one another: from compactAt/2 on they are merged, and
-// at stopAt writes wait. Merging many at once costs least, and an index that is rebuilt
-// is hardly read meanwhile.
+// Level 0 is merged when compactAt/2 of its tables overlap; when stopAt do, writes block.
+// Merging many at once costs least. While an index is rebuilt it has few readers, so it merges
+// later.
 const (
-	compactAt     = 16
-	anewCompactAt = 64
-	stopAt        = 64
+	compactAt        = 16
+	rebuildCompactAt = 64
+	stopAt           = 64
 )
 
-// tableBytes is about the size of a table. Rows are read at random: in few and large
-// tables each read finds its table open.
+// tableBytes is about the size of a table. Reads are random; with few large tables nearly
+// every read finds its table open.
 const tableBytes = 64 << 20
 
-// oneLevelBytes: what is merged goes to the last level at once, without one in between,
-// while that has no more bytes.
+// oneLevelBytes: below this size, merged tables go directly to the last level.
 const oneLevelBytes = 512 << 20
 
-// lastLevel is where most of an index is.
+// lastLevel holds most of an index.
 const lastLevel = 6
 
-// engineOptions are for small keys that arrive in random order and are mostly
-// read one at a time. found is told of damage, once.
+// engineOptions returns options for small keys that arrive in random order and are mostly read
+// one at a time. found is called once at most, when the engine finds damage.
 func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       frames.Files{FS: c.Files},
 		Comparer: c.Schema.comparer(),
-		// After a crash what was not flushed is folded again.
+		// What a crash loses is folded again from the log.
 		DisableWAL:                  true,
 		FormatMajorVersion:          engineFormat,
 		CacheSize:                   int64(c.CacheBytes),
@@ -63,7 +62,8 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 			once.Do(func() { found(info.Details) })
 		},
 	}
-	// A version run is not an older version of the one after it.
+	// The engine would store the values of older versions apart. The version runs of a row are
+	// not versions of one another.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -74,30 +74,30 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	if c.Anew {
-		o.L0CompactionThreshold = anewCompactAt
-		// Nor is anything rewritten for keys that were removed: rankings have many.
+	if c.Rebuild {
+		o.L0CompactionThreshold = rebuildCompactAt
+		// Nor does it rewrite tables because many keys were deleted: rankings delete many.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
-	// What is rewritten on its way down is compressed in the end. Filters of the last
-	// level would not be used: the fold has its own.
+	// Only the last level is compressed; other levels are rewritten soon. Filters of the last
+	// level would be of no use, because the fold has its own.
 	o.Levels[lastLevel].Compression = func() *blocks.CompressionProfile { return blocks.FastestCompression }
 	o.Levels[lastLevel].FilterPolicy = engine.NoFilterPolicy
 	return o
 }
 
-// spoil has a damaged index emptied at the next start, should it not be emptied before.
-// Until then queries that meet the damage fail, and all others are answered.
-func (c *Config) spoil(damage error) {
+// markDamaged makes the next start empty the index, if it is not emptied before. Until then
+// queries that meet the damage fail; all others are answered.
+func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
-	if err := c.folder().writeLayout(spoilt); err != nil {
+	if err := c.folder().writeLayout(damagedLayout); err != nil {
 		c.Log.Error("marking the damaged index", "dir", c.Dir, "error", err)
 	}
 }
 
-// fail ends the process: a write has failed, and the engine would go on and leave
-// a gap that no cursor shows. (Of its write-ahead log it panics by itself.)
+// fail ends the process after a failed write. Otherwise the engine would continue and leave a
+// gap that no cursor shows.
 func (c *Config) fail(msg string) {
-	c.Log.Error("the index's storage failed, the process ends", "reason", msg)
+	c.Log.Error("writing the index failed, the process ends", "reason", msg)
 	c.Exit(1)
 }

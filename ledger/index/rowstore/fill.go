@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// ErrPosition: a page does not begin where one before it of the same query ended.
+// ErrPosition: Page.After is not a position that a page of the same query returned.
 var ErrPosition = errors.New("index: not a position of this query")
 
-// Position is the seq that the page before ended with, false on the first page.
+// Position returns the seq that the page before ended with; false on the first page.
 func (p Page) Position() (uint64, bool, error) {
 	if p.After == nil {
 		return 0, false, nil
@@ -20,8 +20,8 @@ func (p Page) Position() (uint64, bool, error) {
 	return seq, true, nil
 }
 
-// FillBackwards is a page of what take makes of the versions of a row, the newest
-// first. Versions of which it makes nil are left out.
+// FillBackwards returns a page of a row's versions, newest first, each converted by take. It
+// leaves out versions for which take returns nil.
 func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {
@@ -35,7 +35,7 @@ func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(V
 	return fill(r, r.Descend(d, id, below), p, take)
 }
 
-// FillForwards is fillBackwards with the oldest first.
+// FillForwards is FillBackwards with the oldest version first.
 func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {
@@ -50,8 +50,8 @@ func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Ve
 	return fill(r, r.Ascend(d, id, last), p, take)
 }
 
-// fill takes versions until the page is full or has touched its share of keys. The
-// position to go on from is that of the last version taken, nil at the end.
+// fill takes versions until the page is full or its budget is spent. next is the seq of the
+// last version taken; nil at the end.
 func fill[R any](r *Reader, versions iter.Seq2[Version, error], p Page, take func(Version) (*R, error)) (rows []R, next []byte, err error) {
 	b, last := r.Budget(p), uint64(0)
 	for one, err := range versions {

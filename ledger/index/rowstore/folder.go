@@ -11,19 +11,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// spoilt stands in the layout's place while the index is being emptied, and
-// once it was found damaged: it is no layout, so the next start empties it.
-const spoilt = "colophon index, to be emptied\n"
+// damagedLayout replaces the layout while the index is emptied, and after it was found
+// damaged. No build has this layout, so the next start empties the index.
+const damagedLayout = "colophon index, to be emptied\n"
 
-// Files beside those of the engine. That layoutFile is there marks the folder
-// as one that may be emptied.
+// Files of this package; all others are the engine's. A folder with layoutFile holds an index
+// and may be emptied.
 const (
 	lockFile   = "LOCK"
 	layoutFile = "LAYOUT"
 	layoutNext = "LAYOUT.next"
 )
 
-// folder is the place of an index. Callers of its methods hold the lock.
+// folder is the folder of an index. Callers of its methods, except acquire, hold the lock.
 type folder struct {
 	files  vfs.FS
 	dir    string
@@ -32,7 +32,7 @@ type folder struct {
 
 func (f folder) path(name string) string { return f.files.PathJoin(f.dir, name) }
 
-// acquire makes the folder if need be and locks it.
+// acquire creates the folder if it is absent, and locks it.
 func (f folder) acquire() (*engine.Lock, error) {
 	if err := f.files.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (f folder) acquire() (*engine.Lock, error) {
 	return lock, nil
 }
 
-// prepare makes sure that the folder holds an index of this build's layout or
-// none. It reports whether it had to empty one; a folder that holds anything
-// but an index is refused unchanged.
+// prepare makes sure that the folder holds an index of this build's layout, or none. It
+// empties an index of another layout and reports that. It refuses a folder with other files
+// and leaves it unchanged.
 func (f folder) prepare() (emptied bool, err error) {
 	stored, err := f.readLayout()
 	switch {
@@ -62,14 +62,14 @@ func (f folder) prepare() (emptied bool, err error) {
 		return false, err
 	}
 	if len(names) > 0 {
-		return false, fmt.Errorf("the folder is not empty and holds no index (there is %q)", names[0])
+		return false, fmt.Errorf("the folder is not empty and holds no index (it has %q)", names[0])
 	}
 	return false, f.writeLayout(f.layout)
 }
 
-// empty deletes the index. Wherever it is cut short, the next start goes on.
+// empty deletes the index. If it is interrupted, the next start continues.
 func (f folder) empty() error {
-	if err := f.writeLayout(spoilt); err != nil {
+	if err := f.writeLayout(damagedLayout); err != nil {
 		return err
 	}
 	names, err := f.contents()
@@ -87,7 +87,7 @@ func (f folder) empty() error {
 	return f.writeLayout(f.layout)
 }
 
-// contents are the names in the folder beside those of this file.
+// contents returns the names of the engine's files.
 func (f folder) contents() ([]string, error) {
 	all, err := f.files.List(f.dir)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f folder) readLayout() (string, error) {
 	return string(text), errors.Join(err, file.Close())
 }
 
-// writeLayout replaces the layout, durably and at once.
+// writeLayout replaces the layout file atomically and durably.
 func (f folder) writeLayout(text string) error {
 	file, err := f.files.Create(f.path(layoutNext), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -136,14 +136,14 @@ func (f folder) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// MinFreeBytes is the free space below which nothing is folded: on a disk that
-// is full the engine could only end the process, and with it the ledger. It is
-// less than the least mark of the log, so that what was committed is folded.
+// MinFreeBytes is the free space below which nothing is folded. On a full disk the engine
+// could only end the process, and the ledger with it. It is less than the smallest free-space
+// mark of the log, so committed events can still be folded.
 const MinFreeBytes = 24 << 20
 
-// roomy reports whether there is room to fold. A file system that cannot say
-// how much it has counts as roomy.
-func (f folder) roomy() (bool, error) {
+// hasSpace reports whether there is enough space to fold. It returns true if the file system
+// cannot tell.
+func (f folder) hasSpace() (bool, error) {
 	usage, err := f.files.GetDiskUsage(f.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return true, nil
@@ -154,9 +154,8 @@ func (f folder) roomy() (bool, error) {
 	return usage.AvailBytes >= MinFreeBytes, nil
 }
 
-// environmental reports whether the operating system failed (no permission, too
-// many open files, the disk): then emptying the index would not help. A missing
-// file is damage.
+// environmental reports whether the operating system failed (no permission, too many open
+// files, the disk): emptying the index would not help. A missing file is damage.
 func environmental(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number) && number != syscall.ENOENT

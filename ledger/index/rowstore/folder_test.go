@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filledRows is a store of two keyspaces, closed, and what it holds.
+// filledRows returns a closed store of two keyspaces, and what it holds.
 func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 	t.Helper()
 	files = vfs.NewMem()
@@ -29,9 +29,9 @@ func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 	return files, lines
 }
 
-// An emptying that is cut short at any point is gone on with at the next start: what is
-// left of a store never counts as one.
-func TestEmptyingCutShort(t *testing.T) {
+// If emptying is interrupted at any moment, the next start continues it. The remains of a
+// store never count as a store.
+func TestEmptyingIsInterrupted(t *testing.T) {
 	for fail := 0; ; fail++ {
 		files, lines := filledRows(t)
 		folder := (&Config{Files: files, Dir: "index", Layout: "a layout of tests\n"}).folder()
@@ -58,7 +58,7 @@ func TestEmptyingCutShort(t *testing.T) {
 		require.NoError(t, err)
 		stored, err := folder.readLayout()
 		require.NoError(t, err)
-		require.True(t, stored == spoilt || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
+		require.True(t, stored == damagedLayout || len(left) == len(whole) || len(left) == 0, "%q with %q", stored, left)
 		s := openTestRows(t, files)
 		got, err := s.Dump()
 		require.NoError(t, err)

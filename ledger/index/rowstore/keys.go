@@ -10,30 +10,30 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Dimension is one kind of row, or of key. A key is the number of a keyspace (2 bytes), a
-// dimension (1), and what the dimension is ordered by. Keys of dimensions with VersionedBit
-// end in a version: the seq of an event that wrote the row, inverted, so that the newest
-// comes first. Such a key holds a version run and ends in the oldest version of it. What
-// stands between has one length in each dimension.
+// Dimension is a kind of row, or of key. A key is the number of a keyspace (2 bytes), a
+// dimension (1), a row, and a version (8) if the dimension has VersionedBit. A version is the
+// seq of the event that wrote the row, inverted, so that the newest comes first. Such a key
+// holds a version run and ends in its oldest version. All rows of a versioned dimension have
+// the same length.
 type Dimension byte
 
-// VersionedBit marks the dimensions whose keys end in a version.
+// VersionedBit is set in dimensions whose keys end in a version.
 const VersionedBit = 0x80
 
-// numberDimension, in keyspace 0 only, leads from a name to the number of its keyspace.
+// numberDimension exists only in keyspace 0. It maps a name to the number of its keyspace.
 const numberDimension Dimension = 0x00
 
-// Schema is, by dimension, the length of what stands before a version.
+// Schema is the length of a row in bytes, by dimension.
 type Schema [256]int
 
-// VersionBytes is the length of a version, SeqBytes that of a seq.
+// Lengths in keys, in bytes.
 const (
 	VersionBytes = 8
 	SeqBytes     = 8
 )
 
-// Keyspace is the part of the index that belongs to one ledger: the bytes that
-// all its keys begin with. Number 0 is the index's own.
+// Keyspace is the part of the index that belongs to one ledger: the first bytes of all its
+// keys. Number 0 belongs to the index itself.
 type Keyspace [2]byte
 
 func KeyspaceNumbered(n uint16) Keyspace {
@@ -42,23 +42,23 @@ func KeyspaceNumbered(n uint16) Keyspace {
 	return k
 }
 
-// End is beyond all keys of the keyspace. The last number has none.
+// End returns the upper bound of the keyspace's keys. The last number has none.
 func (k Keyspace) End() []byte {
 	next := KeyspaceNumbered(binary.BigEndian.Uint16(k[:]) + 1)
 	return next[:]
 }
 
-// Key appends the beginning that all keys of a dimension share.
+// Key appends the prefix that all keys of a dimension share.
 func (k Keyspace) Key(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
-// AppendVersion appends a seq so that later ones come first.
+// AppendVersion appends a seq so that later ones sort first.
 func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
 
-// VersionOf is the seq that a key ends in.
+// VersionOf returns the seq that a key ends in.
 func VersionOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
@@ -72,11 +72,11 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity stands for texts of any length in keys: half a SHA-256, which nobody
-// finds a second text for.
+// Identity stands for texts of any length in keys. It is half a SHA-256, so collisions are not
+// expected.
 type Identity [16]byte
 
-// Identify is the identity of some texts, in that order.
+// Identify returns the identity of a list of texts.
 func Identify(parts ...[]byte) Identity {
 	var scratch [256]byte
 	b := scratch[:0]
@@ -88,7 +88,7 @@ func Identify(parts ...[]byte) Identity {
 	return Identity(sum[:len(Identity{})])
 }
 
-// split is the length of a key without its version.
+// split returns the length of a key without its version.
 func (s *Schema) split(key []byte) int {
 	const head = len(Keyspace{}) + 1
 	if len(key) > head+VersionBytes && len(key) == head+s[key[head-1]]+VersionBytes {
@@ -97,19 +97,19 @@ func (s *Schema) split(key []byte) int {
 	return len(key)
 }
 
-// comparer orders keys by their bytes, and tells the engine where the version
-// begins, so that its filters answer whether a row has any version at all.
+// comparer orders keys by their bytes. It tells the engine where the version begins, so that
+// the engine's filters answer whether a row has any version.
 func (s *Schema) comparer() *engine.Comparer {
 	c := *engine.DefaultComparer
 	c.Name = "colophon.index.1"
 	c.Split = s.split
-	// Keys between others keep their form, for split.
+	// Shortened keys would confuse split, so keys are never shortened.
 	c.Separator = func(dst, a, _ []byte) []byte { return append(dst, a...) }
 	c.Successor = func(dst, a []byte) []byte { return append(dst, a...) }
 	return &c
 }
 
-// Behind is a key behind all that have so many bytes after a prefix.
-func Behind(prefix []byte, more int) []byte {
+// UpperBound returns a key after all keys that have a prefix and that many bytes more.
+func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawKey draws a key as the index writes them. Few different bytes stand in it, so
-// that keys begin alike.
+// drawKey draws a key of the index. It uses few different bytes, so that keys have common
+// prefixes.
 func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	k := KeyspaceNumbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Key(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})
@@ -23,8 +23,8 @@ func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	return AppendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
 }
 
-// Keys are ordered by their bytes, and what stands before a version is ordered as
-// they are: the engine relies on both.
+// Keys are ordered by their bytes, and so are their parts before the version. The engine
+// relies on both.
 func TestComparer(t *testing.T) {
 	c := testSchema.comparer()
 	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index of another comparer is refused")
@@ -61,7 +61,7 @@ func TestComparer(t *testing.T) {
 	})
 }
 
-// Later versions come first, and the key says which it is of.
+// Later versions come first, and VersionOf returns the seq of a key.
 func TestVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")

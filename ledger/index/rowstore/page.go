@@ -1,23 +1,23 @@
 package rowstore
 
-// Page is the part of an answer that is wanted.
+// Page selects a part of a list.
 type Page struct {
-	Limit int // rows at most, from 1
-	// After is the position that the page before gave; nil for the first page.
+	Limit int // maximum number of rows, at least 1
+	// After is the position that the page before returned; nil for the first page.
 	After []byte
 }
 
-// What a page may read, whether that comes to rows or is turned away by a filter: who
-// has read so much stops with the rows found so far and returns a position.
+// A page may read this much, whether or not a filter rejects the rows. Then it ends with the
+// rows found so far and a position.
 const (
-	KeysPerRow = 20      // for each row that is wanted
+	KeysPerRow = 20      // for each row of the limit
 	PageBytes  = 4 << 20 // of events, which is about what the rows are as JSON
 )
 
-// Budget is where a page ends.
+// Budget bounds what a page reads.
 type Budget struct {
 	from *Reader
-	// What the view has touched and read by then.
+	// The reader's counts at which the page ends.
 	keys, bytes int
 	rows        int
 }
@@ -26,7 +26,7 @@ func (r *Reader) Budget(p Page) Budget {
 	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
 }
 
-// Spent reports whether a page that has so many rows ends.
+// Spent reports whether a page with that many rows must end.
 func (b *Budget) Spent(rows int) bool {
 	return rows == b.rows || b.from.touched >= b.keys || b.from.bytes >= b.bytes
 }

@@ -8,28 +8,29 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Reader reads rows as of one tree size: versions of later events are not seen. It is for
-// one goroutine, and must be closed.
+// Reader reads rows as of one tree size: it ignores versions of later events. It is for one
+// goroutine and must be closed.
 type Reader struct {
 	Keys     Keyspace
 	snapshot *engine.Snapshot
 	size     uint64
-	points   *engine.Iterator // for point reads; made when it is first needed
+	points   *engine.Iterator // for point reads; nil until the first
 	key      []byte           // scratch
-	// touched counts the keys that were read, of the log too, and bytes those of events.
+	// touched counts keys that were read, those of the log included; bytes counts bytes of
+	// events.
 	touched, bytes int
 }
 
-// Size is the tree size that the rows are read at.
+// Size returns the tree size as of which the reader reads.
 func (r *Reader) Size() uint64 { return r.size }
 
-// Touched is the number of keys that were read so far, those of the log included.
+// Touched returns the number of keys that were read so far, those of the log included.
 func (r *Reader) Touched() int { return r.touched }
 
-// EventBytes is the length of all events that were read so far.
+// EventBytes returns the number of bytes of all events that were read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// Count counts keys that were read elsewhere, and bytes of events.
+// Count adds keys that were read elsewhere, and bytes of events.
 func (r *Reader) Count(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
@@ -43,19 +44,19 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// row appends the key of a row's newest version below a size.
+// row returns the key at which a search for a row's newest version below a size begins.
 func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Key(r.key[:0], d), row...), below-1)
 	return r.key
 }
 
-// Newest is the newest version of a row that the view sees. The value is valid
-// until the next call.
+// Newest returns the newest version of a row that the reader sees. The value is valid until
+// the next call.
 func (r *Reader) Newest(d Dimension, row []byte) (seq uint64, value []byte, found bool, err error) {
 	return r.NewestBelow(d, row, r.size)
 }
 
-// NewestBelow is newest for a smaller size.
+// NewestBelow is Newest as of a smaller size.
 func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil
@@ -71,7 +72,7 @@ func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64,
 	return newest.Seq, newest.Value, err == nil, err
 }
 
-// point makes points if need be.
+// point opens points.
 func (r *Reader) point() (err error) {
 	if r.points == nil {
 		r.points, err = r.snapshot.NewIter(nil)
@@ -79,7 +80,7 @@ func (r *Reader) point() (err error) {
 	return wrapRead(err)
 }
 
-// Get is the value under a key that has no version, valid until the next read.
+// Get returns the value of a key without version. It is valid until the next read.
 func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	if err := r.point(); err != nil {
 		return nil, false, err
@@ -92,7 +93,7 @@ func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	return value, err == nil, wrapRead(err)
 }
 
-// Any reports whether any key begins with a prefix.
+// Any reports whether any key has a prefix.
 func (r *Reader) Any(prefix []byte) (bool, error) {
 	if err := r.point(); err != nil {
 		return false, err
@@ -102,19 +103,19 @@ func (r *Reader) Any(prefix []byte) (bool, error) {
 	return found, wrapRead(r.points.Error())
 }
 
-// Stored is Get for a reader whose size is not known yet, and does not count as read.
+// Stored is Get without counting. The caller owns the value.
 func (r *Reader) Stored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.snapshot, key)
 	return value, found, wrapRead(err)
 }
 
-// Iterate is an iterator over the keys from lower on and below upper, which the caller
-// closes.
+// Iterate returns an iterator over the keys from lower up to but not including upper. The
+// caller closes it.
 func (r *Reader) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.snapshot, lower, upper)
 }
 
-// SetSize has the reader read as of another size.
+// SetSize changes the size as of which the reader reads.
 func (r *Reader) SetSize(size uint64) { r.size = size }
 
 func wrapRead(err error) error {

@@ -7,36 +7,34 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Limits bound a batch and, in bytes, what is kept beside it.
-type Limits struct{ Batch, Kept int }
+// Limits bounds a batch and the row cache, in bytes.
+type Limits struct{ Batch, RowCache int }
 
-// Rows is what a fold reads and writes through. It gathers a batch, and knows the
-// newest version run of the rows that were lately used, so that a counter is not read back
-// for every event, nor written more than once for a batch. It belongs to the follower's
-// goroutine.
+// Rows is how a fold reads and writes. It collects a batch and caches the newest version runs
+// of recently used rows, so that a counter is neither read for every event nor written more
+// than once per batch. It belongs to the follower's goroutine.
 //
-// Errors stay: after the first one reads find nothing, writes do nothing, and err
-// says what it was.
+// Errors are sticky: after the first one, reads find nothing, writes do nothing, and Err is
+// set until End.
 type Rows struct {
 	engine *engine.DB
 	Keys   Keyspace
-	writes *Batch // the batch; nil between two
-	spare  *Batch // for the next one; nil if that is in flight
-	// newestStored reads what was committed before the batch; made when it is first
-	// needed.
+	writes *Batch // the current batch; nil between batches
+	spare  *Batch // for reuse; nil while it is being stored
+	// newestStored reads what was stored before the batch; nil until the first read.
 	newestStored *engine.Iterator
-	// What the batch has written is among the current rows; changed are those that are
-	// not among the writes yet, and waiting is what they will take there.
+	// The rows of the batch are in the cache's current generation. changed lists those that
+	// are not in writes yet; they will take waiting bytes there.
 	cache   rowCache
 	changed []place
 	waiting int
-	limits  Limits // of the batch
+	limits  Limits // of the current batch
 	Err     error
 
 	key, value []byte // scratch
 }
 
-// Begin starts a batch.
+// Begin begins a batch.
 func (r *Rows) Begin(limits Limits) {
 	if r.writes, r.spare = r.spare, nil; r.writes == nil {
 		r.writes = new(Batch)
@@ -44,20 +42,19 @@ func (r *Rows) Begin(limits Limits) {
 	r.writes.reset(limits.Batch)
 	r.changed, r.waiting = r.changed[:0], 0
 	r.limits = limits
-	r.cache.turn(limits.Kept)
+	r.cache.rotate(limits.RowCache)
 }
 
-// Full reports whether the batch must end: it has all its bytes, or has used so many
-// rows.
+// Full reports whether the batch must end: it has reached its size, or the row cache is full.
 func (r *Rows) Full() bool {
-	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.Kept)
+	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
 
-// Empty reports whether nothing has been written since the batch began.
+// Empty reports whether nothing was written since the batch began.
 func (r *Rows) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
-// Take is the batch, the caller's until it lands. What it holds must be stored
-// before the batch that begins after the next one.
+// Take ends the batch and returns it. The caller must Commit it, and give it back with Reuse,
+// before the batch after the next one begins: until then the row cache holds its rows.
 func (r *Rows) Take() *Batch {
 	for _, at := range r.changed {
 		r.flush(at)
@@ -68,24 +65,23 @@ func (r *Rows) Take() *Batch {
 	return batch
 }
 
-// Reuse takes back a batch that was stored.
+// Reuse takes back a batch after its Commit.
 func (r *Rows) Reuse(batch *Batch) { r.spare = batch }
 
-// Stored is the value of a key that has no version, as it was stored before the batch; the
-// caller's to keep.
+// Stored returns the value of a key without version as it was before the batch. The caller
+// owns it.
 func (r *Rows) Stored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.engine, key)
 	return value, found, wrapRead(err)
 }
 
-// Iterate is an iterator over the keys from lower on and below upper that were stored
-// before the batch. The caller closes it.
+// Iterate returns an iterator over the keys from lower up to but not including upper, as they
+// were before the batch. The caller closes it.
 func (r *Rows) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
-// Each calls do with an iterator that stands on each key of a dimension that was stored
-// before the batch, in their order.
+// Each calls do for each key of a dimension, in order, as it was before the batch.
 func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
 	it, err := r.Iterate(r.Keys.Key(nil, d), r.Keys.Key(nil, d+1))
 	if err != nil {
@@ -100,7 +96,7 @@ func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
 	return it.Error()
 }
 
-// End drops the batch if it was not taken, and says whether all went well.
+// End discards the batch unless it was taken, and returns the first error since Begin.
 func (r *Rows) End() error {
 	err := r.Err
 	if r.writes != nil {
@@ -120,20 +116,20 @@ func (r *Rows) Fail(format string, arguments ...any) {
 	}
 }
 
-// Newest is the newest version of a row, what the batch has written included. The
-// value must not be changed, and is valid until the row is put again.
+// Newest returns the newest version of a row, including what the batch has written. The value
+// must not be changed. It is valid until the next write to the row.
 func (r *Rows) Newest(d Dimension, row []byte) (seq uint64, value []byte, found bool) {
 	return r.cache.current.newest(r.load(r.name(d, row)))
 }
 
-// name is what the keys of a row's versions begin with. It is scratch.
+// name returns the key of a row without its version, in scratch memory.
 func (r *Rows) name(d Dimension, row []byte) []byte {
 	r.key = append(r.Keys.Key(r.key[:0], d), row...)
 	return r.key
 }
 
-// load is the place of a row, which is read if need be; after an error it has no
-// version.
+// load returns the place of a row and reads the row if it is not cached. After an error the
+// row has no version.
 func (r *Rows) load(name []byte) place {
 	if at := r.cache.find(name); at != 0 {
 		return at
@@ -145,7 +141,7 @@ func (r *Rows) load(name []byte) place {
 	return r.cache.keep(name, s, run)
 }
 
-// read is the newest stored version run of a row.
+// read reads the newest stored version run of a row.
 func (r *Rows) read(name []byte) (s span, run []byte, err error) {
 	if r.Err != nil {
 		return span{}, nil, nil
@@ -165,34 +161,32 @@ func (r *Rows) read(name []byte) (s span, run []byte, err error) {
 	return s, run, err
 }
 
-// Put writes the version of a row that event seq makes, in place of one that the
-// same event has made.
+// Put writes a version of a row. A second version of the same event replaces the first.
 func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	at := r.load(r.name(d, row))
-	if !r.cache.current.takes(at, seq) {
-		r.renew(at, seq, value)
+	if !r.cache.current.accepts(at, seq) {
+		r.startRun(at, seq, value)
 		return
 	}
 	r.change(at, r.cache.current.add(at, seq, value))
 }
 
-// Start is put for the first version of a row, and for one that shares no key with
-// those before it, which are not looked for.
+// Start writes a version that begins a version run, without reading the row: use it for the
+// first version of a row.
 func (r *Rows) Start(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
 	r.change(r.cache.keep(r.name(d, row), spanFrom(seq), r.value), 0)
 }
 
-// renew begins a version run of a row that is kept.
-func (r *Rows) renew(at place, seq uint64, value []byte) {
+// startRun begins a new version run of a cached row.
+func (r *Rows) startRun(at place, seq uint64, value []byte) {
 	r.flush(at)
 	r.value = appendValue(r.value[:0], value)
 	r.cache.current.replace(at, spanFrom(seq), r.value)
 	r.change(at, 0)
 }
 
-// change notes that the version run of a row differs from what was written, and by how much
-// it has grown since it was first noted.
+// change marks the version run of a row as changed and updates the size of the batch.
 func (r *Rows) change(at place, grown int) {
 	e := &r.cache.current.entries[at]
 	if e.changed {
@@ -204,7 +198,7 @@ func (r *Rows) change(at place, grown int) {
 	r.waiting += e.writtenBytes()
 }
 
-// flush writes the version run of a row, if it has changed.
+// flush adds the version run of a row to the batch if it has changed.
 func (r *Rows) flush(at place) {
 	e := &r.cache.current.entries[at]
 	if !e.changed {
@@ -216,30 +210,30 @@ func (r *Rows) flush(at place) {
 	r.Set(r.key, r.cache.current.runOf(e))
 }
 
-// Write is put for rows whose newest version the fold never asks for: no two versions
-// share a key.
+// Write writes a version with a key of its own, without reading or caching the row. Use it for
+// rows that the fold never reads.
 func (r *Rows) Write(d Dimension, row []byte, seq uint64, value []byte) {
 	r.key = AppendVersion(r.name(d, row), seq)
 	r.value = appendValue(r.value[:0], value)
 	r.Set(r.key, r.value)
 }
 
-// Set writes a key that has no version.
+// Set writes a key without version.
 func (r *Rows) Set(key, value []byte) {
 	if r.Err == nil {
 		r.writes.add(setKey, key, value)
 	}
 }
 
-// Undo removes a key that has no version and was set once since it was last removed,
-// which the engine need not remember for long.
-func (r *Rows) Undo(key []byte) {
+// SingleDelete removes a key without version that was set exactly once since it was last
+// removed. It is cheaper for the engine than Delete.
+func (r *Rows) SingleDelete(key []byte) {
 	if r.Err == nil {
-		r.writes.add(undoKey, key, nil)
+		r.writes.add(singleDeleteKey, key, nil)
 	}
 }
 
-// Delete removes a key that has no version.
+// Delete removes a key without version.
 func (r *Rows) Delete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(deleteKey, key, nil)

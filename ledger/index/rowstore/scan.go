@@ -7,20 +7,19 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// NamedRow is one version of a row that was ranged over. It is valid until the next
-// step.
+// NamedRow is a version with its row. It is valid until the next step of the iteration.
 type NamedRow struct {
-	Row []byte // what stands before the version
+	Row []byte // the key without keyspace, dimension, and version
 	Version
 }
 
-// Between yields the newest version below a size, which is at most the view's, of
-// each row of a dimension from one to another, both included, in their order. It reads
-// one or two keys a row.
+// Between yields the newest version below a size of each row from first to last, both
+// included, in their order. The size is at most the reader's. It reads one or two keys per
+// row.
 func (r *Reader) Between(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
-		// No row has a version of event 0.
+		// The upper bound is exclusive: no row has a version of event 0.
 		it, err := r.Iterate(append(keys.Key(nil, d), first...), AppendVersion(append(keys.Key(nil, d), last...), 0))
 		if err != nil {
 			yield(NamedRow{}, err)
@@ -54,18 +53,17 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 		if !yield(NamedRow{name[head:], newest}, nil) {
 			return false, nil
 		}
-		// Behind the oldest version that a row can have.
+		// Go behind the oldest version that the row can have.
 		valid = it.SeekGE(append(AppendVersion(name, 0), 0))
 	}
 	return true, wrapRead(it.Error())
 }
 
-// KeyValue is a key that has no version, and its value. It is valid until the next
-// step.
+// KeyValue is a key without version and its value. It is valid until the next step of the
+// iteration.
 type KeyValue struct{ Key, Value []byte }
 
-// Scan yields the keys that have no version from one on and below another, in their
-// order.
+// Scan yields the keys without version from one up to but not including another, in order.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
 		it, err := r.Iterate(from, below)

@@ -12,49 +12,49 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Config says where a store is, what its rows look like, and what it may take.
+// Config configures a store.
 type Config struct {
-	// Files is the file system that Dir is on. The store makes Dir if it is absent, and
-	// nothing else may be in it.
+	// Files is the file system of Dir. The store creates Dir if it is absent. Dir must hold
+	// nothing else.
 	Files vfs.FS
 	Dir   string
-	// Layout names what keys and values look like. A store of another layout is emptied.
+	// Layout names the form of keys and values. A store of another layout is emptied.
 	Layout string
-	// Schema is the length of the rows of each dimension.
+	// Schema gives the length of the rows of each dimension.
 	Schema *Schema
-	// ReadOnly: nothing is written.
+	// ReadOnly: the store writes nothing.
 	ReadOnly bool
-	// Anew: a store that is there is emptied, and merged seldom, for it is hardly read
-	// while it is filled.
-	Anew bool
-	// CacheBytes bounds the engine's blocks together with its memtables, of MemTableBytes
-	// each, and the batches that it has not written yet.
+	// Rebuild: Open empties an existing store. Tables are merged late, because the store has
+	// few readers while it is filled.
+	Rebuild bool
+	// CacheBytes bounds the engine's block cache, its memtables, and batches that are not
+	// written yet, together. Each memtable takes MemTableBytes.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
-	// Exit ends the process with a status.
+	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// Replaced is called when a damaged store has become an empty one, or could not be
-	// replaced. It must call resume, which lets the store be used again.
+	// Replaced is called when a damaged store was replaced by an empty one, or could not be.
+	// It must call resume, which allows use of the store again.
 	Replaced func(resume func())
 }
 
 func (c *Config) folder() folder { return folder{c.Files, c.Dir, c.Layout} }
 
-// Store is versioned rows of many keyspaces in one embedded database. Its methods are
-// safe for concurrent use, except that close waits for no reader.
+// Store holds the versioned rows of many keyspaces in one embedded database. Its methods are
+// safe for concurrent use, but Close does not wait for readers.
 type Store struct {
 	config Config
-	engine *engine.DB   // of who has acquired it; nil if it could not be replaced
+	engine *engine.DB   // used between Acquire and Release; nil if it could not be replaced
 	lock   *engine.Lock // of the folder
 
 	usage      usage
-	rebuilding sync.WaitGroup // what replaces the engine
+	rebuilding sync.WaitGroup // the goroutine that replaces the engine
 }
 
-// Open opens a store, which it makes if absent. A store of another layout, and one
-// that is damaged beyond opening, is emptied. An error means that the folder holds
-// something else, is in use, or cannot be worked with; a store that is read only opens in
-// any case, and then says errReadOnly to whoever acquires it.
+// Open opens a store and creates it if it is absent. It empties a store of another layout, or
+// one too damaged to open. It fails if the folder holds something else, is in use, or cannot
+// be read or written. A read-only store always opens; if it cannot be read, Acquire returns
+// ErrReadOnly.
 func Open(c Config) (*Store, error) {
 	s := &Store{config: c}
 	s.usage.idle.L = &s.usage.mu
@@ -75,19 +75,19 @@ func (s *Store) open() error {
 		return err
 	}
 	emptied, err := folder.prepare()
-	if err == nil && s.config.Anew {
+	if err == nil && s.config.Rebuild {
 		err = folder.empty()
 	}
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	if emptied {
-		log.Info("the index had another layout or was found damaged, it is built anew", "dir", folder.dir)
+		log.Info("the index had another layout or was damaged, it is rebuilt", "dir", folder.dir)
 	}
 	s.lock = lock
 	err = s.openEngine()
 	if err != nil && !environmental(err) {
-		log.Warn("the index is damaged, it is built anew", "dir", folder.dir, "error", err)
+		log.Warn("the index is damaged, it is rebuilt", "dir", folder.dir, "error", err)
 		if err = folder.empty(); err == nil {
 			err = s.openEngine()
 		}
@@ -98,10 +98,10 @@ func (s *Store) open() error {
 	return nil
 }
 
-// ErrReadOnly: the index can neither be built nor brought up to date.
-var ErrReadOnly = errors.New("the index cannot be built")
+// ErrReadOnly: a read-only store would have to be written.
+var ErrReadOnly = errors.New("the index is read only and cannot be built")
 
-// openReadOnly opens a store that is there and sound. Otherwise it cannot be used.
+// openReadOnly opens an existing sound store. If there is none, Acquire returns ErrReadOnly.
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Store) tryReadOnly() error {
 		return err
 	}
 	if stored != folder.layout {
-		return errors.New("it has another layout, or was found damaged")
+		return errors.New("it has another layout or was damaged")
 	}
 	lock, err := engine.LockDirectory(folder.dir, folder.files)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Store) tryReadOnly() error {
 	return nil
 }
 
-// openEngine opens the engine in the folder, which is locked.
+// openEngine opens the engine. The folder is locked.
 func (s *Store) openEngine() (err error) {
 	replaced := s.Rebuilds()
 	options := s.config.engineOptions(func(damage error) { s.found(damage, replaced) })
@@ -141,51 +141,50 @@ func (s *Store) openEngine() (err error) {
 	return err
 }
 
-// found is told of damage that the engine meets before which so many were replaced,
-// wherever that is. The index is emptied, now or at the next start.
+// found handles damage that the engine reports. replaced is the number of replacements before
+// that engine was opened. The index is emptied now or at the next start.
 func (s *Store) found(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
-		s.config.spoil(damage)
+		s.config.markDamaged(damage)
 		s.ReportDamage(damage, replaced)
 	}
 }
 
-// ReadOnly reports whether nothing is written.
+// ReadOnly reports whether the store was opened read only.
 func (s *Store) ReadOnly() bool { return s.config.ReadOnly }
 
-// Roomy reports whether there is room to write.
-func (s *Store) Roomy() (bool, error) { return s.config.folder().roomy() }
+// HasSpace reports whether the disk has enough free space to fold.
+func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
 
-// DB is the embedded engine, for tests that look into what is stored, and damage it.
+// DB returns the embedded engine, for tests that inspect or damage what is stored.
 func (s *Store) DB() *engine.DB { return s.engine }
 
-// Owns reports whether rows are those of the engine as it is now. The store is acquired.
+// Owns reports whether rows were made with the current engine. The store must be acquired.
 func (s *Store) Owns(r *Rows) bool { return r.engine != nil && r.engine == s.engine }
 
-// NewRows is what a follower of a keyspace reads and writes rows through. The store is
-// acquired.
+// NewRows returns the rows of a keyspace for a fold. The store must be acquired.
 func (s *Store) NewRows(keys Keyspace) Rows { return Rows{engine: s.engine, Keys: keys} }
 
-// NewReader reads the rows of a keyspace as they are now. The store is acquired until the
-// reader is closed.
+// NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
+// the reader is closed.
 func (s *Store) NewReader(keys Keyspace) *Reader {
 	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot()}
 }
 
-// Iterate is an iterator over all that is stored from lower on and below upper. The store
-// is acquired until the caller closes it.
+// Iterate returns an iterator over all keys from lower up to but not including upper. The
+// store must stay acquired until the caller closes it.
 func (s *Store) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(s.engine, lower, upper)
 }
 
-// Rebuilt returns when no damaged store is being replaced.
-func (s *Store) Rebuilt() { s.rebuilding.Wait() }
+// WaitForRebuild blocks until a replacement of the store that is under way has ended.
+func (s *Store) WaitForRebuild() { s.rebuilding.Wait() }
 
-// Flush makes what was written durable.
+// Flush makes all written batches durable.
 func (s *Store) Flush() error { return s.engine.Flush() }
 
-// KeyspaceOf is the keyspace that a name has, a new one for a new name. The store is
-// acquired, and calls for one store do not overlap.
+// KeyspaceOf returns the keyspace of a name and assigns one to a new name. The store must be
+// acquired. Calls for one store must not overlap.
 func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 	value, found, err := get(s.engine, numberKey(name))
 	if err != nil {
@@ -194,15 +193,15 @@ func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 	if found && len(value) == len(Keyspace{}) {
 		return Keyspace(value), nil
 	}
-	return s.renew(name)
+	return s.newKeyspace(name)
 }
 
 func numberKey(name string) []byte {
 	return append(KeyspaceNumbered(0).Key(nil, numberDimension), name...)
 }
 
-// renew gives a name a keyspace above all others, which is empty.
-func (s *Store) renew(name string) (Keyspace, error) {
+// newKeyspace assigns an empty keyspace to a name, above all others.
+func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
 	}
@@ -226,26 +225,26 @@ func (s *Store) renew(name string) (Keyspace, error) {
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Empty deletes all rows of a name whose keyspace is old, and gives it another keyspace: a
-// seek to a row does not always see what a deleted range means where new versions of the
-// same row stand above it, so none ever do.
+// Empty deletes the rows of a name in its old keyspace and assigns a new keyspace. Keyspaces
+// are not reused, because a seek by prefix is not reliable where a deleted range lies below
+// new versions of the same row.
 func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
-	next, err := s.renew(name)
+	next, err := s.newKeyspace(name)
 	if err != nil {
 		return old, err
 	}
 	return next, s.engine.DeleteRange(old[:], old.End(), engine.NoSync)
 }
 
-// Close releases the database. Nothing may use it any more, or acquire it again: it gets
-// the error that is given.
+// Close waits for a replacement that is under way and closes the database. The caller makes
+// sure that it has no users. From then on Acquire returns refused.
 func (s *Store) Close(refused error) error {
 	s.rebuilding.Wait()
 	s.refuse(refused)
 	var errs []error
 	if s.engine != nil && s.config.ReadOnly {
 		errs = []error{s.engine.Close()}
-	} else if s.engine != nil { // what was written is in memory until it is flushed
+	} else if s.engine != nil { // unflushed batches are only in memory
 		errs = []error{s.engine.Flush(), s.engine.Close()}
 	}
 	if s.lock != nil {
@@ -257,7 +256,7 @@ func (s *Store) Close(refused error) error {
 	return nil
 }
 
-// get is the value under a key, the caller's to keep.
+// get returns the value of a key. The caller owns it.
 func get(reader engine.Reader, key []byte) (value []byte, found bool, err error) {
 	value, closer, err := reader.Get(key)
 	if errors.Is(err, engine.ErrNotFound) {

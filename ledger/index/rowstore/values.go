@@ -12,7 +12,7 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// AppendTexts appends texts behind their lengths and one, nil as 0.
+// AppendTexts appends each text after its length plus one; nil is 0.
 func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	for _, t := range texts {
 		if t == nil {
@@ -25,8 +25,8 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	return dst
 }
 
-// ValueReader reads a row's value from its beginning. What it cannot read it
-// leaves as it is, and remembers.
+// ValueReader decodes a row's value from its beginning. After bytes that it cannot decode it
+// sets Bad and leaves its arguments unchanged.
 type ValueReader struct {
 	Rest []byte
 	Bad  bool
@@ -65,7 +65,7 @@ func (r *ValueReader) Identity(to *Identity) {
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err is nil when all of the value was read, and nothing else was wanted.
+// Err returns an error that wraps ErrDamaged unless exactly the whole value was decoded.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: %s as %x", ErrDamaged, what, value)
@@ -80,8 +80,8 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return n, r.Err("a number", value)
 }
 
-// Decode is a value of a row that a fold reads. One that cannot be decoded is an error of
-// the rows, after which nothing is stored.
+// Decode decodes a value for a fold. If decode fails, it fails the rows, so that the batch is
+// not stored.
 func Decode[S any](r *Rows, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// A version run is consecutive versions of a row in one value, under the key of the oldest:
-// rows that nearly every event writes would else be most of all keys. Each version is
-// its distance from the one before it, which the oldest does not have, the length of its
-// value, and the value.
+// A version run is consecutive versions of a row in one value, under the key of the oldest.
+// Without runs, rows that nearly every event writes would make up most keys. Each version is
+// its distance from the version before (the oldest has none), the length of its value, and the
+// value.
 
-// runBytes: a version run that has so many bytes takes no further version. It is written
-// again by each batch that adds to it.
+// runBytes is the length from which a version run takes no more versions. Each batch that adds
+// to a run writes the whole run.
 const runBytes = 400
 
 // Version is one version of a row.
@@ -20,27 +20,27 @@ type Version struct {
 	Value []byte
 }
 
-// appendValue appends a value and its length.
+// appendValue appends the length of a value and the value.
 func appendValue(dst, value []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(value))), value...)
 }
 
-// versionRun reads the versions of a version run, the oldest first.
+// versionRun iterates over the versions of a version run, oldest first.
 type versionRun struct {
-	Version // the version that it is at
+	Version // the current version
 	encoded []byte
-	at, end int   // where the version's value begins, with its length, and ends
-	err     error // it cannot be a version run
+	at, end int   // begin (at its length) and end of the current version's value
+	err     error // encoded is not a version run
 }
 
-// openRun is at the oldest version.
+// openRun returns an iterator that is at the oldest version.
 func openRun(first uint64, encoded []byte) versionRun {
 	s := versionRun{Version: Version{Seq: first}, encoded: encoded}
 	s.take()
 	return s
 }
 
-// next goes to the next version, and reports whether there is one.
+// next moves to the next version and reports whether there is one.
 func (s *versionRun) next() bool {
 	if s.err != nil || s.end == len(s.encoded) {
 		return false
@@ -50,7 +50,7 @@ func (s *versionRun) next() bool {
 	return s.err == nil
 }
 
-// take reads the value that begins where the last one ends.
+// take decodes the value that follows.
 func (s *versionRun) take() {
 	s.at = s.end
 	size := s.number()
@@ -82,8 +82,8 @@ func (s *versionRun) fail() {
 	}
 }
 
-// newestUpTo is the newest version of a version run up to a seq; that of the oldest is not
-// above it.
+// newestUpTo returns the newest version up to a seq. first, the seq of the oldest version,
+// must not be above it.
 func newestUpTo(seq, first uint64, encoded []byte) (Version, error) {
 	s := openRun(first, encoded)
 	found := s.Version

@@ -7,8 +7,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// newestAt is the newest version up to a seq of the version run that an iterator is on. The
-// value is valid until the iterator moves.
+// newestAt returns the newest version up to a seq in the version run at which an iterator is.
+// The value is valid until the iterator moves.
 func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	encoded, err := it.ValueAndErr()
 	if err != nil {
@@ -17,15 +17,15 @@ func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	return newestUpTo(seq, VersionOf(it.Key()), encoded)
 }
 
-// Descent walks the versions of a row downwards. It belongs to the view's goroutine and
-// must be closed.
+// Descent walks the versions of a row from newer to older. It is for the reader's goroutine
+// and must be closed.
 type Descent struct {
 	from *Reader
 	d    Dimension
 	id   []byte
 	it   *engine.Iterator // nil before the first seek
-	// left are the versions of the version run that it is on which it has not passed, the
-	// next one last; first is the oldest of them all, while there is a version run.
+	// left holds the versions of the current version run that are not passed yet, the next one
+	// last. first is the run's oldest version. Both are meaningful only if valid.
 	left  []Version
 	first uint64
 	valid bool
@@ -33,9 +33,9 @@ type Descent struct {
 
 func (r *Reader) Descent(d Dimension, id []byte) *Descent { return &Descent{from: r, d: d, id: id} }
 
-// Seek goes down to the newest version up to a seq, which is below the view's size and
-// not above that of the seek before; it is not ok if there is none. The value is valid
-// until the next seek.
+// Seek returns the newest version up to a seq; ok is false if there is none. The seq must be
+// below the reader's size and must not be above that of the previous call. The value is valid
+// until the next call.
 func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
 	for len(w.left) > 0 {
 		if next := w.left[len(w.left)-1]; next.Seq <= seq {
@@ -63,7 +63,7 @@ func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
 	return w.left[len(w.left)-1], true, nil
 }
 
-// take takes the versions up to a seq of the version run that the iterator is on.
+// take collects the versions up to a seq of the version run at which the iterator is.
 func (w *Descent) take(seq uint64) error {
 	encoded, err := w.it.ValueAndErr()
 	if err != nil {
@@ -85,8 +85,8 @@ func (w *Descent) Close() error {
 	return wrapRead(w.it.Close())
 }
 
-// Descend yields the versions of a row below a size, the newest first. below is at
-// most the view's size. A value is valid until the next step.
+// Descend yields the versions of a row below a size, newest first. below is at most the
+// reader's size. A value is valid until the next step.
 func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		w := r.Descent(d, id)
@@ -106,15 +106,15 @@ func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version
 	}
 }
 
-// Ascend yields the versions of a row from a seq upwards that the view sees, the
-// oldest first. A value is valid until the next step.
+// Ascend yields the versions of a row from a seq up to the reader's size, oldest first. A
+// value is valid until the next step.
 func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if from >= r.size {
 			return
 		}
 		lower := append([]byte(nil), r.row(d, id, r.size)...)
-		it, err := r.Iterate(lower, Behind(lower[:len(lower)-VersionBytes], VersionBytes))
+		it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
 		if err != nil {
 			yield(Version{}, err)
 			return
@@ -126,16 +126,16 @@ func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, 
 	}
 }
 
-// seekOrLast puts an iterator on the first key that is not less, or else on the last. If
-// the seek has failed it stays there: going on would forget why.
+// seekOrLast moves an iterator to the first key that is not less, or to the last key. It does
+// not move on after a failed seek, because that would lose the error.
 func seekOrLast(it *engine.Iterator, key []byte) bool {
 	return it.SeekGE(key) || it.Error() == nil && it.Last()
 }
 
-// eachFrom yields the versions from a seq upwards of the row that an iterator is bound
-// to, and reports whether more are wanted.
+// eachFrom yields the versions from a seq upwards of the row to which an iterator is bounded.
+// more is false if yield returned false.
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
-	// The version run that it is in, or the oldest.
+	// Begin in the version run that contains the seq, or in the oldest.
 	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
 		r.touched++
 		encoded, err := it.ValueAndErr()

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzVersionRun decodes what may be versions of a row: they come to the same bytes again,
-// or are damaged.
+// FuzzVersionRun: any bytes either decode to versions that encode to the same bytes, or are
+// damaged.
 func FuzzVersionRun(f *testing.F) {
 	f.Add(uint64(7), modelRun{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
 	f.Add(uint64(0), []byte{0})
@@ -38,14 +38,14 @@ func FuzzVersionRun(f *testing.F) {
 	})
 }
 
-// rowsUnderTest writes versions of a few rows, and keeps them as they were written.
+// rowsUnderTest writes versions of a few rows and remembers them.
 type rowsUnderTest struct {
 	rows Rows
 	keys Keyspace
-	all  map[byte][]Version // the newest last
+	all  map[byte][]Version // newest last
 }
 
-// write draws what one event does to rows.
+// write draws and writes the versions of one event.
 func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	for range rapid.IntRange(0, 3).Draw(t, "versions") {
 		name := rapid.SampledFrom([]byte{1, 2, 3, 4}).Draw(t, "row")
@@ -70,7 +70,7 @@ func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	}
 }
 
-// below are the versions of a row of seqs from one on and below another.
+// below returns the versions of a row from a seq up to but not including another.
 func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 	var some []Version
 	for _, r := range u.all[name] {
@@ -81,8 +81,8 @@ func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 	return some
 }
 
-// What is written by batches, however rows share keys and caches forget, is what is read
-// at any size, in either direction and from anywhere.
+// Readers see what batches wrote, as of any size, in both directions, and from any position,
+// however rows share keys and caches drop them.
 func TestVersionsEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()
@@ -93,7 +93,7 @@ func TestVersionsEqualModel(t *testing.T) {
 		u.rows = Rows{engine: s.engine, Keys: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
-			u.rows.Begin(Limits{Batch: 1 << 20, Kept: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
+			u.rows.Begin(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
 			for range rapid.IntRange(0, 30).Draw(t, "events") {
 				seq += rapid.SampledFrom([]uint64{1, 1, 1, 2, 1000}).Draw(t, "distance")
 				u.write(t, seq)
@@ -111,7 +111,7 @@ func TestVersionsEqualModel(t *testing.T) {
 	})
 }
 
-// check holds what a view reads of a row against what was written.
+// check compares what a reader sees of a row with what was written.
 func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	id := Identity{name}
 	at := rapid.Uint64Range(0, v.Size()).Draw(t, "at")
@@ -154,7 +154,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	require.NoError(t, walk.Close())
 }
 
-// errorsOf closes what a view has open.
+// errorsOf closes what a reader has open.
 func errorsOf(points *engine.Iterator, snapshot *engine.Snapshot) error {
 	if points != nil {
 		if err := points.Close(); err != nil {

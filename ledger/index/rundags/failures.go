@@ -1,28 +1,23 @@
 package rundags
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"colophon/ledger/event"
-	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
-// What failures are counted by. Every text that this build does not know is other, the
-// last of each; the first stands for null.
+// The values by which failures are counted. The first stands for null, the last for every
+// unknown text. Their positions are stored.
 var (
 	failureStages = [...]string{noStage, "retrieval", "context", "answer", counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
 	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
 )
 
-// outcome is a failure_stage, an audit_mode and a shape, by their numbers: a row of
-// failureCounts.
+// outcome is a row of failureCounts: positions of a failure_stage, an audit_mode, and a shape.
 type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {
@@ -31,8 +26,7 @@ func outcomeOf(dag *event.DAG) outcome {
 	}
 }
 
-// numberOf is where a text stands in a list whose first is for nil and whose last is
-// for what is not in it.
+// numberOf returns the position of a text in one of these lists.
 func numberOf(list []string, text []byte) byte {
 	if text == nil {
 		return 0
@@ -51,7 +45,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 	return outcome(row), nil
 }
 
-// countRun counts a run-DAG by its outcome, in whatever state it will be.
+// countRun counts a run-DAG by its outcome, whatever its state.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
@@ -63,105 +57,12 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// withdraw notes that an event has made a run-DAG live or not. The value of
-// withdrawnRuns is 1 or 0 and its outcome.
-func (f *deriver) withdraw(seq, target uint64, dag *event.DAG, live bool) {
+// writeWithdrawn writes whether a run-DAG is live after an event: 1 or 0, and its outcome.
+func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {
 		value[0] = 1
 	}
 	o := outcomeOf(dag)
 	f.Rows.Write(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
-}
-
-// Failures is how many run-DAGs had one outcome.
-type Failures struct {
-	FailureStage, AuditMode, Shape string // empty for null
-	Count                          uint64
-}
-
-// CountFailures counts the run-DAGs that were recorded in a time by their outcome; those that
-// are not live only with any. They
-// are sorted by shape, audit_mode and failure_stage, in the order of the known ones.
-// It reads three keys for every outcome in the ledger, of which there are at most 150,
-// and one or two for each run-DAG of that time that is not live, or was not once.
-func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
-	from, below, err := v.SeqsIn(b)
-	if err != nil || from >= below {
-		return nil, err
-	}
-	counts := make(map[outcome]uint64)
-	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
-	for r, err := range v.Between(failureCounts, first[:], last[:], below) {
-		if err != nil {
-			return nil, err
-		}
-		o, err := decodeOutcome(r.Row)
-		if err != nil {
-			return nil, err
-		}
-		if counts[o], err = rowstore.DecodeNumber(r.Value); err != nil {
-			return nil, err
-		}
-		before, err := countBelow(v, o, from)
-		if err != nil {
-			return nil, err
-		}
-		counts[o] -= before
-	}
-	if !any {
-		if err := subtractWithdrawn(ctx, v, counts, from, below); err != nil {
-			return nil, err
-		}
-	}
-	return sortedFailures(counts), nil
-}
-
-// countBelow is how many run-DAGs of an outcome there are before an event.
-func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
-	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
-	if err != nil || !found {
-		return 0, err
-	}
-	return rowstore.DecodeNumber(value)
-}
-
-// subtractWithdrawn takes the run-DAGs off that are not live.
-func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
-	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if len(r.Value) == 0 {
-			return fmt.Errorf("%w: a run that is not live has no value", rowstore.ErrDamaged)
-		}
-		o, err := decodeOutcome(r.Value[1:])
-		if err != nil {
-			return err
-		}
-		if r.Value[0] == 0 {
-			counts[o]--
-		}
-	}
-	return nil
-}
-
-func sortedFailures(counts map[outcome]uint64) []Failures {
-	var list []Failures
-	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b outcome) int {
-		return cmp.Or(cmp.Compare(a[2], b[2]), cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]))
-	}) {
-		if counts[o] > 0 {
-			list = append(list, Failures{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
-		}
-	}
-	return list
-}
-
-// textAt is what has a number in such a list, empty for null.
-func textAt(list []string, n byte) string {
-	if n == 0 {
-		return ""
-	}
-	return list[n]
 }

@@ -1,3 +1,5 @@
+// Package rundags is the family of run-DAGs: by question and by cache key, and counts of
+// failures.
 package rundags
 
 import (
@@ -9,8 +11,8 @@ import (
 
 // Dimensions of run-DAGs.
 const (
-	// liveOfQuestion: identity of a question_hash and the seq (8, inverted) of a
-	// run-DAG that is live. liveOfCacheKey: the same of a row of cachedRuns.
+	// liveOfQuestion: identity of a question_hash and the seq (8, inverted) of a live run-DAG.
+	// liveOfCacheKey: the same for a row of cachedRuns.
 	liveOfQuestion rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
 
@@ -21,11 +23,11 @@ const (
 	// failureCounts: numbers of a failure_stage, an audit_mode and a shape (1 each);
 	// how many run-DAGs there were.
 	failureCounts rowstore.Dimension = 0xaa
-	// withdrawnRuns: the seq (8) of a run-DAG that is not live, or was not.
+	// withdrawnRuns: the seq (8) of a run-DAG whose state has changed; whether it is live.
 	withdrawnRuns rowstore.Dimension = 0xab
 )
 
-// Family is the run-DAGs of questions and cache keys, and how many failed.
+// Family answers questions about run-DAGs: by question, by cache key, and how many failed.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series
@@ -39,7 +41,7 @@ func Family() index.Family {
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}
-			index.DeriverOf[*records.Deriver](f).OnRestate(d)
+			index.DeriverOf[*records.Deriver](f).ObserveStates(d)
 			return d
 		},
 	}

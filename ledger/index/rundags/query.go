@@ -16,16 +16,16 @@ import (
 	"colophon/storage"
 )
 
-// RunDAG is a run-DAG as its event says. It is the caller's to keep.
+// RunDAG is what a run-DAG's event says. The caller owns it.
 type RunDAG struct {
 	Seq   uint64
-	Time  time.Time // of its event
+	Time  time.Time // when it was recorded
 	RunID *string
 	event.DAG
 }
 
-// Get is the run-DAG at seq; storage.ErrNotFound if it is another kind of event, or
-// one that the view does not see.
+// Get returns the run-DAG at seq; storage.ErrNotFound if the event is of another kind or the
+// view does not see it.
 func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
 	if err != nil {
@@ -36,9 +36,8 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 
 // Divergence is where a run-DAG begins to differ from another one of its question.
 type Divergence struct {
-	Against uint64 // the other one; 0 if there is none
-	// Stage is the first diverging stage; nil if none differs or there is none to
-	// compare with.
+	Against uint64 // the other run-DAG; 0 if there is none
+	// Stage is the first diverging stage; nil if none differs or there is no other run-DAG.
 	Stage *string
 }
 
@@ -54,9 +53,8 @@ func divergenceOf(against uint64, before, after []event.Stage) Divergence {
 	return d
 }
 
-// DivergenceOf is where the run-DAG at seq begins to differ from the latest one of its
-// question that was live when it came. storage.ErrNotFound if it is another kind of
-// event.
+// DivergenceOf compares the run-DAG at seq with the latest one of its question that was live
+// when it was recorded. It returns storage.ErrNotFound if the event is of another kind.
 func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (Divergence, error) {
 	run, err := Get(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
@@ -72,23 +70,22 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (Divergence, e
 		return Divergence{}, err
 	}
 	if before.listed {
-		return divergenceOf(before.seq, before.stages, digested(run.Stages)), nil
+		return divergenceOf(before.seq, before.stages, shortHashes(run.Stages)), nil
 	}
 	earlier, err := Get(ctx, v, before.seq)
 	return divergenceOf(before.seq, earlier.Stages, run.Stages), err
 }
 
-// QuestionRun is a run-DAG of a question, against the live one before it.
+// QuestionRun is a run-DAG of a question, compared with the live one before it.
 type QuestionRun struct {
 	RunDAG
 	State string
 	Divergence
 }
 
-// OfQuestion are the live run-DAGs of a question, oldest first, each against the one
-// before it; with any those of every state, each against the live one before it. A page
-// may have fewer rows than its limit, even none, before the end: it stops after 20 keys
-// for each row of the limit.
+// OfQuestion returns the live run-DAGs of a question, or with any those of every state, oldest
+// first, each compared with the live one before it. A page may have fewer rows than its limit,
+// even none: it ends after 20 keys for each row of the limit.
 func OfQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
@@ -123,8 +120,8 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 	return rows, nil, nil
 }
 
-// questionPosition is the event that the page before came to, and the live run-DAG that
-// the next one is compared with; zero at the beginning.
+// questionPosition decodes a position: the last event of the page before, and the live run-DAG
+// with which the next one is compared.
 func questionPosition(ctx context.Context, v *index.View, page index.Page) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
@@ -146,9 +143,9 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 	return last, before, err
 }
 
-// Cached is the latest live run-DAG of a cache key and the number of other live
-// ones. Only those count that have all dimensions of the key; where the dimensions of
-// several differ none is served. storage.ErrNotFound if none is.
+// Cached returns the latest live run-DAG of a cache key and the number of other live ones.
+// Only run-DAGs with all dimensions of the key count. It returns storage.ErrNotFound if there
+// is none, or if their dimensions differ.
 func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))

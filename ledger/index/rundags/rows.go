@@ -8,16 +8,16 @@ import (
 // latestRun is the latest live run-DAG of a question: the value of questionRuns.
 type latestRun struct {
 	seq uint64 // 0 if none is live
-	// listed: the stages follow. They are left to the log where they would take too
-	// much: a run-DAG may have thousands.
+	// listed: the value has the stages. If they are too long, as a run-DAG may have thousands,
+	// they are read from the log.
 	listed bool
-	stages []event.Stage // with identities for hashes
+	stages []event.Stage // with identities instead of hashes
 }
 
-// listedBytes bounds what the stages of a latestRun take.
+// listedBytes bounds the length of the stages in a latestRun.
 const listedBytes = 1 << 10
 
-// latestRunOf is a run-DAG whose stages are digested.
+// latestRunOf returns the value for a run-DAG. stages are results of shortHashes.
 func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 	size := 0
 	for _, s := range stages {
@@ -29,8 +29,8 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 	return latestRun{seq, true, stages}
 }
 
-// digested is stages with identities for their hashes.
-func digested(stages []event.Stage) []event.Stage {
+// shortHashes returns stages with identities instead of hashes.
+func shortHashes(stages []event.Stage) []event.Stage {
 	short := make([]event.Stage, len(stages))
 	for i, s := range stages {
 		id := rowstore.Identify(s.Hash)
@@ -51,7 +51,7 @@ func (l *latestRun) append(dst []byte) []byte {
 	return dst
 }
 
-// decodeLatestRun decodes what append wrote; its slices are the value's.
+// decodeLatestRun decodes a latestRun, which refers to value.
 func decodeLatestRun(value []byte) (latestRun, error) {
 	var l latestRun
 	var listed uint64
@@ -83,10 +83,10 @@ func (f *deriver) putLatestRun(seq uint64, question rowstore.Identity, l latestR
 	f.Rows.Put(questionRuns, question[:], seq, f.value)
 }
 
-// cachedSet is the live run-DAGs of one cache key and one list of dimensions: the value
+// cachedSet counts the live run-DAGs with one cache key and one list of dimensions: the value
 // of cachedRuns.
 type cachedSet struct {
-	live   uint64 // how many
+	live   uint64 // number
 	latest uint64 // seq of the latest; 0 if there is none
 }
 
@@ -99,11 +99,12 @@ func decodeCachedSet(value []byte) (cachedSet, error) {
 	return s, r.Err("the runs of a cache key", value)
 }
 
-// cacheRow is a row of cachedRuns. Dimensions that are joined to one text may differ
-// even where their cache keys are equal: a version may hold the separator.
+// cacheRow is a row of cachedRuns. It includes the dimensions, because different dimensions
+// can have the same cache key: a version may contain the separator.
 type cacheRow [2 * len(rowstore.Identity{})]byte
 
-// cacheRowOf is the row of a run-DAG; false if it only claims a cache key, or has none.
+// cacheRowOf returns the row of a run-DAG; false if it has no cache key or no dimensions, so
+// that the key is only claimed.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	if dag.CacheKey == nil || len(dag.Dimensions) == 0 {
 		return row, false

@@ -7,9 +7,9 @@ import (
 	"colophon/ledger/index/rowstore/rowstoretest"
 )
 
-// A value that is damaged is an error or another value, and never a panic.
+// A damaged value is an error or another value, never a panic.
 func FuzzDecodeRunDAGs(f *testing.F) {
-	f.Add((&latestRun{seq: 5, listed: true, stages: digested([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
+	f.Add((&latestRun{seq: 5, listed: true, stages: shortHashes([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
 	f.Add((&cachedSet{live: 2, latest: 8}).append(nil))
 	f.Add([]byte{1, 2, 3})
 	f.Add([]byte{})

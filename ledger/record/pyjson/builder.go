@@ -28,11 +28,11 @@ func (w *Builder) Open() {
 	w.opened = append(w.opened, len(w.members))
 }
 
-// ordered stands in Builder.opened for an object whose members come in order.
+// ordered, in Builder.opened, marks an object whose members come in order.
 const ordered = -1
 
-// OpenOrdered begins an object whose members the caller adds in order, each once, under names
-// that have nothing to escape. That is not checked: it spares the work of Name and Close
+// OpenOrdered begins an object whose members the caller adds in order, each once, with names
+// that need no escapes. The Builder does not check that. It saves work in Name and Close
 // (BenchmarkEventBody).
 func (w *Builder) OpenOrdered() {
 	w.B = append(w.B, '{')
@@ -54,7 +54,7 @@ func (w *Builder) Name(name string) {
 	w.B = append(w.B, ':')
 }
 
-// endMember puts the comma behind the member before, if there is one.
+// endMember adds a comma after the previous member, if there is one.
 func (w *Builder) endMember() {
 	if len(w.members) > w.opened[len(w.opened)-1] {
 		w.B = append(w.B, ',')
@@ -84,7 +84,7 @@ func (w *Builder) Close() {
 	}
 	for i := 1; i < len(members); i++ {
 		if members[i].name == members[i-1].name {
-			// Nothing could read the event any more: better none than that.
+			// No reader would accept such an event, so it must not be written.
 			panic("pyjson: two members named " + members[i].name)
 		}
 	}
@@ -103,7 +103,7 @@ func (w *Builder) Text(name string, value []byte) {
 	}
 }
 
-// Texts appends a member that is a list of texts.
+// Texts adds a list of strings.
 func (w *Builder) Texts(name string, list [][]byte) {
 	w.Name(name)
 	w.B = append(w.B, '[')
@@ -123,7 +123,7 @@ func (w *Builder) Nullable(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// Plain adds a string that has nothing to escape, such as a hash, or null for nil.
+// Plain adds a string that needs no escapes, such as a hash, or null for nil.
 func (w *Builder) Plain(name string, value []byte) {
 	w.Name(name)
 	if value == nil {
@@ -141,7 +141,7 @@ func (w *Builder) Raw(name string, value []byte) {
 	}
 }
 
-// Value adds a parsed value; Absent adds nothing, and null neither.
+// Value adds a parsed value. It adds nothing for null or an absent value.
 func (w *Builder) Value(name string, v Value) {
 	if v.Given() {
 		w.Name(name)
@@ -170,5 +170,5 @@ func (w *Builder) Comma(i int) {
 	}
 }
 
-// Scratch is the size of the memory that the builder keeps beside B, in bytes.
+// Scratch returns the size of the builder's memory apart from B, in bytes.
 func (w *Builder) Scratch() int { return cap(w.scratch) }

@@ -5,20 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a parsed JSON source: a flat tape with one node for each value
-// and each member name, in source order. The zero Document is ready for use
-// and may be used again: after a few documents parsing allocates nothing.
+// Document is a parsed JSON source: a flat tape with one node for each value and each member
+// name, in source order. The zero Document is ready to use. It can be reused: after a few
+// documents, parsing allocates nothing.
 //
-// A Document belongs to the goroutine that parses; once parsed it may be read
-// by several. Values, and the bytes they hand out, are good until the next
-// Parse or Reset.
+// A Document is for one goroutine while it parses. Afterwards several may read it. Values, and
+// the bytes that they return, are valid until the next Parse or Reset.
 type Document struct {
-	src     []byte   // the caller's
+	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
 	members []member // scratch of sortMembers
-	most    int      // nodes that the tape may have
-	lone    bool     // some string has a lone surrogate
+	most    int      // maximum length of the tape
+	lone    bool     // a string has a lone surrogate
 }
 
 // node is one value or member name.
@@ -31,15 +30,14 @@ type node struct {
 	// size is the number of members or elements of a container, the length of
 	// the text of an escaped string.
 	size uint32
-	// order chains the members of an object by name: in the object it is the
-	// index of the first name, in a name that of the following one, 0 at the
-	// end. No name has index 0.
+	// order links the members of an object by name. In the object it is the index of the first
+	// name, in a name that of the next one; 0 at the end. No name has index 0.
 	order uint32
 	kind  Kind
 	flags flags
 }
 
-// flags are facts found while scanning.
+// flags are properties found while scanning.
 type flags uint8
 
 const (
@@ -56,15 +54,14 @@ const (
 	memberBytes = 16 // of a member
 )
 
-// Parse reads src, which must stay as it is while d is in use. It refuses,
-// with a *SyntaxError, what docs/spec refuses (spec: Refused JSON): anything but one
-// JSON value in valid UTF-8, duplicate member names, floats outside the range
-// of a double, and what exceeds the limits of this package. After an error d
-// holds no value.
+// Parse parses src, which must not change while d is in use. It refuses with a *SyntaxError
+// what docs/spec refuses (spec: Refused JSON): anything but one JSON value in valid UTF-8,
+// duplicate member names, floats outside the range of a double, and what exceeds the limits of
+// this package. After an error d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
 
-// ParseWithin is Parse for a source of at most so many values and member names: a
-// source is soon small against what is known of its values.
+// ParseWithin is Parse for a source of at most that many values and member names. Their nodes
+// can take much more memory than the source.
 func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
 	d.most = most
@@ -93,8 +90,8 @@ func (d *Document) parse(src []byte) error {
 	return nil
 }
 
-// Reset lets go of the source and of buffers that one large document left
-// behind, so that a pool of Documents stays small.
+// Reset releases the source and the buffers that a large document has left, so that a pool of
+// Documents stays small.
 func (d *Document) Reset() {
 	d.clear()
 	if cap(d.nodes)*nodeBytes > retained {
@@ -129,8 +126,7 @@ func (d *Document) textOf(i uint32) []byte {
 	return d.src[n.start+1 : n.end-1 : n.end-1]
 }
 
-// next returns the index of the node after the value at index i and all that
-// is in it.
+// next returns the index of the node after the value at index i and all its descendants.
 func (d *Document) next(i uint32) uint32 {
 	if n := &d.nodes[i]; n.kind >= Array {
 		return n.link

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendEscaped appends the JSON string of a text in WTF-8, lone surrogates escaped so
-// that it is valid UTF-8; false if the text is not WTF-8.
+// AppendEscaped appends the JSON string of a text in WTF-8. It escapes lone surrogates, so
+// that the string is valid UTF-8. It returns false if the text is not WTF-8.
 func AppendEscaped(dst, text []byte) ([]byte, bool) {
 	dst = append(dst, '"')
 	for len(text) > 0 {
@@ -26,7 +26,7 @@ func AppendEscaped(dst, text []byte) ([]byte, bool) {
 	return append(dst, '"'), true
 }
 
-// validPrefix is the length of the valid UTF-8 that text begins with.
+// validPrefix returns the length of the valid UTF-8 with which text begins.
 func validPrefix(text []byte) int {
 	if utf8.Valid(text) {
 		return len(text)

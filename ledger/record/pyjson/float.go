@@ -32,7 +32,7 @@ func parseFloat(number []byte) (float64, bool) {
 		number = normalise(buffer[:0], number)
 	}
 	f, err := strconv.ParseFloat(string(number), 64)
-	return f, err == nil // range is all that can be wrong with it
+	return f, err == nil // the range is the only possible error
 }
 
 // maxDigits is the number of leading digits of a decimal, 767 and one to spare,
@@ -40,10 +40,10 @@ func parseFloat(number []byte) (float64, bool) {
 // whether there is any.
 const maxDigits = 768
 
-// normalise appends a number that rounds to the same double as the given one
-// and stays within what strconv.ParseFloat reads rightly: it forgets digits of
-// an integer part beyond 800, and caps exponents. The result is 0.<digits>e<x>
-// with at most maxDigits+1 digits and a small x.
+// normalise appends a number that rounds to the same double as the given one and that
+// strconv.ParseFloat reads correctly: ParseFloat ignores digits of an integer part beyond 800
+// and limits exponents. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a
+// small x. The last digit stands for all digits beyond maxDigits.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -83,8 +83,8 @@ func normalise(dst, number []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
-// parseExponent reads the digits, perhaps signed, of an exponent. A value that
-// no length of mantissa can make up for is cut off.
+// parseExponent parses the digits, perhaps signed, of an exponent. It limits the value to one
+// that no length of mantissa can compensate.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {

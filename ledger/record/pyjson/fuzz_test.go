@@ -73,7 +73,7 @@ func checkRefusal(t *testing.T, source []byte, err error) {
 	}
 }
 
-// longNumber says whether source may have a number that strconv reads wrongly.
+// longNumber reports whether source may have a number that strconv reads wrongly.
 func longNumber(source []byte) bool {
 	digits := 0
 	for _, c := range source {

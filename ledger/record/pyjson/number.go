@@ -33,7 +33,7 @@ func (d *Document) number(start int) (int, error) {
 	return end, nil
 }
 
-// token is what is known of a number after one look at its bytes.
+// token describes a number after one pass over its bytes.
 type token struct {
 	negative bool
 	integer  int    // digits before the point
@@ -85,9 +85,8 @@ func scanExponent(src []byte, pos int) (int, bool) {
 	return pos, pos > first
 }
 
-// shortest says whether the token is known to be the repr of the double
-// nearest to it, so that it can be copied as it is. It says no to a few that
-// are; strconv then finds out.
+// shortest reports whether the token is known to be the repr of the nearest double, so that it
+// can be copied. It returns false for a few that are; strconv decides those.
 func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
 		return false // no positional form, or a mantissa that may have wrapped
@@ -102,17 +101,16 @@ func (t *token) shortest() bool {
 	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
 }
 
-// nearest says whether m×10^-k is the shortest decimal that reads back as the
-// double x next to it, and the nearest to x of that length, for
-// 1e15 <= m < 1e17, m not a multiple of 10, 1 <= k <= 19.
+// nearest reports whether m×10^-k is the shortest decimal that reads back as the double x
+// nearest to it, and the nearest to x of that length, for 1e15 <= m < 1e17, m not a multiple
+// of 10, 1 <= k <= 19.
 //
-// It divides m by 5^k to 64 bits and rounds the quotient to the 53 of a
-// double. In units of 10^-k, delta is x's distance from m, and half that from
-// x to the ends of what reads back as x. A shorter decimal would be a multiple
-// of ten between these ends. Errors here are below 1e-12 units; whatever is
-// within margin of an edge is left to others. For x a power of two the ends
-// are not equally far; but those from 1e-4 to 1e16 are multiples of ten units,
-// so that delta is at least one.
+// It divides m by 5^k to 64 bits and rounds the quotient to the 53 of a double. In units of
+// 10^-k, delta is x's distance from m, and half is the distance from x to the ends of the
+// interval that reads back as x. A shorter decimal would be a multiple of ten between these
+// ends. Errors here are below 1e-12 units; anything within margin of an edge is left to
+// strconv. For x a power of two the two ends are not equally far; but those from 1e-4 to 1e16
+// are multiples of ten units, so that delta is at least one.
 func nearest(m uint64, k int) bool {
 	const margin = 1e-6
 	divisor := powersOfFive[k] << bits.LeadingZeros64(powersOfFive[k])

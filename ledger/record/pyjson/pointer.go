@@ -74,7 +74,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	return dst
 }
 
-// closed says whether the value at index i is complete.
+// closed reports whether the value at index i is complete.
 func (d *Document) closed(i uint32) bool {
 	return d.nodes[i].kind < Array || d.nodes[i].link != 0
 }

@@ -1,10 +1,9 @@
-// Package pyjson holds CPython's JSON and text rules (spec: Text and JSON; Canonical question):
-// what json.loads accepts, what json.dumps writes, and what str.strip, str.splitlines, str.split,
-// str.lower and unicodedata.normalize("NFC") make of a text.
+// Package pyjson implements CPython's rules for JSON and texts (spec: Text and JSON; Canonical
+// question): what json.loads accepts, what json.dumps writes, and the results of str.strip,
+// str.splitlines, str.split, str.lower, and unicodedata.normalize("NFC").
 //
-// Texts are WTF-8 throughout: UTF-8 in which a lone surrogate, which only an
-// escape of a JSON string can bring, takes three bytes, as CPython's
-// "surrogatepass" writes it.
+// Texts are in WTF-8: UTF-8 in which a lone surrogate takes three bytes, as CPython's
+// "surrogatepass" writes it. Only an escape in a JSON string can produce one.
 package pyjson
 
 import "fmt"
@@ -26,7 +25,7 @@ type Kind uint8
 // The kinds. Number tokens without '.', 'e' and 'E' are integers, all others
 // are floats.
 const (
-	Absent Kind = iota // the kind of the zero Value: there is none
+	Absent Kind = iota // the kind of the zero Value
 	Null
 	False
 	True
@@ -48,12 +47,12 @@ const (
 
 // SyntaxError says why Document.Parse refused a source.
 type SyntaxError struct {
-	Offset  int    // in bytes, of the place where the source went wrong
-	Pointer string // JSON pointer of the value at fault; "" for the document or when the source is not JSON at all
+	Offset  int    // of the error in the source, in bytes
+	Pointer string // JSON pointer of the refused value; "" for the document, and if the source is not JSON at all
 	Msg     string // lower-case phrase
 }
 
-// Error names offset and, where known, pointer.
+// Error includes the offset and, if known, the pointer.
 func (e *SyntaxError) Error() string {
 	if e.Pointer == "" {
 		return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Msg)

@@ -42,12 +42,12 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the length from which the tape grows by what the source promises: append
-// would make, all in all, five times what a long one takes.
+// denseNodes is the length from which the tape grows by an estimate. append would allocate, in
+// total, five times what a long tape takes.
 const denseNodes = 4096
 
-// growTape makes room for as many nodes as there will be if what follows pos is like what
-// is before it; twice as many as there are at most.
+// growTape makes room for the expected number of nodes, assuming that the rest of the source
+// is like what precedes pos. It at most doubles the tape.
 func (d *Document) growTape(pos int) {
 	n := len(d.nodes)
 	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
@@ -168,8 +168,8 @@ type member struct {
 	name   uint32 // index of the name's node
 }
 
-// sortMembers chains the members of the object self, that many and chained in source order
-// so far, by name. Byte order of WTF-8 is the order of code points.
+// sortMembers links the members of the object self by name. Before, its count members are
+// linked in source order. The byte order of WTF-8 is the order of code points.
 func (d *Document) sortMembers(self, count uint32) error {
 	d.members = slices.Grow(d.members[:0], int(count))
 	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// HasLoneSurrogate says whether text has a surrogate, so that it is not valid
+// HasLoneSurrogate reports whether text has a surrogate, so that it is not valid
 // UTF-8.
 func HasLoneSurrogate(text []byte) bool {
 	for {

@@ -131,7 +131,7 @@ var hexValues = func() (values [256]int8) {
 	return values
 }()
 
-// needsEscape says whether r is escaped in canonical JSON.
+// needsEscape reports whether r is escaped in canonical JSON.
 func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' }
 
 // special returns the position, from pos, of the first byte that ends a run

@@ -16,7 +16,7 @@ func (v Value) Kind() Kind {
 	return v.doc.nodes[v.index].kind
 }
 
-// Given says whether v is present and not null.
+// Given reports whether v is present and not null.
 func (v Value) Given() bool { return v.Kind() > Null }
 
 // Raw returns the bytes of v as they are in the source.

@@ -132,7 +132,7 @@ func TestNumbers(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAppendFloatOfNoNumber(t *testing.T) {
+func TestAppendFloatNotFinite(t *testing.T) {
 	require.Equal(t, "nan", string(AppendFloat(nil, math.NaN())))
 	require.Equal(t, "inf", string(AppendFloat(nil, math.Inf(1))))
 	require.Equal(t, "-inf", string(AppendFloat(nil, math.Inf(-1))))

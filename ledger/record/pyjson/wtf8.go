@@ -12,7 +12,7 @@ func appendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// surrogateAt says whether text begins with a surrogate, which takes three
+// surrogateAt reports whether text begins with a surrogate, which takes three
 // bytes.
 func surrogateAt(text []byte) bool {
 	return len(text) >= 3 && text[0] == 0xED && text[1] >= 0xA0 && text[1] <= 0xBF && text[2]&0xC0 == 0x80

@@ -11,14 +11,14 @@ import (
 // ChunkPrefix begins every chunk hash (spec: Citation hashes).
 const ChunkPrefix = "sha256:"
 
-// AppendChunkHash appends the hash of a chunk's words (spec: Citation hashes), with its prefix.
-// scratch is overwritten and returned, for the next call.
+// AppendChunkHash appends the hash of a text's words, with its prefix (spec: Citation hashes).
+// It overwrites scratch and returns it for the next call.
 func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
 	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
 	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
 }
 
-// ChunkHash is the hash of the text of a citation, with its prefix (spec: Citation hashes).
+// ChunkHash returns the hash of a citation's text, with its prefix (spec: Citation hashes).
 func ChunkHash(text []byte) string {
 	hash, _ := AppendChunkHash(nil, nil, text)
 	return string(hash)
@@ -27,15 +27,15 @@ func ChunkHash(text []byte) string {
 // Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
 type Chunk struct {
 	Hash     []byte // with its prefix
-	Text     []byte // verbatim
+	Text     []byte // unchanged
 	SourceID []byte
 }
 
-// Unknown stands for a source without id and for a citation without section.
+// Unknown replaces a missing source id and a missing section.
 const Unknown = "unknown"
 
-// PinnedRetrieval is the pinned retrieval (spec: Pinned retrieval): the chunks whose hash is
-// required, once each and in source order, then others by hash, topK at most.
+// PinnedRetrieval returns at most topK chunks: first those whose hash is required, each once
+// and in source order, then the others by hash (spec: Pinned retrieval).
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 	wanted := make(map[string]bool, len(required)) // true until it is taken
 	for _, hash := range required {
@@ -59,13 +59,13 @@ func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 type Citation struct {
 	ChunkHash []byte
 	SourceID  []byte
-	Text      []byte // nil when the ledger does not have it
+	Text      []byte // nil if the ledger does not have it
 	Weight    []byte // JSON number
-	Section   []byte // nil is null
+	Section   []byte // nil for null
 }
 
-// AppendCitationsDocument appends the citations document (spec: Citations document) as canonical
-// JSON: the citations by section and in order, their number, and their sources.
+// AppendCitationsDocument appends the citations document as canonical JSON (spec: Citations
+// document).
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w := &pyjson.Builder{B: dst}
 	w.Open()
@@ -90,7 +90,7 @@ func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	return w.B
 }
 
-// bySection groups citations; null and "" count as "unknown".
+// bySection groups citations by section. null and "" count as "unknown".
 func bySection(citations []Citation) map[string][]Citation {
 	groups := make(map[string][]Citation)
 	for _, c := range citations {
@@ -103,7 +103,7 @@ func bySection(citations []Citation) map[string][]Citation {
 	return groups
 }
 
-// sourceIDs are the distinct sources, sorted.
+// sourceIDs returns the distinct source ids, sorted.
 func sourceIDs(citations []Citation) [][]byte {
 	ids := make([][]byte, len(citations))
 	for i, c := range citations {
@@ -113,7 +113,6 @@ func sourceIDs(citations []Citation) [][]byte {
 	return slices.CompactFunc(ids, bytes.Equal)
 }
 
-// appendCitations appends a list of citations.
 func appendCitations(w *pyjson.Builder, list []Citation) {
 	w.B = append(w.B, '[')
 	for i, c := range list {

@@ -7,17 +7,17 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AxisPayload names the schema in which the payload is normalised before it is
-// hashed (spec: Axis payload).
+// AxisPayload is the schema of payloads that are normalised before they are hashed (spec: Axis
+// payload).
 const AxisPayload = "axis-payload-1"
 
-// Environment are the members of environment, in the order in which ipc_id_advanced covers
+// Environment lists the members of environment in the order in which ipc_id_advanced covers
 // them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// ChainID is ipc_id or, with the values of the environment at the end of the parts,
-// ipc_id_advanced: the SHA-256 of the parts joined by colons (spec: IPC hashes). scratch is
-// overwritten and returned, for the next call.
+// ChainID returns the SHA-256 of the parts, joined by colons: ipc_id or, if the values of the
+// environment are the last parts, ipc_id_advanced (spec: IPC hashes). It overwrites scratch
+// and returns it for the next call.
 func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -29,22 +29,22 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHash is the hash of a payload in spaced canonical JSON (spec: IPC hashes). scratch is
-// overwritten and returned, for the next call.
+// PayloadHash returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). It
+// overwrites scratch and returns it for the next call.
 func PayloadHash(scratch []byte, payload pyjson.Value) (Hash, []byte) {
 	scratch = payload.AppendCanonical(slices.Grow(scratch[:0], len(payload.Raw())), pyjson.Spaced)
 	return sha256.Sum256(scratch), scratch
 }
 
-// Axis is one axis of a payload of the schema axis-payload-1. Score is from 0 to 1.
+// Axis is one axis of an axis payload. Score is from 0 to 1.
 type Axis struct {
 	Name, Label []byte
 	Score       float64
 }
 
-// AxisPayloadHash is the hash of a payload of the schema axis-payload-1 (spec: Axis payload):
-// labels stripped, other members dropped. The names of axes differ. seed is decimal. The error is
-// that of a payload which nests or counts more than JSON may.
+// AxisPayloadHash returns the hash of an axis payload (spec: Axis payload). It strips labels;
+// other members of the payload are not hashed. The names of axes must be distinct. seed is
+// decimal. It fails if the payload exceeds the limits of JSON.
 func AxisPayloadHash(axes []Axis, policyHash, seed, worldID []byte) (Hash, error) {
 	w := new(pyjson.Builder)
 	w.Open()

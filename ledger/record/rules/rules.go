@@ -1,7 +1,7 @@
-// Package rules is part 1 of the specification as pure functions: from typed arguments to
-// bytes and hashes. It has the one implementation of each rule: records are hashed with it
-// before they are logged, and audits, nested proofs and offline verification recompute with
-// it what a log says. CPython and the vectors in testdata are the oracle of it.
+// Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as
+// pure functions, each once. Records are hashed with it before they are logged. Audits, nested
+// proofs, and offline verification recompute with it what a log says. CPython and the vectors
+// in testdata are its oracle.
 package rules
 
 import (
@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Version is the version of part 1 that this package implements.
+// Version is the version of the rules that this package implements.
 const Version = 1
 
 // Hash is a SHA-256 value.
@@ -22,14 +22,14 @@ type Hash = [sha256.Size]byte
 // AppendHex appends a hash in lower-case hexadecimal.
 func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
 
-// JSONHash is the SHA-256 of the compact canonical JSON of a value, in WTF-8 (spec: Run-DAG
-// hashes). scratch is overwritten and returned, for the next call.
+// JSONHash returns the SHA-256 of the compact canonical JSON of a value, in WTF-8 (spec:
+// Run-DAG hashes). It overwrites scratch and returns it for the next call.
 func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
 	return sha256.Sum256(scratch), scratch
 }
 
-// objectHash is the JSON hash of an object.
+// objectHash returns the JSON hash of an object with the members that the function writes.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -58,17 +58,17 @@ func IsDigits(text []byte, n int) bool {
 }
 
 // IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (spec:
-// Canonical JSON). It looks at eight bytes at once: an event has many (BenchmarkExtend in
-// proofs/audit).
+// Canonical JSON). It tests eight bytes at once, because an event has many digests
+// (BenchmarkExtend in proofs/audit).
 func IsDigest(text []byte) bool {
-	const each = 0x0101010101010101 // times what every byte has
+	const each = 0x0101010101010101 // multiplies a byte into all eight
 	if len(text) != hex.EncodedLen(sha256.Size) {
 		return false
 	}
 	bad := uint64(0)
 	for ; len(text) > 0; text = text[8:] {
 		x := binary.LittleEndian.Uint64(text)
-		low := x & (0x7f * each) // that no sum has a carry
+		low := x & (0x7f * each) // so that no sum carries into the next byte
 		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
 		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
 		bad |= x | ^(digit | letter)
@@ -76,14 +76,14 @@ func IsDigest(text []byte) bool {
 	return bad&(0x80*each) == 0
 }
 
-// IsChunkHash reports whether a text is the hash of a chunk, with its prefix (spec: Citation
-// hashes).
+// IsChunkHash reports whether a text is a chunk hash with its prefix (spec: Citation hashes).
 func IsChunkHash(text []byte) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(ChunkPrefix))
 	return ok && IsDigest(digits)
 }
 
-// rawHash is 64 hexadecimal digits, which IsDigest has accepted, as bytes.
+// rawHash decodes 64 hexadecimal digits. It panics on other texts: callers check them with
+// IsDigest.
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {

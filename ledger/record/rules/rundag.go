@@ -33,7 +33,7 @@ func IsKnownStage(stage string) bool {
 	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
 
-// Shape names the shape of a list of stages.
+// Shape returns the shape of a list of stages.
 func Shape(stages []string) string {
 	if slices.Equal(stages, rejectStages) {
 		return ShapeReject
@@ -50,7 +50,7 @@ func Shape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf says whether a run of these stages went through preflight (spec: Run shapes).
+// PreflightOf returns the value of preflight for a list of stages (spec: Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -58,8 +58,8 @@ func PreflightOf(stages []string) string {
 	return "unavailable_legacy_run"
 }
 
-// FailureStage says where a run that was built from inputs failed (spec: Run-DAG hashes); nil
-// means that it did not. The numbers of sources and quotes are decimal.
+// FailureStage returns where a run that was built from inputs failed (spec: Run-DAG hashes);
+// nil if it did not. The numbers of sources and quotes are decimal.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -72,18 +72,17 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// StagePrefix begins the name of the check of one stage.
+// StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 
-// StageChecks names the check of each stage of a run, no two alike. A stage that stands
-// several times is told apart by the first of "#2", "#3", … that no other stage has in its
-// name.
+// StageChecks returns a distinct name for the check of each stage. A repeated stage gets the
+// first of the suffixes "#2", "#3", … whose name no other stage has.
 func StageChecks(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
 		taken[stage] = true
 	}
-	met := make(map[string]int, len(stages)) // the number that a stage had last
+	met := make(map[string]int, len(stages)) // the last number of each stage
 	checks := make([]string, len(stages))
 	for i, stage := range stages {
 		name := stage
@@ -100,9 +99,9 @@ func StageChecks(stages []string) []string {
 	return checks
 }
 
-// BaseHashes are the hashes of a run that its stages and its cache key are made of. Content
-// is the record's member that each is computed from, empty for the preflight payload, which
-// stands within others. Stage is the stage that carries it as it is, if any.
+// BaseHashes are the hashes from which stages and cache key of a run are computed. Content is
+// the record's member from which the hash is computed; it is empty for the preflight payload,
+// which is part of others. Stage is the stage that has this hash, if any.
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
 	{"preflight_hash", "", Preflight},
@@ -113,34 +112,34 @@ var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"verifier_policy_hash", "verifier_policy", ""},
 }
 
-// Dimensions are the dimensions of the cache key in the order in which they are joined
-// (spec: Cache key); the last is optional.
+// Dimensions lists the dimensions of the cache key in the order in which they are joined
+// (spec: Cache key). The last is optional.
 var Dimensions = [...]string{
 	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
 
-// ClaimedDimensions are the dimensions that are hashes and that no content gives.
+// ClaimedDimensions are the dimensions that are hashes and that no content determines.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
-// IsVersion reports whether a dimension of the cache key is a version, and not a hash.
+// IsVersion reports whether a dimension of the cache key is a version. All others are hashes.
 func IsVersion(dimension string) bool {
 	return dimension == "schema_version" || dimension == "canonicalization_version" || dimension == "chunking_version"
 }
 
-// CacheKey is the cache key of dimensions in their order.
+// CacheKey returns the cache key of dimensions in their order (spec: Cache key).
 func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
 
-// Clauses are the members of a preflight payload beside stage and node_version.
+// Clauses are the members of a preflight payload except stage and node_version.
 var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
 
 // PreflightVersion is the node_version of a preflight payload.
 const PreflightVersion = "preflight-node-v1"
 
-// PreflightHash is the JSON hash of a preflight payload, its absent, null and empty clauses
-// made {} (spec: Preflight payload).
+// PreflightHash returns the JSON hash of a preflight payload in which absent, null, and empty
+// clauses are {} (spec: Preflight payload).
 func PreflightHash(payload pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("stage", []byte(Preflight))
@@ -155,7 +154,8 @@ func PreflightHash(payload pyjson.Value) Hash {
 	})
 }
 
-// isEmpty is what CPython takes for false among containers and strings.
+// isEmpty reports whether a container or a string is empty, so that CPython treats it as
+// false.
 func isEmpty(v pyjson.Value) bool {
 	switch v.Kind() {
 	case pyjson.Object, pyjson.Array:
@@ -166,8 +166,8 @@ func isEmpty(v pyjson.Value) bool {
 	return false
 }
 
-// RetrievalHash is the hash of the stage retrieval. It covers the sources, which are objects,
-// and with a plan the plan's hash.
+// RetrievalHash returns the hash of the stage retrieval. It covers the sources, which are
+// objects, and the hash of the plan unless that is nil.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{B: []byte("[")}
 	i := 0
@@ -198,8 +198,8 @@ func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 	}
 }
 
-// VerifyHash is the hash of the stage verify, of the inputs of a run. The numbers of quotes
-// are decimal.
+// VerifyHash returns the hash of the stage verify, from the inputs of a run. The numbers of
+// quotes are decimal.
 func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -216,7 +216,7 @@ func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash
 	})
 }
 
-// LabelHash is the hash of the stage final_label, of the inputs of a run.
+// LabelHash returns the hash of the stage final_label, from the inputs of a run.
 func LabelHash(inputs pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -226,14 +226,14 @@ func LabelHash(inputs pyjson.Value) Hash {
 	})
 }
 
-// What a run that preflight rejected has where its inputs do not say.
+// Values of a run that preflight rejected, unless its inputs have others.
 const (
 	RejectAuditMode      = "UNGROUNDED"
 	RejectVerifierMethod = "claim_lattice_pointer"
 )
 
-// RejectLabelHash is the hash of the stage final_label of a run that preflight rejected.
-// answer is empty where there is none.
+// RejectLabelHash returns the hash of the stage final_label of a run that preflight rejected.
+// answer is empty if there is none.
 func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("audit_mode", auditMode)
@@ -245,7 +245,8 @@ func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []by
 	})
 }
 
-// LatticeHash is the hash of the stage parsed_claim_lattice; [] stands for an absent lattice.
+// LatticeHash returns the hash of the stage parsed_claim_lattice. An absent lattice counts as
+// [].
 func LatticeHash(lattice pyjson.Value) Hash {
 	if !lattice.Given() {
 		return sha256.Sum256([]byte("[]"))
@@ -254,7 +255,7 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	return sum
 }
 
-// QuestionHash is the hash of a question in its canonical form (spec: Run-DAG hashes).
+// QuestionHash returns the hash of a question in its canonical form (spec: Run-DAG hashes).
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }

@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// Stage is one node of a run-DAG: its name and its hash in hexadecimal.
+// Stage is one node of a run-DAG: its name, and its hash in hexadecimal.
 type Stage struct{ Name, Hash string }
 
-// StageProof shows that a stage is in the tree of a run.
+// StageProof proves that a stage is in the tree of a run.
 type StageProof struct {
 	Index int // of the stage in the run
 	Hash  Hash
 	Root  Hash
-	Path  []PathStep // from the leaf upwards; empty where the run has one stage
+	Path  []PathStep // from the leaf to the root; empty if the run has one stage
 }
 
-// ProveStage finds a stage of a run-DAG and its path. Of several stages of one name the
-// second is "name#2" and so on, as in the names of checks. False if there is no such
-// stage; an error if a hash is none.
+// ProveStage returns the proof of a stage; false if there is no such stage. If several stages
+// have one name, the second is "name#2" and so on, as in StageChecks. It fails if a hash is
+// not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))
 	for i, s := range stages {
 		raw, err := hex.DecodeString(s.Hash)
 		if err != nil || len(raw) != len(leaves[i]) {
-			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q", s.Name, s.Hash)
+			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q, which is not a SHA-256 in hexadecimal", s.Name, s.Hash)
 		}
 		names[i], leaves[i] = s.Name, Hash(raw)
 	}

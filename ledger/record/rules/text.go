@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AppendSystemPrompt is the normal form of a system prompt (spec: IPC hashes): each line
+// AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line
 // stripped, lines joined by "\n", the whole stripped.
 func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
@@ -22,14 +22,14 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput is the normal form of an output (spec: IPC hashes): stripped, runs of spaces
-// (U+0020) made one.
+// AppendOutput appends the normal form of an output (spec: IPC hashes): stripped, runs of
+// spaces (U+0020) reduced to one.
 func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened shortens every run of one character that is longer than limit
-// to limit, which is that character once or several times. dst may be text[:0].
+// appendShortened reduces each run of one character that is longer than limit to limit. limit
+// is one or more of that character. dst may be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)
@@ -44,9 +44,9 @@ func appendShortened(dst, text []byte, limit string) []byte {
 	}
 }
 
-// indexRun is where the first run of at least n bytes c begins, -1 if there is
-// none. It looks at every n-th byte only: no such run lies between two of them.
-// (bytes.Index stops at every single c, and texts are full of spaces.)
+// indexRun returns where the first run of at least n bytes c begins; -1 if there is none. It
+// tests only every n-th byte, because no such run fits between two of them. bytes.Index would
+// stop at every single c, and texts are full of spaces.
 func indexRun(text []byte, c byte, n int) int {
 	for i := n - 1; i < len(text); i += n {
 		if text[i] != c {
@@ -62,13 +62,13 @@ func indexRun(text []byte, c byte, n int) int {
 		if end-start >= n {
 			return start
 		}
-		i = end // no run of c begins before the byte behind it
+		i = end // no run of c begins before the next byte
 	}
 	return -1
 }
 
-// AppendWords is the words of a text joined by one space (spec: Citation hashes). dst may be
-// text[:0].
+// AppendWords appends the words of a text, joined by single spaces (spec: Citation hashes).
+// dst may be text[:0].
 func AppendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
@@ -80,14 +80,14 @@ func AppendWords(dst, text []byte) []byte {
 	return dst
 }
 
-// questionEnd are the characters that end a question of the equivalence class.
+// questionEnd lists the characters that are removed from the end of a question, unless strict.
 const questionEnd = ".?!,;:？！。、…"
 
-// AppendQuestion is canonical_question (spec: Canonical question). Strict stops after NFC and
-// space.
+// AppendQuestion appends the canonical form of a question (spec: Canonical question). With
+// strict, only NFC and spaces are normalised.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
-	normal := AppendWords(composed[:0], composed) // never ahead of what is read
+	normal := AppendWords(composed[:0], composed) // overwrites only what was read already
 	if strict {
 		return append(dst, normal...)
 	}

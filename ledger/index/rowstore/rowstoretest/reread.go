@@ -1,4 +1,4 @@
-// Package rowstoretest has what tests of values of rows share.
+// Package rowstoretest has helpers for tests of row values.
 package rowstoretest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Reread fails unless a value cannot be decoded, because it is damaged, or decodes to what
-// is encoded as a value that decodes to the same.
+// Reread fails the test unless a value is reported as damaged, or decodes to something whose
+// encoding decodes to the same.
 func Reread[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
 	t.Helper()
 	s, err := decode(value)

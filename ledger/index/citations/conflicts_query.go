@@ -9,30 +9,29 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources bounds the sources that a conflict lists; it gives their number.
+// maxSources bounds the sources that a Conflict lists. Count has the number of all.
 const maxSources = 16
 
-// Conflict is one chunk that is cited under several sources.
+// Conflict is a chunk that is cited under several sources.
 type Conflict struct {
-	Seq       uint64 // the set that brought the second source
+	Seq       uint64 // of the set that added the second source
 	ChunkHash string
-	// Sources are the first maxSources, in the order in which they came.
+	// Sources are the first maxSources sources, oldest first.
 	Sources []ChunkSource
-	Count   uint64 // of all sources
+	Count   uint64 // number of all sources
 }
 
-// ChunkSource is a source that a chunk is cited under.
+// ChunkSource is a source under which a chunk is cited.
 type ChunkSource struct {
 	ID  string
-	Seq uint64 // the first set that cites the chunk under it
+	Seq uint64 // of the first set that cites the chunk under it
 }
 
-// tailBytes is the length of what stands behind the source, or the dimension, in keys
-// of one event's chunks.
+// tailBytes is the length of the seq and the number at the end of keys for one event's chunks.
 const tailBytes = rowstore.SeqBytes + 4
 
-// Conflicts are the chunks that are cited under several sources, those that came to be
-// so last first.
+// Conflicts returns the chunks that are cited under several sources, the latest conflict
+// first.
 func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
@@ -60,8 +59,8 @@ func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, er
 	return rows, nil, nil
 }
 
-// tailFrom is the first key that a page begins with: that behind its position, or the
-// newest that the view sees.
+// tailFrom returns the first key of a page: the one after its position, or the newest that the
+// view sees.
 func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
@@ -73,7 +72,7 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	return append(append(from, page.After...), 0), nil
 }
 
-// conflictAt is a chunk with its sources as they were below a size.
+// conflictAt returns a chunk with its sources as of a size.
 func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.Identify([]byte(chunkHash))
@@ -102,7 +101,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	return c, nil
 }
 
-// add lists the sources that one set brought.
+// add adds the sources that one set added.
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}
@@ -118,9 +117,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ConflictsOf are the chunks of the citation set at seq that are cited under several
-// sources by that set and those before it, in the order of the set. storage.ErrNotFound
-// if it is another kind of event.
+// ConflictsOf returns the chunks of the citation set at seq that this set and earlier ones
+// cite under several sources, in the order of the set. It returns storage.ErrNotFound if the
+// event is of another kind.
 func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// pathIDName is the name of a value that paths are found by, beside those of records.
+// pathIDName is the name of path_ids in Postings.
 const pathIDName = "path_id"
 
-// deriver keeps what follows for paths, projects and builds.
+// deriver writes the states of paths, projects, and builds.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -32,38 +32,37 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// pathFingerprint folds a path fingerprint: what it says of its path, of the path's
-// project and of its build (spec: Path categories; Path id collisions; Builds).
+// pathFingerprint folds a path fingerprint (spec: Path categories; Path id collisions;
+// Builds).
 func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
 	if before, known := f.pathState(path); known {
-		next.succeed(&before)
+		next.carryOver(&before)
 	} else {
 		next.id = f.newPath(&e.Event, p, project, path)
 	}
 	if p.Build != nil {
 		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
 	}
-	// The event has the one that the route alone gives.
+	// The event's own path_id is computed from the route alone.
 	records.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
 }
 
-// Places in Categories.
+// Positions in Categories.
 const (
 	_ = iota // New
 	modified
 	unchanged
 )
 
-// succeed completes the state that a record makes of a path which has one already.
-// That the links alone have changed can be said only where all fingerprints are
-// known.
-func (s *pathState) succeed(before *pathState) {
+// carryOver completes the state of a path from the state before it. linksChanged is true only
+// if all fingerprints are known.
+func (s *pathState) carryOver(before *pathState) {
 	s.id = before.id
 	if !sameText(s.content, before.content) {
 		s.category = modified
@@ -74,16 +73,16 @@ func (s *pathState) succeed(before *pathState) {
 	s.linksChanged = s.content != nil && s.raw != nil && before.raw != nil && !bytes.Equal(s.raw, before.raw)
 }
 
-// sameText reports whether two texts are the same, of which null is one.
+// sameText reports whether two texts are equal. nil differs from empty.
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// newPath takes a path into its project and returns the path_id that it is assigned.
+// newPath adds a path to its project and returns the path_id that it is assigned.
 func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
 	})
-	all := f.pathsState(project)
+	all := f.projectState(project)
 	if all.paths == 0 {
 		f.Rows.Write(projects, []byte{0}, e.Seq, p.Project)
 	}
@@ -111,7 +110,7 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 		build.first = e.Seq
 	}
 	build.categories[category]++
-	if build.joined = !f.inBuild(path, number); build.joined {
+	if build.addsPath = !f.inBuild(path, number); build.addsPath {
 		build.path = path
 		build.paths++
 		f.Rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
@@ -119,7 +118,7 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 			build.kept++
 		}
 		if number < last && f.inBuild(path, number+1) {
-			f.keep(e, project, number+1)
+			f.countKept(e, project, number+1)
 		}
 	}
 	f.value = build.append(f.value[:0])
@@ -127,17 +126,17 @@ func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstor
 	return number
 }
 
-// keep counts a path that a build has, and that has now come late to the one before.
-func (f *deriver) keep(e *event.Event, project rowstore.Identity, number uint64) {
+// countKept counts a path of a build that was added late to the build before.
+func (f *deriver) countKept(e *event.Event, project rowstore.Identity, number uint64) {
 	build := f.buildState(project, number)
-	build.joined = false
+	build.addsPath = false
 	build.kept++
 	f.value = build.append(f.value[:0])
 	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)
 }
 
-// buildNumber is the number of a record's build, given to a new one, and that of
-// the last build of the project.
+// buildNumber returns the number of a record's build, which it assigns to a new build, and the
+// number of the project's last build.
 func (f *deriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
 	build := rowstore.Identify(p.Project, p.Build)
 	last = f.number(projectBuilds, project)
@@ -151,8 +150,8 @@ func (f *deriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Id
 	return last, last
 }
 
-// pathValidated folds the validation of a path. It is of one fingerprint: where the
-// path has another by now, or none has that path_id, it changes nothing.
+// pathValidated folds the validation of a path's fingerprint. It changes nothing if the path
+// has another fingerprint by now, or no path holds the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)

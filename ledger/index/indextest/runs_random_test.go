@@ -12,14 +12,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// generations draws a log of IPC records with few values, so that they meet again.
+// generations draws a log of IPC records. There are few values, so that they repeat.
 type generations struct {
 	*rapid.T
 	log   *journal
 	naive naiveGenerations
-	// narrow: most records differ in model, temperature and output alone.
+	// narrow: most records differ only in model, temperature, and output.
 	narrow bool
-	claims []string // ipc_ids so far, and one that is none
+	claims []string // ipc_ids so far, and one that is not a hash of anything
 }
 
 func newGenerations(t *rapid.T) *generations {
@@ -28,7 +28,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few draws one of some texts, the first in a narrow log.
+// few draws one of some texts; in a narrow log mostly the first.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]
@@ -36,8 +36,7 @@ func (g *generations) few(name string, texts ...string) string {
 	return few(g.T, name, texts...)
 }
 
-// generation is an IPC record. Not all are complete, and some claim an ipc_id that
-// is that of others.
+// generation draws an IPC record. Some are incomplete, and some claim the ipc_id of others.
 func (g *generations) generation() string {
 	seed := g.few("seed", `"seed":0,`, `"seed":1,`)
 	if g.few("claims", "no", "no", "yes") == "yes" {
@@ -56,8 +55,8 @@ func (g *generations) generation() string {
 		g.few("max_tokens", `"max_tokens":8}`, `"max_tokens":9}`)
 }
 
-// append appends IPC records, changes of their states, and records of another kind
-// that share their labels.
+// append appends IPC records, changes of their states, and records of another kind with the
+// same labels.
 func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
 		switch what := rapid.IntRange(0, 9).Draw(g.T, "event"); {
@@ -82,19 +81,19 @@ func (g *generations) append(most int) {
 // naiveGenerations is what a log says of IPC records, entry by entry.
 type naiveGenerations struct {
 	records []naiveGeneration
-	changes []naiveRestating
+	changes []naiveStateChange
 }
 
 type naiveGeneration struct {
 	seq    uint64
 	time   time.Time
-	hashes map[string]string // those that are not null
+	hashes map[string]string // not null
 	labels map[string]string
-	// values of the nine variables, by name; none where it is not known
+	// values of the nine variables, by name; unknown ones are absent
 	values map[string]string
 }
 
-type naiveRestating struct {
+type naiveStateChange struct {
 	seq, target uint64
 	state       string
 }
@@ -118,7 +117,7 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	require.NoError(t, json.Unmarshal(entry[32:], &body))
 	switch body.Kind {
 	case "record_state_changed":
-		n.changes = append(n.changes, naiveRestating{body.Seq, body.Record.RecordSeq, body.Record.State})
+		n.changes = append(n.changes, naiveStateChange{body.Seq, body.Record.RecordSeq, body.Record.State})
 	case "ipc_record":
 		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string)}
 		for name, value := range body.Record.Hashes {
@@ -144,12 +143,12 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// isRun says what a run is (spec: Runs): it has an ipc_id and an output hash.
+// isRun reports whether a record is a run (spec: Runs): it has an ipc_id and an output hash.
 func (r *naiveGeneration) isRun() bool {
 	return r.hashes["ipc_id"] != "" && r.hashes["output_hash"] != ""
 }
 
-// value is what the record has under a name that runs are grouped by.
+// value returns the record's value of a name by which runs are grouped.
 func (r *naiveGeneration) value(by string) (string, bool) {
 	if by == "model" {
 		return r.values["model"], true
@@ -162,7 +161,7 @@ func (r *naiveGeneration) value(by string) (string, bool) {
 	return value, ok
 }
 
-// stateAt is the state of a record at a size.
+// stateAt returns the state of a record as of a size.
 func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	state := "live"
 	for _, c := range n.changes {
@@ -173,7 +172,7 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	return state
 }
 
-// group lists the runs of a group, in order.
+// group returns the runs of a group, in order.
 func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
@@ -185,8 +184,7 @@ func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) [
 	return runs
 }
 
-// groupsBy lists the values that runs of any state have, by their first run, newest
-// first.
+// groupsBy returns the values of runs of any state, newest first run first.
 func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	var values []string
 	seen := make(map[string]bool)
@@ -199,8 +197,7 @@ func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	return values
 }
 
-// ipcID is the ipc_id that values by name have (spec: IPC hashes), none if one is
-// missing.
+// ipcID returns the ipc_id of values by name (spec: IPC hashes); empty if one is missing.
 func naiveIPCID(t tester, values map[string]string) string {
 	var parts []string
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed"} {

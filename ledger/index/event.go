@@ -5,12 +5,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// Event is an event with what follows from it alone, which is found ahead of the fold by
-// the goroutine that reads the log. It holds until its place is used again.
+// Event is an event of the log, with what preparers derive from it alone. It is valid until it
+// is reused.
 type Event struct {
 	event.Event
-	EntryBytes int // the length of its entry
-	// What it says, by its kind; of another kind, what an earlier event said.
+	EntryBytes int // length of its entry
+	// The decoded detail. Only the field of the event's kind is set; the others have values of
+	// earlier events.
 	IPC  event.IPC
 	DAG  event.DAG
 	Set  event.CitationSet
@@ -20,7 +21,7 @@ type Event struct {
 	prepared []any
 }
 
-// decode decodes an entry, which must not change while the event is used.
+// decode decodes an entry. The entry must not change while the event is used.
 func (e *Event) decode(entry []byte) (err error) {
 	e.EntryBytes = len(entry)
 	if e.Event, err = e.decoder.Decode(entry); err != nil {

@@ -11,33 +11,34 @@ import (
 	"colophon/storage"
 )
 
-// texts are all that a record says, but for its time.
+// texts returns all fields except Seq and Time.
 func (r *IPCRecord) texts() [13]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID}
 }
 
-// What stands in place of a text's length, which is keptTexts more.
+// A text is encoded as its length plus plainText and its bytes, unless one of the others
+// applies.
 const (
-	keptNone   = iota // no text
-	keptDigest        // that of a digest's bytes, of which the text is the hexadecimal form
-	keptTexts
+	noText     = iota // nil
+	digestText        // a digest in hexadecimal: its bytes follow
+	plainText
 )
 
-// appendKept encodes a record without its seq, as runs are shown. size is the length of its
-// entry, in bytes.
-func (r *IPCRecord) appendKept(dst []byte, size int) []byte {
+// appendEncoded encodes what answers about runs need, without the seq. size is the length of
+// the record's entry in bytes.
+func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
 	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
 	for _, text := range r.texts() {
-		dst = appendKeptText(dst, *text)
+		dst = appendText(dst, *text)
 	}
 	return dst
 }
 
-// appendKept encodes what lists show beside what they have in common with r.
-func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
+// appendEncoded encodes what lists need and r does not have.
+func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
 	if listed.Occurred != nil {
@@ -46,28 +47,28 @@ func (listed *Record) appendKept(dst []byte, r *IPCRecord) []byte {
 	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
 		hashes = listed.Hashes
 	}
-	dst = appendKeptText(dst, occurred)
-	dst = appendKeptText(dst, hashes)
-	dst = appendKeptText(dst, listed.Labels)
+	dst = appendText(dst, occurred)
+	dst = appendText(dst, hashes)
+	dst = appendText(dst, listed.Labels)
 	for _, name := range listed.Mismatches {
-		dst = appendKeptText(dst, []byte(name))
+		dst = appendText(dst, []byte(name))
 	}
 	return dst
 }
 
-func appendKeptText(dst, text []byte) []byte {
+func appendText(dst, text []byte) []byte {
 	switch {
 	case text == nil:
-		return append(dst, keptNone)
+		return append(dst, noText)
 	case record.IsDigest(text):
-		dst, _ = hex.AppendDecode(append(dst, keptDigest), text)
+		dst, _ = hex.AppendDecode(append(dst, digestText), text)
 		return dst
 	default:
-		return append(binary.AppendUvarint(dst, uint64(len(text)+keptTexts)), text...)
+		return append(binary.AppendUvarint(dst, uint64(len(text)+plainText)), text...)
 	}
 }
 
-// usualHashes is the object that a record's hashes are, where there are no others.
+// usualHashes returns the JSON object of a record's hashes if it has only the four usual ones.
 func (r *IPCRecord) usualHashes() []byte {
 	object := make([]byte, 0, 360)
 	for i, hash := range []struct {
@@ -85,49 +86,49 @@ func (r *IPCRecord) usualHashes() []byte {
 	return append(object, '}')
 }
 
-// kept is what is left of an encoded record.
-type kept []byte
+// encodedRecord is the rest of an encoded record while it is decoded.
+type encodedRecord []byte
 
-func (k *kept) number() int {
+func (k *encodedRecord) number() int {
 	n, length := binary.Uvarint(*k)
 	*k = (*k)[length:]
 	return int(n)
 }
 
-// text takes a text, which it appends to all: texts of a record share their memory.
-func (k *kept) text(all []byte) (text, after []byte) {
+// text decodes a text and appends it to all. The texts of a record share that memory.
+func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	n, from := k.number(), len(all)
 	switch n {
-	case keptNone:
+	case noText:
 		return nil, all
-	case keptDigest:
+	case digestText:
 		n = storage.HashBytes
 		all = hex.AppendEncode(all, (*k)[:n])
 	default:
-		n -= keptTexts
+		n -= plainText
 		all = append(all, (*k)[:n]...)
 	}
 	*k = (*k)[n:]
 	return all[from:len(all):len(all)], all
 }
 
-// decodeKept is what appendKept encoded, as runs are shown, and what listed takes. It
-// refers to no other memory than its own.
-func decodeKept(seq uint64, encoded []byte) (r IPCRecord, size int, rest kept) {
+// decodeRecord decodes what IPCRecord.appendEncoded wrote. rest is what Record.appendEncoded
+// wrote. r has its own memory.
+func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encodedRecord) {
 	rest = encoded
 	size = rest.number()
 	seconds, length := binary.Varint(rest)
 	rest = rest[length:]
 	r.Seq, r.Time = seq, time.Unix(seconds, int64(rest.number())).UTC()
-	all := make([]byte, 0, 2*len(rest)) // a digest has twice as many letters as bytes
+	all := make([]byte, 0, 2*len(rest)) // a digest has two hexadecimal digits per byte
 	for _, text := range r.texts() {
 		*text, all = rest.text(all)
 	}
 	return r, size, rest
 }
 
-// listed is a record as lists show it, without its state and its body.
-func (r *IPCRecord) listed(rest kept) Record {
+// listed returns the record for a list, without State and Body.
+func (r *IPCRecord) listed(rest encodedRecord) Record {
 	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID)}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))

@@ -8,24 +8,23 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The numbers that a producer has delivered out of order are a set of 64-bit
-// numbers in blocks of 256. What is known of 256 blocks is a block of the next
-// level, and so on, so that the lowest number from another on that is in the set, or
-// that is not, is found by reading a few rows, however far it is.
+// The numbers that a producer has delivered out of order are a set of 64-bit numbers, in
+// blocks of 256. 256 blocks are summarised in one block of the next level, and so on. So the
+// next number that is, or is not, in the set is found with a few reads, however far it is.
 
 const (
-	blockBits = 8 // of a number, that one level tells apart
+	blockBits = 8 // bits of a number per level
 	topLevel  = 64/blockBits - 1
 )
 
-// bitmap has one bit for each number, or block of the level below, of a block.
+// bitmap has one bit for each number, or lower block, of a block.
 type bitmap [1 << blockBits / 64]uint64
 
 func (b *bitmap) has(i byte) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 func (b *bitmap) add(i byte) { b[i/64] |= 1 << (i % 64) }
 
-// seek is the lowest bit from i on that is set or, if it is to be clear, is not.
+// seek returns the lowest bit from i on that is set or, with clear, is not set.
 func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 	for word := i / 64; word < byte(len(b)); word++ {
 		w := b[word]
@@ -42,14 +41,14 @@ func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 	return 0, false
 }
 
-// block is one block of a level. At level 0 any and all are the same.
+// block is one block of a level. At level 0, any and all are equal.
 type block struct {
-	any bitmap // what has a number in the set
-	all bitmap // what has all its numbers in the set
+	any bitmap // parts with at least one number in the set
+	all bitmap // parts with all numbers in the set
 }
 
-// seek is the lowest part of the block from i on that has a number of the set or,
-// if it is to be missing, one that is not in it.
+// seek returns the lowest part from i on that has a number in the set or, with missing, one
+// that is not.
 func (b *block) seek(i byte, missing bool) (byte, bool) {
 	if missing {
 		return b.all.seek(i, true)
@@ -57,7 +56,7 @@ func (b *block) seek(i byte, missing bool) (byte, bool) {
 	return b.any.seek(i, false)
 }
 
-// append writes one bitmap where that says it all.
+// append writes one bitmap if both are equal.
 func (b *block) append(dst []byte) []byte {
 	for _, word := range b.all {
 		dst = binary.BigEndian.AppendUint64(dst, word)
@@ -84,16 +83,15 @@ func decodeBlock(value []byte) (block, error) {
 	return b, nil
 }
 
-// blockRow is the row of a block: n is a number of the level, at level 0 one of the
-// set.
+// blockRow returns the row of the block with n, a number at level 0 or a block's index above.
 func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []byte {
 	return rowstore.AppendSeq(append(append(dst, producer[:]...), level), n>>blockBits)
 }
 
-// addNumber adds a number to a set, and says whether it was not in it before. read is
-// a block as it is stored, write stores it.
+// addNumber adds a number to a set and reports whether it is new. read returns a stored block;
+// write stores one.
 func addNumber(n uint64, read func(level byte, n uint64) block, write func(level byte, n uint64, b *block)) bool {
-	begun, whole := true, true // what the level below has become
+	begun, whole := true, true // what the block of the level below has just become
 	for level := byte(0); level <= topLevel && (begun || whole); level++ {
 		b, i := read(level, n), byte(n)
 		if level == 0 && b.any.has(i) {
@@ -112,8 +110,8 @@ func addNumber(n uint64, read func(level byte, n uint64) block, write func(level
 	return true
 }
 
-// seekNumber is the lowest number from n on that is in a set or, if it is to be
-// missing, is not. It reads a block of each level at most twice.
+// seekNumber returns the lowest number from n on that is in a set or, with missing, is not. It
+// reads at most two blocks of each level.
 func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, error)) (uint64, bool, error) {
 	level := byte(0)
 	for ; ; level++ {
@@ -140,3 +138,30 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 	}
 	return n, true, nil
 }
+
+// producerState is what a producer has delivered: the value of producerStates. Numbers begin
+// at 1. A producer may deliver 0 too, but 0 is never missing.
+type producerState struct {
+	next      uint64 // the lowest number from 1 on that is not delivered
+	highest   uint64 // 0 if none was
+	delivered uint64 // distinct numbers from 1 on
+	repeats   uint64 // records that repeat a number
+	zero      uint64 // 1 if number 0 was delivered
+}
+
+// missing returns how many numbers below the highest are not delivered.
+func (s *producerState) missing() uint64 { return s.highest - s.delivered }
+
+func (s *producerState) append(dst []byte) []byte {
+	return rowstore.AppendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
+}
+
+func decodeProducerState(value []byte) (producerState, error) {
+	var s producerState
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
+	return s, r.Err("a producer", value)
+}
+
+// onlyRow is the row of dimensions with one row.
+var onlyRow = []byte{0}

@@ -13,47 +13,46 @@ import (
 	"colophon/ledger/record"
 )
 
-// run is what a run brings to each of its groups. The fold makes one for each
-// event.
+// run is what one run adds to its groups. The fold reuses one for all events.
 type run struct {
-	// output is its output: the first run of the ledger that had it. Rows tell outputs
-	// apart by that, which is shorter than a hash.
+	// output identifies the run's output by the first run of the ledger with that output. That
+	// is shorter than a hash.
 	output uint64
-	// repeats: another run of the ledger has that output.
+	// repeats: an earlier run of the ledger has that output.
 	repeats bool
-	// shows: the run shows what its ipc_id stands for; showsFirst: it is the first that
-	// does.
-	shows, showsFirst bool
-	facts             []byte
-	// The groups of its output_hash and its ipc_id before it.
+	// verified: the ipc_id is the hash of the run's other fields. firstVerified: this is the
+	// first such run of its ipc_id.
+	verified, firstVerified bool
+	facts                   []byte
+	// The groups of its output_hash and its ipc_id before this run.
 	sameOutput, sameID Version
 }
 
-// Deriver keeps the groups of runs.
+// Deriver writes groups of runs.
 type Deriver struct {
 	*index.Fold
 	runs runsFold
-	// current is what the record brings that is being folded, if it is a run.
+	// current is the run that is being folded; nil if the record is not a run.
 	current *run
-	// loaders add what else the filter of groups must know.
-	loaders []func(Known *bloom.Filter) error
+	// loaders add further identities to the filter.
+	loaders []func(filter *bloom.Filter) error
 
 	// Scratch.
-	others      records.Values     // of another record
-	othersKnown records.Identities // of them
-	value       []byte
+	others           records.Values     // of a record other than the current one
+	othersIdentities records.Identities // of others
+	value            []byte
 }
 
-// OnLoad has load add what else the filter of groups must know.
-func (f *Deriver) OnLoad(load func(known *bloom.Filter) error) {
+// OnLoad registers a function that adds identities to the filter when it is loaded.
+func (f *Deriver) OnLoad(load func(filter *bloom.Filter) error) {
 	f.loaders = append(f.loaders, load)
 }
 
-// preparedRun is what follows from an IPC record that is a run.
+// preparedRun is what follows from the event of a run alone.
 type preparedRun struct {
-	// shows: it shows what its ipc_id stands for, for that is the hash of its other fields.
-	shows bool
-	facts []byte
+	// verified: the ipc_id is the hash of the run's other fields.
+	verified bool
+	facts    []byte
 }
 
 // Prepare implements Preparer.
@@ -63,14 +62,14 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 	p := index.Prepared[preparedRun](e)
 	var scratch [2 * sha256.Size]byte
-	p.shows = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	p.verified = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
-// Derive implements Deriver: records have their groups written with their postings.
+// Derive implements Deriver. It does nothing: records.Deriver calls Begin and Group instead.
 func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 
-// Begin implements grouper.
+// Begin implements records.Grouper.
 func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	f.current = nil
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
@@ -80,19 +79,21 @@ func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	return f.prepare(ctx, f.current, e)
 }
 
-// ShowsFirst reports whether the record that is being folded is the first run that shows
-// what its ipc_id stands for.
-func (f *Deriver) ShowsFirst(*index.Event) bool { return f.current != nil && f.current.showsFirst }
+// FirstVerified reports whether the current record is the first run of its ipc_id whose ipc_id
+// is verified.
+func (f *Deriver) FirstVerified(*index.Event) bool {
+	return f.current != nil && f.current.firstVerified
+}
 
-// Restate implements restater.
-func (f *Deriver) Restate(ctx context.Context, c records.Restatement) error {
+// StateChanged implements records.StateObserver.
+func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.IPCRecord {
 		return nil
 	}
-	return f.restateRun(ctx, c.Event, c.Target, c.From, c.To)
+	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// prepare finds out what a run brings, before anything of it is written.
+// prepare computes what a run adds, before anything of it is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
@@ -102,20 +103,20 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 		r.output = same.All.first
 	}
 	if r.repeats && same.flags&isMarked == 0 {
-		if err := f.spellOutput(ctx, r.output); err != nil {
+		if err := f.backfillOutput(ctx, r.output); err != nil {
 			return err
 		}
 	}
 	r.sameID = f.newestGroup(all.Of(records.IPCFamily).ID)
-	r.shows, r.showsFirst = own.shows, own.shows && r.sameID.Conditions == 0
+	r.verified, r.firstVerified = own.verified, own.verified && r.sameID.Conditions == 0
 	r.facts = own.facts
 	return f.Rows.Err
 }
 
-// newestGroup is the newest version of a group; of one that has no runs it may be
-// nothing.
+// newestGroup returns the newest version of a group. It may return zero for a group without
+// runs.
 func (f *Deriver) newestGroup(id rowstore.Identity) Version {
-	if !f.Known().MayHave(id) {
+	if !f.Filter().MayContain(id) {
 		return Version{}
 	}
 	seq, value, found := f.Rows.Newest(records.Postings, id[:])
@@ -129,9 +130,9 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	return g
 }
 
-// Group implements grouper.
+// Group implements records.Grouper.
 func (f *Deriver) Group(e *index.Event, p records.Posting) {
-	r := f.current // nil unless the record is a run
+	r := f.current // nil if the record is not a run
 	var g Version
 	switch {
 	case r != nil && p.Family == records.OutputFamily:
@@ -149,10 +150,10 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	f.putGroup(p, &g)
 }
 
-// putGroup writes the version of a group that had runs before or has its first.
+// putGroup writes a version of a group.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.All.Runs == 0 { // newestGroup does not look for it
+	if g.All.Runs == 0 { // newestGroup does not read it
 		f.Rows.Write(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
@@ -160,52 +161,52 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 		f.Rows.Put(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
-	f.Known().Add(p.ID)
+	f.Filter().Add(p.ID)
 	f.Rows.Start(records.Postings, p.ID[:], g.seq, f.value)
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
-// join takes a new run into a version of one of its groups.
+// join adds a new run to a version of one of its groups.
 func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	g.flags |= records.IsRun
 	g.Output = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
-		g.flags |= bringsOutput
+		g.flags |= addsOutput
 	}
 	switch p.Family {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.bring(r.showsFirst)
+		g.addCondition(r.firstVerified)
 	case records.PromptFamily, records.ModelFamily:
-		g.bring(r.showsFirst)
+		g.addCondition(r.firstVerified)
 	case records.IPCFamily:
-		g.bring(r.shows)
+		g.addCondition(r.verified)
 	case records.OutputFamily:
 		if r.repeats {
 			g.flags |= isMarked
 		}
 	}
-	parted := g.Parted()
+	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
-	if parted {
+	if dead {
 		g.All.add(g.seq, r.output, same.all)
 	} else {
 		g.All = g.Live
 	}
 }
 
-// bring lists the version's run among the conditions of the group, if it is one.
-func (g *Version) bring(condition bool) {
+// addCondition adds the version's run to the group's conditions if it is one.
+func (g *Version) addCondition(condition bool) {
 	if condition {
-		g.flags |= BringsCondition
+		g.flags |= AddsCondition
 		g.Conditions++
 	}
 }
 
-// countDrift counts a run by its cause against the live run before it in the group
-// of its input_hash, if there is one (spec: Metrics derived from the log).
+// countDrift counts the cause of a run against the live run before it with its input_hash, if
+// there is one (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return

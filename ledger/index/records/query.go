@@ -13,29 +13,29 @@ import (
 	"colophon/storage"
 )
 
-// MaxValues bounds the values of a Filter.
+// MaxValues bounds the number of values of a Filter.
 const MaxValues = 8
 
-// Filter chooses records (spec: Requests); its zero value chooses all.
+// Filter selects records (spec: Requests). Its zero value selects all.
 type Filter struct {
-	Kind         record.Kind  // one of record.Kinds or ContentRedacted; empty: every one of the former
-	State        record.State // of an IPC record or a run-DAG; empty: any, and every kind
-	Values       []Value      // that a record must have, all of them; at most MaxValues
-	index.Bounds              // of the time that a record was recorded or occurred at
-	Bodies       bool         // wanted, of the records
+	Kind         record.Kind  // one of record.Kinds or ContentRedacted; empty: all of record.Kinds
+	State        record.State // selects IPC records and run-DAGs; empty: records of any kind and state
+	Values       []Value      // a record must have all of them; at most MaxValues
+	index.Bounds              // of when a record was recorded or occurred
+	Bodies       bool         // read event bodies too
 }
 
-// Value is something that records are found by. The names are run_id, subject,
-// project, chunk_hash, source_id, model, producer, flag, mismatch, those of effective
-// hashes, and label: and stage: with the name of a label or a run-DAG's stage behind.
+// Value is a name and a value by which records are found. Names are run_id, subject, project,
+// chunk_hash, source_id, model, producer, flag, mismatch, effective hashes, and label: and
+// stage: followed by the name of a label or of a run-DAG's stage.
 type Value struct{ Name, Text string }
 
-// ProducerSeq is the value of a record that its producer has that number for.
+// ProducerSeq returns the value of records with that number of a producer.
 func ProducerSeq(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
 
-// valueIDs are what the records that have all values are posted under.
+// valueIDs returns the identities of the filter's values in Postings.
 func (q *Filter) valueIDs() []rowstore.Identity {
 	var ids []rowstore.Identity
 	for _, value := range q.Values {
@@ -44,24 +44,24 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 	return ids
 }
 
-// Record is a record as a list shows it, or an event that redacts content.
+// Record is a record in a list, or an event that redacts content.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
 	Time      time.Time // when it was recorded
 	EventHash storage.Hash
-	State     record.State // empty where the kind has none
+	State     record.State // empty if the kind has no state
 	RunID     *string
-	Occurred  *string // its timestamp, as it came
-	// Hashes (the effective ones) and Labels are objects in canonical JSON.
+	Occurred  *string // the record's timestamp, unchanged
+	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
-	Mismatches     []string // the fields whose claims did not hold
-	Body           []byte   // of the event; nil unless it is wanted
+	Mismatches     []string // fields with the check mismatch
+	Body           []byte   // of the event; nil without Filter.Bodies
 }
 
-// List lists records in the order of the log, newest first. A page may have
-// fewer rows than there are, even none, where few events pass the filter: it ends
-// when it has touched its share of keys, and next says where to go on.
+// List returns records by seq, newest first. A page may have fewer rows than its limit, even
+// none, if few events pass the filter: it ends when its budget is spent. next is nil only at
+// the end.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqsIn(q.Bounds)
 	if err != nil {
@@ -100,8 +100,7 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 	return rows, nil, nil
 }
 
-// appendRecord appends the record that is event seq, if it is one, or is of the kind
-// that is wanted, and has the state that is.
+// appendRecord appends the record at seq if it has the kind and state that the filter selects.
 func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, seq uint64) ([]Record, error) {
 	var state string
 	if q.State != "" {
@@ -123,10 +122,10 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 	return append(rows, one), nil
 }
 
-// Read is what the event at seq says, without its state.
+// Read returns what the event at seq says, without its state.
 func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
-		if r, rest, found := remembered(v, seq); found {
+		if r, rest, found := cachedRecord(v, seq); found {
 			return r.listed(rest), ctx.Err()
 		}
 	}
@@ -139,13 +138,13 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 	case q.Bodies:
 		one.Body = entry[len(e.Prev):]
 	case e.Kind == record.IPCRecord && v.Cache().Enabled():
-		said := ipcRecordOf(&e, e.IPC())
-		remember(v, seq, len(entry), &said, &one)
+		decoded := ipcRecordOf(&e, e.IPC())
+		cacheRecord(v, seq, len(entry), &decoded, &one)
 	}
 	return one, nil
 }
 
-// recordOf is what an event says, without its state and its body.
+// recordOf returns what an event says, without State and Body.
 func recordOf(e *event.Event) Record {
 	one := Record{
 		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
@@ -160,7 +159,7 @@ func recordOf(e *event.Event) Record {
 	return one
 }
 
-// textOf is a string of its own; nil where there is none.
+// textOf returns a copy of a JSON string; nil if the value is none.
 func textOf(v pyjson.Value) *string {
 	if v.Kind() != pyjson.String {
 		return nil
@@ -169,7 +168,7 @@ func textOf(v pyjson.Value) *string {
 	return &text
 }
 
-// objectOf is an object as it stands, empty where there is none.
+// objectOf returns a JSON object unchanged, or an empty one if the value is none.
 func objectOf(v pyjson.Value) []byte {
 	if v.Kind() != pyjson.Object {
 		return []byte("{}")

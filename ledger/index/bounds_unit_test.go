@@ -13,14 +13,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Whatever stands in place of times is read to its end or found damaged.
+// Any value in place of times is either decoded to its end or reported as damaged.
 func FuzzRecordedTimes(f *testing.F) {
 	f.Add(binary.AppendVarint(binary.AppendVarint(nil, 1_700_000_000_000_000), -5))
 	f.Add([]byte("nonsense"))
 	f.Add(slices.Repeat([]byte{0xff}, 11))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		var again []byte
-		times, before := recordedTimesOf{rest: encoded}, int64(0)
+		times, before := timesReader{rest: encoded}, int64(0)
 		for len(times.rest) > 0 {
 			at, err := times.next()
 			if err != nil {
@@ -34,7 +34,7 @@ func FuzzRecordedTimes(f *testing.F) {
 	})
 }
 
-// Times are ordered in keys as they are.
+// Times in keys have the order of the times.
 func TestAppendTime(t *testing.T) {
 	drawTime := rapid.Custom(func(t *rapid.T) time.Time {
 		second := rapid.SampledFrom([]int64{-62167219200, -1, 0, 1, 1 << 40}).Draw(t, "second")

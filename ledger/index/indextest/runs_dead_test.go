@@ -20,13 +20,12 @@ import (
 // naiveRange is a range of runs that are not live.
 type naiveRange struct{ first, last uint64 }
 
-// goneOf reads the ranges of a group, as they are stored: a group and the first run of a
-// range lead to its last run.
-func goneOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
+// deadRangesOf reads the stored ranges of each group.
+func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
-	const goneRuns = 0x12
-	lower := append(testKeys.Key(nil, goneRuns), id[:]...)
-	it, err := s.Rows().Iterate(lower, rowstore.Behind(lower, rowstore.SeqBytes))
+	const deadRuns = 0x12
+	lower := append(testKeys.Key(nil, deadRuns), id[:]...)
+	it, err := s.Rows().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		last, err := it.Value()
@@ -37,9 +36,9 @@ func goneOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange)
 	return found
 }
 
-// naiveGone are the ranges of runs that are not live at a size.
-func (n *naiveGenerations) naiveGone(by, value string, size uint64) (ranges []naiveRange) {
-	follows := false // the run before is not live
+// naiveDeadRanges returns the ranges of runs that are not live as of a size.
+func (n *naiveGenerations) naiveDeadRanges(by, value string, size uint64) (ranges []naiveRange) {
+	follows := false // whether the run before is not live
 	for _, r := range n.group(by, value, true, size) {
 		gone := n.stateAt(r.seq, size) != "live"
 		switch {
@@ -53,23 +52,23 @@ func (n *naiveGenerations) naiveGone(by, value string, size uint64) (ranges []na
 	return ranges
 }
 
-// What is not live lies in maximal ranges, in every group.
-func TestGoneRangesEqualModel(t *testing.T) {
+// The stored dead ranges of every group are maximal and agree with the model.
+func TestDeadRangesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			for _, by := range groupNames {
 				for _, value := range u.naive.groupsBy(by, u.log.head.Size) {
-					require.Equal(t, u.naive.naiveGone(by, value, u.log.head.Size),
-						goneOf(t, u.store, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
+					require.Equal(t, u.naive.naiveDeadRanges(by, value, u.log.head.Size),
+						deadRangesOf(t, u.store, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
 				}
 			}
 		})
 	})
 }
 
-// Runs of one group that leave and come back in any order, between records that are no
-// runs, leave the group as the model has it.
-func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
+// Runs of one group change between live and not live in any order, between records that are
+// not runs. The group agrees with the model.
+func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := generations{T: t, log: newJournal(t, "default")}
 		add := func(body string) {
@@ -91,20 +90,20 @@ func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
 			}
 			switch what := few(t, "what", "run", "incomplete", "leave", "leave", "leave", "come"); {
 			case what == "leave" && len(live) > 0:
-				add(restating(rapid.SampledFrom(live).Draw(t, "leaves"), "quarantined"))
+				add(stateOf(rapid.SampledFrom(live).Draw(t, "leaves"), "quarantined"))
 			case what == "come" && len(gone) > 0:
-				add(restating(rapid.SampledFrom(gone).Draw(t, "comes"), "live"))
+				add(stateOf(rapid.SampledFrom(gone).Draw(t, "comes"), "live"))
 			case what == "incomplete":
 				add(posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}`))
 			default:
-				add(ran(t, "m", few(t, "output", "yes", "no", "well"), ""))
+				add(runBody(t, "m", few(t, "output", "yes", "no", "well"), ""))
 			}
 		}
 		s := openTest(t, testConfig(vfs.NewMem()))
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, g.log)
 		g.log.catchUp(f)
-		require.Equal(t, g.naive.naiveGone("model", "m", g.log.head.Size), goneOf(t, s, rowstore.Identify([]byte("model"), []byte("m"))))
+		require.Equal(t, g.naive.naiveDeadRanges("model", "m", g.log.head.Size), deadRangesOf(t, s, rowstore.Identify([]byte("model"), []byte("m"))))
 		for _, size := range []uint64{g.log.head.Size, rapid.Uint64Range(1, g.log.head.Size).Draw(t, "size")} {
 			v, err := f.View(size)
 			require.NoError(t, err)
@@ -120,9 +119,9 @@ func TestManyRunsAreRestatedInAnyOrder(t *testing.T) {
 	})
 }
 
-// However many runs of a group are gone, one more costs a few keys: the oldest first,
-// the newest first, in any order, and when they come back.
-func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
+// With any number of dead runs in a group, one more costs a few keys: oldest first, newest
+// first, in any order, and when they become live again.
+func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	const runs, groups = 3000, 5
 	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)
 	orders := map[string]func(n int) int{
@@ -139,13 +138,13 @@ func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
 				if n%2 == 1 {
 					output = fmt.Sprint("two of them ", n/4)
 				}
-				bodies = append(bodies, ran(t, "m", output, "")) // 1 …
+				bodies = append(bodies, runBody(t, "m", output, "")) // 1 …
 			}
-			f, log := folded(t, bodies...)
+			f, log := foldBodies(t, bodies...)
 			before := 0
 			for _, state := range []string{"quarantined", "live"} {
 				for n := range runs {
-					log.append(restating(uint64(1+nth(n)), state))
+					log.append(stateOf(uint64(1+nth(n)), state))
 					if n%500 != 499 {
 						continue
 					}
@@ -154,21 +153,21 @@ func TestManyRunsLeaveAtABoundedPrice(t *testing.T) {
 					before = f.Fold().Touched
 				}
 			}
-			require.Equal(t, uint64(runs), groupOfModel(t, viewed(t, f, log.head.Size), "m").Runs)
-			require.Empty(t, goneOf(t, log.index, rowstore.Identify([]byte("model"), []byte("m"))))
+			require.Equal(t, uint64(runs), groupOfModel(t, viewOf(t, f, log.head.Size), "m").Runs)
+			require.Empty(t, deadRangesOf(t, log.index, rowstore.Identify([]byte("model"), []byte("m"))))
 		})
 	}
 }
 
-// Neighbours are found across any number of versions that are no runs'.
+// Neighbours are found across any number of versions that runs did not write.
 func TestNeighboursBeyondOtherRecords(t *testing.T) {
-	bodies := []string{ran(t, "m", "yes", ""), ran(t, "m", "no", "")}                   // 1, 2
-	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // no run
+	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // 1, 2
+	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // not a run
 	for range 1000 {
 		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
 	}
-	f, log := folded(t, append(bodies, ran(t, "m", "yes", ""), restating(2, "failed"))...) // 1003, 1004
+	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // 1003, 1004
 	require.Less(t, f.Fold().Touched, 200)
-	g := groupOfModel(t, viewed(t, f, log.head.Size), "m")
+	g := groupOfModel(t, viewOf(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
 }

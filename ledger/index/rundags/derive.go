@@ -13,13 +13,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values that run-DAGs are found by and that have rows of their own.
+// Names of values of run-DAGs that also have rows of their own.
 const (
 	questionName = "question_hash"
 	cacheKeyName = "cache_key"
 )
 
-// deriver keeps the run-DAGs of questions and cache keys, and counts failures.
+// deriver writes the run-DAGs of questions and cache keys, and counts failures.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -33,15 +33,14 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 	return f.runDAG(ctx, e)
 }
 
-// Restate implements restater.
-func (f *deriver) Restate(ctx context.Context, c records.Restatement) error {
+// StateChanged implements records.StateObserver.
+func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.RunDAG {
 		return nil
 	}
-	return f.restateDAG(ctx, c.Event, c.Target, c.From, c.To)
+	return f.dagStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// runDAG folds a run-DAG.
 func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	dag := &e.DAG
 	if err := f.diverge(ctx, e.Seq, dag); err != nil {
@@ -56,14 +55,14 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// diverge counts where a run-DAG begins to differ from the latest live one before it
-// with its question, and makes it the latest.
+// diverge counts the first diverging stage of a run-DAG against the latest live one of its
+// question, and makes the run-DAG the latest.
 func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
 	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
-	stages := digested(dag.Stages)
+	stages := shortHashes(dag.Stages)
 	before := f.latestRun(question)
 	if before.seq > 0 {
 		if !before.listed {
@@ -72,7 +71,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 				return err
 			}
 			earlier := e.DAG()
-			before.stages = digested(earlier.Stages)
+			before.stages = shortHashes(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
 		f.Counters.Add(counters.SeriesOf(counters.DivergenceTotal, stageLabel(&change)), 1)
@@ -82,10 +81,10 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	return nil
 }
 
-// noStage labels run-DAGs of which no stage differs, and what they say nothing of.
+// noStage is the label of run-DAGs without a diverging stage, and of null.
 const noStage = "none"
 
-// stageLabel bounds the name of the first diverging stage.
+// stageLabel returns the first diverging stage as a label with a bounded set of values.
 func stageLabel(change *drift.StageChange) string {
 	if len(change.Differing) == 0 {
 		return noStage
@@ -93,32 +92,31 @@ func stageLabel(change *drift.StageChange) string {
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }
 
-// restateDAG folds what a change of state does to a run-DAG: only whether it is live
-// matters.
-func (f *deriver) restateDAG(ctx context.Context, e, target *event.Event, from, to string) error {
+// dagStateChanged updates the rows of a run-DAG that becomes live, or stops being live.
+func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// Those before the target may be looked for.
+	// changeLive may read stored keys.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
 	dag := target.DAG()
-	f.withdraw(e.Seq, target.Seq, &dag, live)
-	if err := f.restateQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
+	f.writeWithdrawn(e.Seq, target.Seq, &dag, live)
+	if err := f.changeQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
 		return err
 	}
-	return f.restateCached(e.Seq, target.Seq, &dag, live)
+	return f.changeCached(e.Seq, target.Seq, &dag, live)
 }
 
-// restateQuestion finds the latest live run-DAG of a question again.
-func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
+// changeQuestion updates the latest live run-DAG of a question.
+func (f *deriver) changeQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
 	if dag.QuestionHash == nil {
 		return nil
 	}
 	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
-	latest, err := f.restateLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
+	latest, err := f.changeLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
 	if err != nil || latest == f.latestRun(question).seq {
 		return err
 	}
@@ -128,15 +126,15 @@ func (f *deriver) restateQuestion(ctx context.Context, seq, target uint64, dag *
 		if err != nil {
 			return err
 		}
-		said := e.DAG()
-		next = latestRunOf(latest, digested(said.Stages))
+		decoded := e.DAG()
+		next = latestRunOf(latest, shortHashes(decoded.Stages))
 	}
 	f.putLatestRun(seq, question, next)
 	return nil
 }
 
-// restateCached counts the live run-DAGs of a cache key, and finds the latest again.
-func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) error {
+// changeCached updates the number of live run-DAGs of a cache key, and the latest of them.
+func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
 		return nil
@@ -146,26 +144,25 @@ func (f *deriver) restateCached(seq, target uint64, dag *event.DAG, live bool) e
 		runs.live -= 2
 	}
 	var err error
-	if runs.latest, err = f.restateLive(liveOfCacheKey, row[:], runs.latest, target, live); err == nil {
+	if runs.latest, err = f.changeLive(liveOfCacheKey, row[:], runs.latest, target, live); err == nil {
 		f.putCachedSet(seq, row, runs)
 	}
 	return err
 }
 
-// restateLive notes that a run-DAG has become live, or not, among those that share
-// something, of which one is the latest, and says which is now; 0 for none. All that
-// precedes the event in the making is stored.
-func (f *deriver) restateLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
+// changeLive adds a run-DAG to the live ones with the same question or cache key, or removes
+// it. It returns the latest of them; 0 if there is none. All earlier events must be stored.
+func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
 		return max(latest, target), nil
 	}
-	f.Rows.Undo(liveDAGKey(f.Rows.Keys, d, shared, target))
+	f.Rows.SingleDelete(liveDAGKey(f.Rows.Keys, d, shared, target))
 	if target != latest {
 		return latest, nil
 	}
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
-	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.Behind(prefix, rowstore.VersionBytes))
+	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +173,7 @@ func (f *deriver) restateLive(d rowstore.Dimension, shared []byte, latest, targe
 	return before, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAGKey is the key of a live run-DAG among those that share something; later ones come
+// liveDAGKey returns the key of a live run-DAG of a question or cache key. Later ones come
 // first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
 	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)

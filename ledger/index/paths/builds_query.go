@@ -15,11 +15,10 @@ type Project struct {
 	Name       string
 	Paths      uint64
 	Builds     uint64 // distinct ones; records may have none
-	Collisions uint64 // paths that found their path_id held
+	Collisions uint64 // paths whose path_id another path held
 }
 
-// Projects are the projects of the ledger, in the reverse order of first
-// appearance.
+// Projects returns the projects of the ledger, the newest first record first.
 func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
@@ -28,7 +27,7 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		paths, err := decodePathsState(value)
+		paths, err := decodeProjectState(value)
 		if err != nil {
 			return nil, err
 		}
@@ -38,20 +37,19 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	})
 }
 
-// Collision is a path that found its path_id held by another (spec: Path categories).
+// Collision is a path whose path_id another path held (spec: Path categories).
 type Collision struct {
 	Seq    uint64 // of its first record
-	PathID string // assigned in place of the one that was held
+	PathID string // the longer one that was assigned instead
 	Route  []string
-	Held   string // the path_id of eight digits
-	// HolderSeq is the first record of the path that holds it, whose route is
-	// HolderRoute.
+	Held   string // the path_id of eight digits that was held
+	// HolderSeq is the first record of the path that holds it; HolderRoute is its route.
 	HolderSeq   uint64
 	HolderRoute []string
 }
 
-// Collisions are those of a project, the newest first. ErrNoPath if
-// there is no such project.
+// Collisions returns the collisions of a project, newest first; ErrNotFound if there is no
+// such project.
 func Collisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -81,14 +79,14 @@ type Build struct {
 	Seq  uint64    // of its first record
 	Time time.Time // of that record's event
 	Name string
-	// Records of the build by category.
+	// Numbers of records of the build by category.
 	New, Modified, Unchanged uint64
 	Paths                    uint64 // distinct ones
-	Gone                     uint64 // paths of the build before that this one has not
+	Gone                     uint64 // paths of the build before that this one lacks
 }
 
-// Builds are the builds of a project in the order of first appearance.
-// ErrNoPath if there is no such project.
+// Builds returns the builds of a project by their first record, oldest first; ErrNotFound if
+// there is no such project.
 func Builds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -136,19 +134,18 @@ func Builds(ctx context.Context, v *index.View, project string, page index.Page)
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// Gone are the paths of the build before a build that the build has not, as their
-// first records there have them; the newest first. A page may have fewer rows than
-// its limit, even none, before the end: it stops after 20 keys for each row of the
-// limit. ErrNoPath if there is no such build.
+// Gone returns the paths of the previous build that a build lacks, as their first records
+// there have them, newest first. A page may have fewer rows than its limit, even none: it ends
+// after 20 keys for each row of the limit. It returns ErrNotFound if there is no such build.
 func Gone(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
 	}
-	before := buildRow(rowstore.Identify([]byte(project)), number-1) // 0: no build has it
+	before := buildRow(rowstore.Identify([]byte(project)), number-1) // number 0 is no build
 	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*Row, error) {
 		state, err := decodeBuildState(r.Value)
-		if err != nil || !state.joined {
+		if err != nil || !state.addsPath {
 			return nil, err
 		}
 		_, _, kept, err := v.Newest(buildPaths, buildRow(state.path, number))
@@ -163,7 +160,7 @@ func Gone(ctx context.Context, v *index.View, project, build string, page index.
 	})
 }
 
-// requireProject is ErrNoPath if there is no such project.
+// requireProject returns ErrNotFound if there is no such project.
 func requireProject(v *index.View, project string) error {
 	id := rowstore.Identify([]byte(project))
 	_, _, found, err := v.Newest(projectPaths, id[:])
@@ -173,7 +170,7 @@ func requireProject(v *index.View, project string) error {
 	return err
 }
 
-// buildNumberOf is the number of a build; ErrNoPath if there is none.
+// buildNumberOf returns the number of a build; ErrNotFound if there is none.
 func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	number, err := numberAt(v, buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
 	if err == nil && number == 0 {
@@ -182,7 +179,7 @@ func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	return number, err
 }
 
-// numberAt is a row that is one number; 0 if there is none.
+// numberAt returns the value of a row that is one number; 0 if there is none.
 func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
 	_, value, found, err := v.Newest(d, row[:])
 	if err != nil || !found {
@@ -191,7 +188,7 @@ func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint6
 	return rowstore.DecodeNumber(value)
 }
 
-// buildAt is a build that is there.
+// buildAt returns the state of an existing build.
 func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildState, error) {
 	_, value, _, err := v.Newest(builds, buildRow(project, number))
 	if err != nil {
@@ -200,7 +197,7 @@ func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildStat
 	return decodeBuildState(value)
 }
 
-// routeOf is the route that a record has.
+// routeOf returns the route of the record at seq.
 func routeOf(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {

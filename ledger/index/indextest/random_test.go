@@ -11,43 +11,43 @@ import (
 	"colophon/ledger/record"
 )
 
-// Random events of every kind. Values are few, so that they meet again.
+// Random events of every kind. There are few values, so that they repeat.
 
 // few draws one of some texts.
 func few(t *rapid.T, name string, texts ...string) string {
 	return rapid.SampledFrom(texts).Draw(t, name)
 }
 
-// maybe is members of a JSON object, each with a comma behind, or nothing.
-func maybe(t *rapid.T, name, members string) string {
+// optional draws members of a JSON object followed by a comma, or nothing.
+func optional(t *rapid.T, name, members string) string {
 	if members == "" || rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
 		return ""
 	}
 	return members + ","
 }
 
-// drawCommon is what a record of any kind can have.
+// drawCommon draws members that records of all kinds can have.
 func drawCommon(t *rapid.T) string {
-	return maybe(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
-		maybe(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
-		maybe(t, "timestamp", fmt.Sprintf(`"timestamp":%q`, few(t, "time",
+	return optional(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
+		optional(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
+		optional(t, "timestamp", fmt.Sprintf(`"timestamp":%q`, few(t, "time",
 			"1969-12-31T23:59:58.9Z", "1970-01-01T00:00:00Z", "2024-05-06T07:08:09Z", "2024-05-06T09:08:09+02:00",
 			"2024-05-06T07:08:09.000000001Z", "2024-05-06T07:08:10Z"))) +
-		maybe(t, "producer", fmt.Sprintf(`"producer":{"id":%q,"seq":%d}`, few(t, "producer", "p1", "p2"), rapid.IntRange(0, 9).Draw(t, "producer seq")))
+		optional(t, "producer", fmt.Sprintf(`"producer":{"id":%q,"seq":%d}`, few(t, "producer", "p1", "p2"), rapid.IntRange(0, 9).Draw(t, "producer seq")))
 }
 
 func drawAnyIPC(t *rapid.T) string {
 	return "{" + drawCommon(t) +
-		maybe(t, "system_prompt", fmt.Sprintf(`"system_prompt":%q`, few(t, "prompt", "be kind", "be brief"))) +
-		maybe(t, "output", fmt.Sprintf(`"output":%q`, few(t, "output", "yes", "no", "maybe"))) +
+		optional(t, "system_prompt", fmt.Sprintf(`"system_prompt":%q`, few(t, "prompt", "be kind", "be brief"))) +
+		optional(t, "output", fmt.Sprintf(`"output":%q`, few(t, "output", "yes", "no", "maybe"))) +
 		few(t, "claim", "", "", `"input_hash":"`+zeros+`",`) +
-		maybe(t, "environment", fmt.Sprintf(`"environment":{"ollama_build_hash":"o","model_digest":%q,"host_platform":"h"}`, few(t, "digest", "d1", "d2"))) +
+		optional(t, "environment", fmt.Sprintf(`"environment":{"ollama_build_hash":"o","model_digest":%q,"host_platform":"h"}`, few(t, "digest", "d1", "d2"))) +
 		fmt.Sprintf(`"payload":{"q":%q},"seed":%d,"model":%q,"temperature":%s,"max_tokens":%d}`,
 			few(t, "input", "why?", "how?"), rapid.IntRange(0, 1).Draw(t, "seed"), few(t, "model", "m1", "m2"),
 			few(t, "temperature", "0", "0.7"), rapid.IntRange(8, 9).Draw(t, "max_tokens"))
 }
 
-// drawDigest is one of three hashes.
+// drawDigest draws one of three hashes.
 func drawDigest(t *rapid.T, name string) string {
 	return strings.Repeat(few(t, name, "0", "a", "f"), 64)
 }
@@ -62,28 +62,28 @@ func drawAnyDAG(t *rapid.T) string {
 	dimensions := fmt.Sprintf(`"cache_dimensions":{"source_root":%q,"question_hash":%q,"model_profile_hash":%q,"conversation_hash":%q,
 		"governance_policy_hash":%q,"schema_version":"1","canonicalization_version":"1","chunking_version":%q}`,
 		zeros, drawDigest(t, "question dimension"), zeros, zeros, zeros, few(t, "chunking", "1", "2"))
-	return "{" + drawCommon(t) + maybe(t, "question", fmt.Sprintf(`"question":%q`, few(t, "question", "why?", "how?"))) +
-		maybe(t, "cache_dimensions", dimensions) + fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}}`, drawDigest(t, "root"), strings.Join(nodes, ","))
+	return "{" + drawCommon(t) + optional(t, "question", fmt.Sprintf(`"question":%q`, few(t, "question", "why?", "how?"))) +
+		optional(t, "cache_dimensions", dimensions) + fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}}`, drawDigest(t, "root"), strings.Join(nodes, ","))
 }
 
 func drawAnyCitations(t *rapid.T) string {
 	var citations []string
 	for range rapid.IntRange(0, 4).Draw(t, "citations") {
 		citations = append(citations, fmt.Sprintf(`{"source_id":%q,"text":%q,%s%s"weight":%s}`, few(t, "source", "s1", "s2", "s3"),
-			few(t, "text", "one", "two", "three", "four"), few(t, "claim", "", "", `"chunk_hash":"sha256:`+zeros+`",`), maybe(t, "section", `"section":"intro"`), few(t, "weight", "1", "0.5")))
+			few(t, "text", "one", "two", "three", "four"), few(t, "claim", "", "", `"chunk_hash":"sha256:`+zeros+`",`), optional(t, "section", `"section":"intro"`), few(t, "weight", "1", "0.5")))
 	}
 	return "{" + drawCommon(t) + fmt.Sprintf(`"subject":%q,"citations":[%s]}`, few(t, "subject", "x", "y"), strings.Join(citations, ","))
 }
 
 func drawAnyPath(t *rapid.T) string {
-	return "{" + drawCommon(t) + maybe(t, "build", fmt.Sprintf(`"build":%q`, few(t, "build", "b1", "b2", "b3"))) +
-		maybe(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
+	return "{" + drawCommon(t) + optional(t, "build", fmt.Sprintf(`"build":%q`, few(t, "build", "b1", "b2", "b3"))) +
+		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
 		// The last two routes have one path_id.
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb is an event that changes the state of something, or would if that were
-// there: the log has size events before it.
+// drawVerb draws an event that changes the state of something that may not exist. size is the
+// length of the log before it.
 func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
@@ -106,7 +106,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 	return string(v.AppendBody(nil, poster))
 }
 
-// drawEvent is any event that can follow size others, or one that a later version
+// drawEvent draws any event that can follow size others, including one that a later version
 // wrote.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "verb", "verb", "verb", "other") {
@@ -124,7 +124,7 @@ func drawEvent(t *rapid.T, size uint64) string {
 	return drawBody(t)
 }
 
-// drawEvents appends random events to a log, which begins as every log does.
+// drawEvents appends random events to a log, after the event with which every log begins.
 func (j *journal) drawEvents(t *rapid.T, most int) {
 	var bodies []string
 	if j.head.Size == 0 {

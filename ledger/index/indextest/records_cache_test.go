@@ -14,7 +14,7 @@ import (
 	"colophon/storage"
 )
 
-// unread is a log of which single entries must not be read while that is forbidden.
+// unread is a log of which some entries must not be read at times.
 type unread struct {
 	storage.Reader
 	t         tester
@@ -28,9 +28,9 @@ func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return u.Reader.Entry(ctx, seq)
 }
 
-// Who asks about a run that was folded lately, or was asked about before, has it from
-// memory: the same, at the same cost to a page, as from the log.
-func TestRecordsAreKept(t *testing.T) {
+// Runs that were folded or queried recently come from memory. They are the same, and count the
+// same for a page, as those from the log.
+func TestRecordsAreCached(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 	log.append(plains(t, 0, 5)...)
@@ -38,7 +38,7 @@ func TestRecordsAreKept(t *testing.T) {
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
 	c := testConfig(vfs.NewMem())
 	none := c
-	none.Rows.Dir, none.EventCacheBytes = "another", index.LeastEventCache-1
+	none.Rows.Dir, none.EventCacheBytes = "another", index.MinEventCache-1
 
 	type answer struct {
 		records.IPCRecord
@@ -75,7 +75,7 @@ func TestRecordsAreKept(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 
-	s = openTest(t, c) // it has folded nothing, and so keeps nothing
+	s = openTest(t, c) // it has folded nothing, so its cache is empty
 	forbidden.Store(false)
 	f, err = s.Follow(log.name, unread{log.store, t, forbidden})
 	require.NoError(t, err)
@@ -102,8 +102,8 @@ func TestRecordsAreKept(t *testing.T) {
 	require.NoError(t, plainly.Close())
 }
 
-// Records are those of a log: others have others at the same place.
-func TestRecordsAreOfALog(t *testing.T) {
+// Logs do not share cached records.
+func TestRecordsAreCachedPerLog(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	var followers []*index.Follower
 	var logs []*journal

@@ -10,9 +10,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// restateRun folds what a change of state does to the groups of an IPC record that
-// is a run: it leaves the live ones or comes back to its place among them.
-func (f *Deriver) restateRun(ctx context.Context, e, target *event.Event, from, to string) error {
+// runStateChanged updates the groups of a run that becomes live, or stops being live.
+func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	const live = string(record.Live)
 	ipc := target.IPC()
 	if (from == live) == (to == live) || !ipc.IsRun() {
@@ -22,26 +21,26 @@ func (f *Deriver) restateRun(ctx context.Context, e, target *event.Event, from, 
 		return err
 	}
 	same := f.newestGroup(rowstore.Identify([]byte(records.OutputHash), ipc.OutputHash))
-	r := restated{seq: e.Seq, run: target.Seq, output: same.All.first, comes: to == live}
-	f.others.CollectIPC(&f.othersKnown, target, &ipc)
+	r := runChange{seq: e.Seq, run: target.Seq, output: same.All.first, becomesLive: to == live}
+	f.others.CollectIPC(&f.othersIdentities, target, &ipc)
 	for p := range f.others.Grouped() {
-		if err := f.restateGroup(ctx, p, r); err != nil {
+		if err := f.changeGroup(ctx, p, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restated is a run whose state has changed.
-type restated struct {
-	seq    uint64 // of the event that says so
-	run    uint64
-	output uint64
-	comes  bool // it is live now, and was not
+// runChange is a run whose state has changed.
+type runChange struct {
+	seq         uint64 // of the event that changes the state
+	run         uint64
+	output      uint64
+	becomesLive bool // otherwise it stops being live
 }
 
-// restateGroup writes the version of one of the run's groups.
-func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restated) error {
+// changeGroup writes the new version of one of the run's groups.
+func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChange) error {
 	g := f.newestGroup(p.ID)
 	f.runs.changes(p, &g, false)
 	g.follow(r.seq, 0)
@@ -49,9 +48,9 @@ func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restate
 	if err != nil {
 		return err
 	}
-	same := f.restateOutput(&g, p, r)
+	same := f.changeOutput(&g, p, r)
 	last := g.Live.Last
-	if r.comes {
+	if r.becomesLive {
 		g.Live.insert(r.run, r.output, before, after, same)
 	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
 		if p.Family == records.OutputFamily {
@@ -70,26 +69,27 @@ func (f *Deriver) restateGroup(ctx context.Context, p records.Posting, r restate
 	return f.Rows.Err
 }
 
-// liveNeighbours are the live runs before and after one whose state has changed.
-func (f *Deriver) liveNeighbours(id rowstore.Identity, r restated) (before, after neighbour, err error) {
+// liveNeighbours updates the dead ranges and returns the live runs before and after the run.
+func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
 		return before, after, err
 	}
 	defer func() { err = errors.Join(err, runs.close()) }()
-	around := f.deadWith
-	if r.comes {
-		around = f.deadWithout
+	around := f.extendDeadRange
+	if r.becomesLive {
+		around = f.splitDeadRange
 	}
-	gone, err := around(runs, id, r.run)
+	dead, err := around(runs, id, r.run)
 	if err != nil {
 		return before, after, err
 	}
-	return runs.neighbours(gone)
+	return runs.neighbours(dead)
 }
 
-// restateOutput counts the run's output again, and returns how many live runs had it.
-func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live uint64) {
+// changeOutput updates the count of the run's output and returns how many live runs had it
+// before.
+func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Family == records.OutputFamily {
 		g.flags |= isMarked
 		return g.Live.Runs
@@ -98,10 +98,10 @@ func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live
 	same, found := f.countOutput(row)
 	if !found {
 		same = onlyOne
-		f.knowOutput(row)
+		f.addToFilter(row)
 	}
 	next := outputCount{same.live - 1, same.all}
-	if r.comes {
+	if r.becomesLive {
 		next.live = same.live + 1
 	}
 	f.moveOutput(g, p.ID, same.live, next.live)
@@ -109,7 +109,7 @@ func (f *Deriver) restateOutput(g *Version, p records.Posting, r restated) (live
 	return same.live
 }
 
-// factsOf are the facts of the last of some runs; none if there are no runs.
+// factsOf returns the facts of the last run; nil if there are no runs.
 func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	if t.Runs == 0 {
 		return nil, nil
@@ -122,14 +122,14 @@ func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	return appendFacts(nil, &ipc), nil
 }
 
-// neighbour is a live run next to another in a group.
+// neighbour is the live run next to another in a group.
 type neighbour struct {
 	seq    uint64
 	output uint64
 	found  bool
 }
 
-// differ is 1 if two neighbours differ in their output, 0 if one is not there.
+// differ returns 1 if both neighbours exist and their outputs differ, else 0.
 func differ(a, b neighbour) uint64 {
 	if a.found && b.found && a.output != b.output {
 		return 1
@@ -137,7 +137,7 @@ func differ(a, b neighbour) uint64 {
 	return 0
 }
 
-// insert puts a run between two others. same is how many have its output.
+// insert adds a run between two others. same is the number of other runs with its output.
 func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
@@ -150,7 +150,7 @@ func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64)
 	}
 }
 
-// remove takes a run out from between two others. same and others are as in leave.
+// remove removes a run between two others. same and others are as in leave.
 func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)

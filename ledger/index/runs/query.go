@@ -1,3 +1,5 @@
+// Package runs answers questions about the runs of a group: lists, timelines, and drift. It
+// reads rows of records and groups and writes none.
 package runs
 
 import (
@@ -20,16 +22,17 @@ type Run struct {
 	State record.State
 }
 
-// Drift is what came of a run against the one before it. What differs is named, without
-// its values.
+// Drift is the difference of a run to the one before it. It names what differs, without the
+// values.
 type Drift struct {
 	Against uint64 // the run before
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the one before it that has its input_hash and
-// was live when the run was recorded, as drift is counted (spec: Drift of a run); not found if
-// there was none, or if the record at seq is no run. It reads one event and two keys.
+// DriftOf compares the run at seq with the latest run before it that has its input_hash and
+// was live when it was recorded, as the drift counter does (spec: Drift of a run). found is
+// false if there was none, or if the record at seq is not a run. It reads one event and two
+// keys.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
@@ -54,15 +57,15 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	return d, true, nil
 }
 
-// lastRun is a run that compares as the last live one of a group of an input_hash.
+// lastRun returns a run that compares like the last live one of a group of an input_hash.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeFacts(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
 	return run
 }
 
-// List lists the runs of a group, newest first. A page may have fewer rows than
-// there are where few are live, even none.
+// List returns the runs of a group, newest first. A page may have fewer rows than its limit,
+// even none, if few runs are live.
 func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Run, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
@@ -90,24 +93,24 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 	return rows, nil, nil
 }
 
-// members are the runs of a group.
+// members reads the runs of a group.
 type members struct {
-	view   *index.View
-	id     rowstore.Identity // of the group
-	any    bool
-	parted bool // not all of them are live
+	view        *index.View
+	id          rowstore.Identity // of the group
+	any         bool
+	hasDeadRuns bool // some of them are not live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
 	g, err := groups.Newest(v, id)
-	return members{v, id, q.Any, g.Parted()}, err
+	return members{v, id, q.Any, g.HasDeadRuns()}, err
 }
 
-// appendRun appends the run at seq if it is live, or in any case.
+// appendRun appends the run at seq if it is live or the query selects any state.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
-	if m.parted {
+	if m.hasDeadRuns {
 		var err error
 		if state, err = records.State(m.view, seq); err != nil || !m.any && state != string(record.Live) {
 			return rows, err
@@ -120,14 +123,13 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // Step is a run of a timeline.
 type Step struct {
 	Run
-	// Against is the run before; nil for the first, which Attribution says nothing of.
+	// Against is the run before; nil for the first, whose Attribution is empty.
 	Against *uint64
 	drift.Attribution
 }
 
-// Timeline lists the runs of a group in the order of the log, each against the one
-// before it. A page may have fewer rows than there are where few are live, even
-// none.
+// Timeline returns the runs of a group by seq, each compared with the one before. A page may
+// have fewer rows than its limit, even none, if few runs are live.
 func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Step, next []byte, err error) {
 	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
@@ -171,8 +173,7 @@ func stepOf(run Run, before *records.IPCRecord) Step {
 	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC)}
 }
 
-// timelinePosition is where a page begins, and the run before it; nil if there is
-// none.
+// timelinePosition decodes where a page begins, and the run before it; nil if there is none.
 func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
 	switch len(after) {
 	case 0:

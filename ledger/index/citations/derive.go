@@ -1,11 +1,7 @@
 package citations
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"slices"
-	"sort"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index"
@@ -15,19 +11,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values that citation sets are found by, beside that of a chunk_hash.
+// Names of values by which citation sets are found.
 const (
 	chunkName       = "chunk_hash"
 	sourceName      = "source_id"
 	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
 )
 
-// unregisteredSource is the flag of a set that cites a source which is not registered
-// in a ledger that has registered any before (spec: Unregistered sources).
+// unregisteredSource is the flag of a set that cites a source which is not registered, if any
+// source was registered before (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver keeps what sets cite, which sources are registered, and what became
-// stale.
+// deriver writes what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -44,21 +39,20 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// citationSet folds a citation set.
 func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
 		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
-	s.recite(set)
+	s.updatePlaces(set)
 	f.cite(e.Seq, set, &s)
 }
 
-// cite folds what a set cites, each chunk of each source once.
+// cite writes what a set cites, each chunk of each source once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
-	brought := broughtSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*broughtChunk)}
+	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
 	for i := range set.Citations {
 		c := &set.Citations[i]
 		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
@@ -73,7 +67,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		if cited {
 			state = rowstore.Decode(&f.Rows, value, decodeCitedState)
 		} else {
-			brought.add(chunk, c)
+			added.add(chunk, c)
 		}
 		if state.fresh == 0 {
 			state.fresh = 1
@@ -85,11 +79,11 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 			s.supersede(p, byList, seq+1)
 		}
 	}
-	brought.write()
+	added.write()
 }
 
-// postOnce has the event found by a value of some parts, and says whether it was not
-// before. Sets may have hundreds of values.
+// postOnce posts a value that consists of some parts. It reports whether the set did not have
+// it before.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -100,8 +94,8 @@ func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name s
 	return true
 }
 
-// citesUnregistered reports whether a set cites a source that is not registered, and
-// any source was before.
+// citesUnregistered reports whether a set cites a source that is not registered, and any
+// source was registered before.
 func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
 		return false
@@ -115,28 +109,28 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// broughtSources are the sources that a set is the first to cite chunks under.
-type broughtSources struct {
+// newSources collects the chunks for which a set adds a source, and these sources.
+type newSources struct {
 	fold      *deriver
 	seq       uint64
-	chunks    map[rowstore.Identity]*broughtChunk
-	order     []rowstore.Identity // of chunks
+	chunks    map[rowstore.Identity]*newChunk
+	order     []rowstore.Identity // of the chunks
 	conflicts uint32
 }
 
-// broughtChunk is a version of chunkSources, whose value is how many sources have the
-// chunk, and the ids of those that the event brought.
-type broughtChunk struct {
+// newChunk is the new version of a chunk in chunkSources: the number of its sources, and the
+// ids that the event adds.
+type newChunk struct {
 	sources uint64
 	ids     []byte
 }
 
-// add notes that a chunk has a new source.
-func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
+// add adds a source to a chunk.
+func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
 	if !known {
-		one = new(broughtChunk)
+		one = new(newChunk)
 		if _, value, found := f.Rows.Newest(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
@@ -155,36 +149,11 @@ func (b *broughtSources) add(chunk rowstore.Identity, c *event.Citation) {
 	}
 }
 
-// write writes the versions.
-func (b *broughtSources) write() {
+// write writes the new versions.
+func (b *newSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]
 		b.fold.value = append(rowstore.AppendNumbers(b.fold.value[:0], one.sources), one.ids...)
 		b.fold.Rows.Put(chunkSources, chunk[:], b.seq, b.fold.value)
 	}
-}
-
-// conflictKey is the key of the n-th chunk that a set brings a second source.
-func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
-}
-
-// sortedChunks is distinct chunks, one behind the other in their order: the value of
-// places.
-func sortedChunks(chunks []rowstore.Identity) []byte {
-	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
-	chunks = slices.Compact(chunks)
-	value := make([]byte, 0, len(chunks)*len(rowstore.Identity{}))
-	for _, c := range chunks {
-		value = append(value, c[:]...)
-	}
-	return value
-}
-
-// hasChunk reports whether a chunk is among those that sortedChunks made.
-func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
-	const size = len(chunk)
-	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }
-	i := sort.Search(len(sorted)/size, func(i int) bool { return bytes.Compare(at(i), chunk[:]) >= 0 })
-	return i < len(sorted)/size && bytes.Equal(at(i), chunk[:])
 }

@@ -11,35 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// producerState is what a producer has delivered up to a record: the value of
-// producerStates. Its numbers begin at 1; 0 may be delivered too, and is never
-// missed.
-type producerState struct {
-	next      uint64 // the lowest number from 1 on that is not delivered
-	highest   uint64 // 0 if none was
-	delivered uint64 // distinct numbers from 1 on
-	repeats   uint64 // records that repeat a number
-	zero      uint64 // 1 if number 0 was delivered
-}
-
-// missing is how many numbers below the highest are not delivered.
-func (s *producerState) missing() uint64 { return s.highest - s.delivered }
-
-func (s *producerState) append(dst []byte) []byte {
-	return rowstore.AppendNumbers(dst, s.next, s.highest, s.delivered, s.repeats, s.zero)
-}
-
-func decodeProducerState(value []byte) (producerState, error) {
-	var s producerState
-	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
-	return s, r.Err("a producer", value)
-}
-
-// onlyRow is the row of dimensions that have one only.
-var onlyRow = []byte{0}
-
-// deriver keeps which of their numbers producers have delivered.
+// deriver writes which of their sequence numbers producers have delivered.
 type deriver struct {
 	*index.Fold
 	value []byte // scratch
@@ -53,7 +25,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// producer folds which of its producer's numbers a record delivers.
+// producer folds the sequence number that a record's producer gave to it.
 func (f *deriver) producer(e *event.Event) {
 	id, number := e.Producer()
 	if id == nil {
@@ -78,8 +50,8 @@ func (f *deriver) producer(e *event.Event) {
 	f.missing(e.Seq, before, state.missing())
 }
 
-// deliver notes that event seq delivers a number, and says whether it is the first
-// that does. Only numbers above the lowest that is missing go into the set.
+// deliver adds a number to what a producer has delivered. It reports whether the number is
+// new. Only numbers above the lowest missing one go into the set.
 func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
@@ -102,7 +74,7 @@ func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerSta
 	return true
 }
 
-// addNumber adds to the set of a producer, and says whether that is new in it.
+// addNumber adds a number to the set of a producer. It reports whether the number is new.
 func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	return addNumber(number, func(level byte, n uint64) block {
@@ -113,7 +85,7 @@ func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint6
 	})
 }
 
-// missingFrom is the lowest number from another on that is not in a producer's set.
+// missingFrom returns the lowest number, from number on, that is not in a producer's set.
 func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
@@ -130,9 +102,9 @@ func (f *deriver) numberBlock(row []byte) block {
 	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
-// missing has what is missing of one producer go from one count to another in the
-// sum over all, which has 128 bits: a single record can skip nearly 2^63 numbers. The
-// gauge shows 2^64-1 for a sum beyond it.
+// missing replaces one producer's count of missing numbers in the sum over all. The sum has
+// 128 bits, because a single record can skip nearly 2^63 numbers. The gauge shows 2^64-1 for
+// larger sums.
 func (f *deriver) missing(seq, before, after uint64) {
 	if before == after {
 		return

@@ -1,25 +1,24 @@
-package index
+package counters
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 )
 
 func FuzzDecodeSeries(f *testing.F) {
-	f.Add(counters.SeriesOf(counters.ChecksTotal, "ipc_record", "ipc_id", "match").AppendName(nil))
-	f.Add(counters.SeriesOf(counters.ConflictsTotal).AppendName(nil))
+	f.Add(SeriesOf(ChecksTotal, "ipc_record", "ipc_id", "match").appendName(nil))
+	f.Add(SeriesOf(ConflictsTotal).appendName(nil))
 	f.Add([]byte("nonsense"))
 	f.Fuzz(func(t *testing.T, name []byte) {
-		decoded, err := counters.DecodeSeries(name)
+		decoded, err := decodeSeries(name)
 		if err != nil {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		again, err := counters.DecodeSeries(decoded.AppendName(nil))
+		again, err := decodeSeries(decoded.appendName(nil))
 		require.NoError(t, err)
 		require.Equal(t, decoded, again)
 	})

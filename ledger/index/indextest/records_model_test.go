@@ -45,7 +45,7 @@ type listedEvent struct {
 	}
 }
 
-// listedEvents are the first events of a log.
+// listedEvents returns the first events of a log.
 func (j *journal) listedEvents(size uint64) []listedEvent {
 	j.t.Helper()
 	var events []listedEvent
@@ -59,7 +59,7 @@ func (j *journal) listedEvents(size uint64) []listedEvent {
 
 func (e *listedEvent) isRecord() bool { return slices.Contains(record.Kinds[:], e.Kind) }
 
-// values are what a record is found by, sorted.
+// values returns the values by which a record is found, sorted.
 func (e *listedEvent) values() []records.Value {
 	var values []records.Value
 	add := func(name string, text *string) {
@@ -98,7 +98,7 @@ func (e *listedEvent) values() []records.Value {
 	return values
 }
 
-// naiveStates are the states that records have come to, by seq.
+// naiveStates returns the states of records, by seq.
 func naiveStates(events []listedEvent) map[uint64]record.State {
 	states := make(map[uint64]record.State)
 	for _, e := range events {
@@ -115,8 +115,7 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 	return states
 }
 
-// naiveRecords are the records that pass a filter, as far as they are recorded in
-// the time that it wants.
+// naiveRecords returns the records that pass a filter.
 func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []uint64 {
 	states := naiveStates(events)
 	var kept []listedEvent
@@ -158,7 +157,7 @@ func (e *listedEvent) occurred() (time.Time, bool) {
 	return at, err == nil
 }
 
-// requireRow fails unless a row says what the event does.
+// requireRow fails unless a row agrees with the event.
 func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *records.Filter, row records.Record) {
 	t.Helper()
 	require.Equal(t, e.hash, row.EventHash)

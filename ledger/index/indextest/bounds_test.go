@@ -12,17 +12,17 @@ import (
 	"colophon/ledger/index"
 )
 
-// markEvents is how many events share a mark of their time.
+// markEvents is the number of events that share a mark of time.
 const markEvents = 64
 
-// firstSince is the first event that was recorded at a time or later.
+// firstSince returns the first event that was recorded at a time or later.
 func firstSince(v *index.View, at time.Time) (uint64, error) {
 	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
 	return from, err
 }
 
-// Where a time begins in the log is found by few steps, with many events of one
-// time and as of any size.
+// The first event of a time is found with few reads, as of any size, even if many events have
+// that time.
 func TestRecordedFrom(t *testing.T) {
 	const events = 5*markEvents + 40
 	for _, sameTime := range []uint64{1, 7, 2 * markEvents, events} {

@@ -16,12 +16,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// lister is one of the two lists of records.
+// lister is List or ListByOccurrence.
 type lister func(ctx context.Context, v *index.View, q records.Filter, p index.Page) ([]records.Record, []byte, error)
 
 var listers = map[bool]lister{false: records.List, true: records.ListByOccurrence}
 
-// allRecords goes through all pages of a list.
+// allRecords returns all pages of a list.
 func allRecords(t tester, v *index.View, list lister, q records.Filter, limit int) []records.Record {
 	t.Helper()
 	var all []records.Record
@@ -30,8 +30,8 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
-		// What follows the last key of a page's share is what one record takes,
-		// and a search in time comes before.
+		// A page may exceed its budget by the cost of one record, and begins with a search by
+		// time.
 		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
@@ -41,7 +41,7 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 	}
 }
 
-// drawRecordFilter draws a filter of which a part is likely to fit.
+// drawRecordFilter draws a filter that is likely to match some records.
 func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) records.Filter {
 	q := records.Filter{
 		Bodies: rapid.Bool().Draw(t, "bodies"),
@@ -74,8 +74,7 @@ func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) recor
 	return q
 }
 
-// Whatever is asked for, as of whatever size: the lists are those of a loop over
-// all events.
+// With any filter and as of any size, the lists agree with a loop over all events.
 func TestListsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -106,8 +105,8 @@ func TestListsEqualModel(t *testing.T) {
 	})
 }
 
-// A page touches at most twenty keys for each of its rows, whatever surrounds them:
-// one row in a thousand, or all.
+// A page reads at most twenty keys per row of its limit, whether one event in a thousand
+// matches or all do.
 func TestListsTouchFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
@@ -132,7 +131,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		filter       records.Filter
 		byOccurrence bool
-		rows         int // there are
+		rows         int // that exist
 	}{
 		"all":              {records.Filter{}, false, 3000},
 		"common":           {records.Filter{Values: []records.Value{common}}, false, 3000},
@@ -157,7 +156,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 	}
-	// As of long ago, what later records say costs next to nothing.
+	// As of an early size, later records cost almost nothing.
 	v, err := f.View(100)
 	require.NoError(t, err)
 	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})
@@ -168,8 +167,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// What later events bring changes no page of an earlier size, not even where it
-// ends.
+// Later events change no page as of an earlier size, not even its end.
 func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log := newJournal(t, "default")
 	at := func(n int) string {

@@ -15,17 +15,17 @@ func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) 
 // TimeBytes is the length of a time in keys.
 const TimeBytes = 12
 
-// AppendTime appends a time so that later ones come later, those before 1970 too.
+// AppendTime appends a time so that later times sort later, including times before 1970.
 func AppendTime(dst []byte, at time.Time) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at.Unix())^1<<63)
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// Bounds are a time: from Since on and before Until, of which nil is no bound.
+// Bounds is a range of time: from Since up to but not including Until. nil means no bound.
 type Bounds struct{ Since, Until *time.Time }
 
-// SeqsIn are the events that were recorded in a time: from is the first, below the one
-// behind the last.
+// SeqsIn returns the events that were recorded in a range of time: from is the first; below is
+// the one after the last.
 func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
@@ -41,8 +41,8 @@ func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	return from, below, nil
 }
 
-// recordedFrom is the first event that was recorded at a time or later; the view's
-// size if it sees none.
+// recordedFrom returns the first event that was recorded at or after a time; the view's size
+// if there is none.
 func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	marked, found, err := v.markBefore(at)
 	if err != nil || !found {
@@ -51,7 +51,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	if marked >= v.Size() {
 		return v.Size(), nil
 	}
-	// The next mark is at that time or later.
+	// The mark after it, if there is one, is not before the time.
 	times, err := v.recordedIn(marked / markedEvery)
 	if err != nil {
 		return 0, err
@@ -66,7 +66,8 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	return below, nil
 }
 
-// markBefore is the last mark of a time before another; not found if there is none.
+// markBefore returns the last mark whose time is before another; found is false if there is
+// none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keys
 	first := keys.Key(nil, recordedMarks)

@@ -8,9 +8,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Stopped adds a follower that does not run, where its ledger's index ends: FoldBatch and
-// Take fold. It is for tests that look at a fold while it is under way.
-func (s *Store) Stopped(ctx context.Context, name string, log Log) (*Follower, error) {
+// FollowStopped adds a follower that does not run. FoldBatch and Take fold for it. It is for
+// tests that look at a fold under way.
+func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
 		return nil, err
@@ -20,23 +20,22 @@ func (s *Store) Stopped(ctx context.Context, name string, log Log) (*Follower, e
 	return f, f.begin(ctx)
 }
 
-// Fold is what the derivers of a follower work with that does not run.
+// Fold returns the fold of a follower that does not run.
 func (f *Follower) Fold() *Fold { return &f.fold }
 
-// FoldBatch folds one batch, and reports whether there were events for it.
+// FoldBatch folds one batch. It reports whether there were any events.
 func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {
 	more, err = f.foldBatch(ctx)
 	return more, errors.Join(err, f.flushPending())
 }
 
-// CatchUp folds all that the log has, as long as there is room on the disk.
+// CatchUp folds what the log has, unless the disk is nearly full.
 func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
-// Defer has deferring derivers leave their work until they are told to do it, as they do
-// while an index is rebuilt.
-func (f *Fold) Defer() { f.late = true }
+// Defer makes derivers defer their work, as they do while an index is rebuilt.
+func (f *Fold) Defer() { f.deferWork = true }
 
-// Take folds an entry as though it was the next of the log, and stores nothing.
+// Take folds an entry as if it were the next of the log, and stores nothing.
 func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
 	var e Event
 	if err := e.decode(entry); err != nil {
@@ -49,5 +48,5 @@ func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
 	return errors.Join(err, f.Rows.End())
 }
 
-// ErrNotEvent: an entry cannot be decoded.
+// ErrNotEvent: the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")

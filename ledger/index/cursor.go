@@ -9,14 +9,14 @@ import (
 	"colophon/storage"
 )
 
-// cursor is how far a ledger is folded. It is stored in the same batch as the
-// keys that bring the index there.
+// cursor is the position to which a ledger is folded. Each batch stores the cursor to which it
+// brings the index.
 type cursor struct {
 	size uint64       // number of events folded
-	tip  storage.Hash // event_hash of the last; zero bytes when there is none
+	tip  storage.Hash // event_hash of the last; zero if there is none
 }
 
-// append encodes a cursor. An index that is unfinished has none that can be decoded.
+// append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.
 func (c cursor) append(dst []byte, unfinished bool) []byte {
 	dst = append(rowstore.AppendSeq(dst, c.size), c.tip[:]...)
 	if unfinished {
@@ -25,13 +25,13 @@ func (c cursor) append(dst []byte, unfinished bool) []byte {
 	return dst
 }
 
-// decodeCursor decodes what append wrote of a cursor that has events.
+// decodeCursor decodes a cursor of at least one event.
 func decodeCursor(value []byte) (cursor, error) {
 	var c cursor
 	switch len(value) {
 	case 8 + len(c.tip):
 	case 8 + len(c.tip) + 1:
-		return cursor{}, errors.New("building it anew was cut short")
+		return cursor{}, errors.New("rebuilding the index was interrupted")
 	default:
 		return cursor{}, fmt.Errorf("%d bytes", len(value))
 	}
@@ -42,7 +42,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	return c, nil
 }
 
-// readCursor is the cursor of a ledger as it is stored; zero if there is none.
+// readCursor returns the stored cursor of a ledger; zero if there is none.
 func readCursor(from interface {
 	Stored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {

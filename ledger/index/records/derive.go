@@ -1,0 +1,129 @@
+package records
+
+import (
+	"context"
+	"slices"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record"
+)
+
+// Deriver writes postings, when records occurred, and their states.
+type Deriver struct {
+	*index.Fold
+	grouping  Grouper
+	observers []StateObserver
+
+	identities Identities // used by Prepare's goroutine
+	encoded    []byte     // scratch of Prepare's goroutine
+	value      []byte     // scratch
+}
+
+// Grouper writes the postings whose runs form groups. These postings are the versions of the
+// groups.
+type Grouper interface {
+	// Begin is called before any posting of a record is written.
+	Begin(ctx context.Context, e *index.Event) error
+	// Group writes the version of one group for the record.
+	Group(e *index.Event, p Posting)
+}
+
+// StateObserver updates what depends on the state of records.
+type StateObserver interface {
+	// StateChanged is called before the new state is written.
+	StateChanged(ctx context.Context, c StateChange) error
+}
+
+// StateChange is a change of a record's state. From and To differ.
+type StateChange struct {
+	Event, Target *event.Event
+	From, To      string
+}
+
+// GroupBy sets the deriver that writes the versions of groups.
+func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
+
+// ObserveStates adds a deriver that is told about changes of state.
+func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
+
+// Prepare implements Preparer. It collects the values of a record that do not depend on other
+// events. It also caches IPC records, because most queries are about late ones.
+func (f *Deriver) Prepare(e *index.Event) {
+	v := index.Prepared[Values](e)
+	switch e.Kind {
+	case record.IPCRecord:
+		v.CollectIPC(&f.identities, &e.Event, &e.IPC)
+	case record.RunDAG:
+		v.collect(&f.identities, &e.Event)
+		for _, stage := range e.DAG.Stages {
+			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
+		}
+	case record.CitationSet:
+		v.collect(&f.identities, &e.Event)
+		v.Add(Subject, e.Set.Subject)
+	case record.PathFingerprint:
+		v.collect(&f.identities, &e.Event)
+		v.AddRecurring(projectName, e.Path.Project)
+		v.AddRecurring(buildName, e.Path.Build)
+	default: // not a record
+		return
+	}
+	v.addProducer(&e.Event)
+	v.addMismatches(&e.Event)
+	v.detach()
+	if e.Kind == record.IPCRecord && f.Cache.Enabled() {
+		decoded, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
+		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
+		f.Cache.Keep(e.Seq, f.encoded)
+	}
+}
+
+// Derive implements Deriver.
+func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
+	switch {
+	case e.Kind.IsRecord():
+		return f.writePostings(ctx, e)
+	case e.Kind == record.RecordStateChanged:
+		return f.stateChanged(ctx, &e.Event)
+	case e.Kind == record.ContentRedacted:
+		f.redacted(&e.Event)
+	}
+	return nil
+}
+
+// writePostings writes one row for each distinct value of a record, and when it occurred.
+func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
+	if err := f.grouping.Begin(ctx, e); err != nil {
+		return err
+	}
+	f.occurred(&e.Event)
+	flags := []byte{IsRecord}
+	all := index.Prepared[Values](e).list
+	for i, p := range all {
+		switch {
+		case slices.Contains(all[:i], p):
+		case p.Family != (rowstore.Identity{}):
+			f.grouping.Group(e, p)
+		case p.recurs:
+			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
+		default:
+			f.Rows.Write(Postings, p.ID[:], e.Seq, flags)
+		}
+	}
+	return nil
+}
+
+// Post writes a posting of a value that follows from other events, so that Prepare cannot
+// collect it.
+func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
+	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
+}
+
+// redacted writes the kind of a redaction, so that lists can select it. Nothing else follows
+// from a redaction, because answers are derived from entries alone (spec: Index and as_of).
+func (f *Deriver) redacted(e *event.Event) {
+	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+}

@@ -1,0 +1,100 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// ListByOccurrence returns records by the time at which they occurred, newest first. It leaves
+// out records without a timestamp. A page may have fewer rows than its limit, even none,
+// because it reads every record of the range.
+func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
+	lower, upper, err := occurrenceBounds(v, &q, p)
+	if err != nil || upper == nil {
+		return nil, nil, err
+	}
+	it, err := v.Iterate(lower, upper)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	ids := q.valueIDs()
+	var last []byte // position of the last record that was read
+	b := v.Budget(p)
+	for ok := it.First(); ok; ok = it.Next() {
+		if b.Spent(len(rows)) {
+			return rows, last, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		position := it.Key()[len(rowstore.Keyspace{})+2:]
+		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
+		if seq >= v.Size() {
+			continue // not counted: later events must not change where a page ends
+		}
+		v.Count(1, 0)
+		last = append(last[:0], position...)
+		wanted, err := hasPostings(v, seq, ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		if wanted {
+			if rows, err = appendRecord(ctx, v, rows, &q, seq); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return rows, nil, it.Error()
+}
+
+// occurrenceBounds returns the bounds of a page's keys; nil if there can be no records.
+func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
+	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	keys, kind := v.Keys, byte(everyKind)
+	if q.Kind != "" {
+		if kind = kindNumber(q.Kind); kind == everyKind {
+			return nil, nil, nil // only records have a timestamp
+		}
+	}
+	rows := append(keys.Key(nil, occurrences), kind)
+	// Most events after the view's size occurred after that time.
+	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
+	if q.Until != nil {
+		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))
+	}
+	if p.After != nil {
+		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
+			return nil, nil, index.ErrPosition
+		}
+		lower = append(lower, append(slices.Concat(rows, p.After), 0))
+	}
+	upper := append(keys.Key(nil, occurrences), kind+1)
+	if q.Since != nil {
+		upper = occurrencesEnd(keys, kind, *q.Since)
+	}
+	return slices.MaxFunc(lower, bytes.Compare), upper, nil
+}
+
+// hasPostings reports whether the view sees the event at seq, and it has all of these values.
+func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
+	if seq >= v.Size() {
+		return false, nil
+	}
+	for _, id := range ids {
+		at, _, found, err := v.NewestBelow(Postings, id[:], seq+1)
+		if err != nil || !found || at != seq {
+			return false, err
+		}
+	}
+	return true, nil
+}

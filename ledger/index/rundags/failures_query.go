@@ -1,0 +1,103 @@
+package rundags
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// Failures is the number of run-DAGs with one outcome.
+type Failures struct {
+	FailureStage, AuditMode, Shape string // empty for null
+	Count                          uint64
+}
+
+// CountFailures counts the run-DAGs that were recorded in a range of time by their outcome;
+// only live ones unless any. The result is sorted by shape, audit_mode, and failure_stage. It
+// reads three keys per outcome, of which there are at most 150, and one or two per run-DAG of
+// that time that has ever stopped being live.
+func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
+	from, below, err := v.SeqsIn(b)
+	if err != nil || from >= below {
+		return nil, err
+	}
+	counts := make(map[outcome]uint64)
+	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
+	for r, err := range v.Between(failureCounts, first[:], last[:], below) {
+		if err != nil {
+			return nil, err
+		}
+		o, err := decodeOutcome(r.Row)
+		if err != nil {
+			return nil, err
+		}
+		if counts[o], err = rowstore.DecodeNumber(r.Value); err != nil {
+			return nil, err
+		}
+		before, err := countBelow(v, o, from)
+		if err != nil {
+			return nil, err
+		}
+		counts[o] -= before
+	}
+	if !any {
+		if err := subtractWithdrawn(ctx, v, counts, from, below); err != nil {
+			return nil, err
+		}
+	}
+	return sortedFailures(counts), nil
+}
+
+// countBelow returns the number of run-DAGs with an outcome before an event.
+func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
+	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
+	if err != nil || !found {
+		return 0, err
+	}
+	return rowstore.DecodeNumber(value)
+}
+
+// subtractWithdrawn subtracts the run-DAGs that are not live.
+func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
+	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if len(r.Value) == 0 {
+			return fmt.Errorf("%w: the state of a run-DAG has no value", rowstore.ErrDamaged)
+		}
+		o, err := decodeOutcome(r.Value[1:])
+		if err != nil {
+			return err
+		}
+		if r.Value[0] == 0 {
+			counts[o]--
+		}
+	}
+	return nil
+}
+
+func sortedFailures(counts map[outcome]uint64) []Failures {
+	var list []Failures
+	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(a[2], b[2]), cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]))
+	}) {
+		if counts[o] > 0 {
+			list = append(list, Failures{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
+		}
+	}
+	return list
+}
+
+// textAt returns the text at a position of such a list; empty for null.
+func textAt(list []string, n byte) string {
+	if n == 0 {
+		return ""
+	}
+	return list[n]
+}
