@@ -59,6 +59,11 @@ type chunkSources struct {
 	Sources     []sourceUse `json:"sources"` // only the first few
 }
 
+type sourceUse struct {
+	SourceID string `json:"source_id"`
+	Seq      uint64 `json:"seq"` // the first set that cites the chunk under it
+}
+
 // appendReceipt appends a receipt as JSON. It adds the derived facts if the request wants them
 // and the index has them within deriveTimeout.
 func (s *Server) appendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *outcome, receipt *proofs.Receipt) []byte {

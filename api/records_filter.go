@@ -151,6 +151,14 @@ type form struct {
 	name string
 }
 
+// check returns an error if a parameter does not have the form.
+func (f *form) check(name, value string) error {
+	if f.fits(value) {
+		return nil
+	}
+	return invalid(name, "must be %s", f.name)
+}
+
 var (
 	anyForm   = &form{func(string) bool { return true }, "text"}
 	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}

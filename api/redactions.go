@@ -244,3 +244,11 @@ func inFilter(err error, status int) error {
 	name := strings.TrimPrefix(p.Errors[0].Pointer, "/")
 	return atPointer(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(name))), p.Errors[0].Detail)
 }
+
+// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
+func orEmpty[E any](list []E) []E {
+	if list == nil {
+		return []E{}
+	}
+	return list
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
+	"colophon/storage"
 )
 
 // Queries about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure counts;
@@ -267,4 +269,38 @@ func (s *Server) failures(c echo.Context) error {
 		answer.Total += f.Count
 	}
 	return answerOne(q, answer)
+}
+
+// optionalSeq returns nil for 0. No record has the seq 0.
+func optionalSeq(seq uint64) *uint64 {
+	if seq == 0 {
+		return nil
+	}
+	return &seq
+}
+
+// nullable returns nil for an empty text.
+func nullable(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// textOrNull returns nil for nil.
+func textOrNull(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}
+
+// notFound turns storage.ErrNotFound into a 404 with that detail. It returns other errors
+// unchanged.
+func notFound(err error, detail string) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return fault(http.StatusNotFound, "%s", detail)
+	}
+	return err
 }

@@ -37,7 +37,8 @@ func Open(c index.Config) (*index.Store, error) {
 	return index.Open(c)
 }
 
-var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions)
+var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions,
+	citationQuestions, sourceQuestions, pathQuestions)
 
 // Questions returns all questions. The caller does not change them.
 func Questions() []Question { return questions }
