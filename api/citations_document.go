@@ -2,13 +2,15 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
-	"colophon/ledger/index/citations"
+	"colophon/ledger"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
@@ -21,12 +23,20 @@ const redactedByHeader = "Colophon-Redacted-By"
 // document). The texts are content and not part of the log. The document of a redacted set has
 // none.
 func (s *Server) citationsDocument(c echo.Context) error {
-	q, err := s.openQueryAbout(c, []string{c.Param("seq")}, 0)
+	l, err := s.ledger(c)
 	if err != nil {
 		return err
 	}
-	defer q.close()
-	set, err := citationSetInPath(c, q)
+	elements, err := pathElements(c)
+	if err != nil {
+		return err
+	}
+	_, view, err := s.openView(c, &questions.Document, elements)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	set, err := questions.CitationSet(view, elements)
 	if err != nil {
 		return err
 	}
@@ -34,8 +44,8 @@ func (s *Server) citationsDocument(c echo.Context) error {
 	if err := buildAnswer(c, 6*s.maxContent()); err != nil {
 		return err
 	}
-	texts, err := s.textsOf(q, set.Seq)
-	by, redactedErr := redactedBy(q.ctx, q.ledger, set.Seq)
+	texts, err := textsOf(view.Context, l, set.Seq)
+	by, redactedErr := redactedBy(view.Context, l, set.Seq)
 	switch {
 	case redactedErr != nil:
 		return redactedErr
@@ -53,24 +63,14 @@ func (s *Server) citationsDocument(c echo.Context) error {
 			citations[i].Section = []byte(*one.Section)
 		}
 	}
-	c.Response().Header().Set(asOf, decimal(q.view.Size()))
-	q.close()
+	c.Response().Header().Set(asOf, decimal(view.Size()))
+	view.Close()
 	return sendText(c, http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// citationSetInPath reads the citation set that the path names.
-func citationSetInPath(c echo.Context, q *indexQuery) (citations.Set, error) {
-	seq, err := parseCount("seq", c.Param("seq"))
-	if err != nil {
-		return citations.Set{}, err
-	}
-	set, err := citations.Get(q.ctx, q.view, seq)
-	return set, notFound(err, "no citation set has that seq")
-}
-
 // textsOf returns the texts of a set's citations, keyed by the index of the citation.
-func (s *Server) textsOf(q *indexQuery, seq uint64) (map[int][]byte, error) {
-	entry, err := q.ledger.Store().Entry(q.ctx, seq)
+func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte, error) {
+	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
@@ -88,7 +88,7 @@ func (s *Server) textsOf(q *indexQuery, seq uint64) (map[int][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
 		}
-		text, err := q.ledger.Store().Content(q.ctx, digest)
+		text, err := l.Store().Content(ctx, digest)
 		if err != nil {
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
 		}
@@ -98,22 +98,6 @@ func (s *Server) textsOf(q *indexQuery, seq uint64) (map[int][]byte, error) {
 		texts[i] = text
 	}
 	return texts, nil
-}
-
-// retrievalAnswer is a pinned retrieval (spec: Pinned retrieval) that requires the chunks of a
-// citation set.
-type retrievalAnswer struct {
-	answerTree
-	provenSeq
-	Chunks  []pinnedChunk `json:"chunks"`
-	Missing []string      `json:"missing"` // required hashes that no source has
-	Cut     []string      `json:"cut"`     // required hashes beyond top_k
-}
-
-type pinnedChunk struct {
-	Hash     string `json:"hash"`
-	Text     string `json:"text"`
-	SourceID string `json:"source_id"`
 }
 
 // pinnedRetrieval selects the chunks that a set cites from the sources in the request, and
@@ -135,26 +119,32 @@ func (s *Server) pinnedRetrieval(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.openQueryAbout(c, []string{c.Param("seq")}, withProofs)
+	elements, err := pathElements(c)
 	if err != nil {
 		return err
 	}
-	defer q.close()
-	set, err := citationSetInPath(c, q)
+	_, view, err := s.openView(c, &questions.Retrieval, elements)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	set, err := questions.CitationSet(view, elements)
 	if err != nil {
 		return err
 	}
 	if err := s.beginDecoding(c, body); err != nil {
 		return err
 	}
-	answer, err := s.retrieve(c, &set, chunks, topK)
+	answer, err := questions.Retrieve(view, &set, chunks, topK, func(size int64) error {
+		if most := 2 * s.config.MaxBody; size > most {
+			return atPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
+		}
+		return buildAnswer(c, pageMemory+4*size)
+	})
 	if err != nil {
 		return err
 	}
-	if err := answer.proveIn(q); err != nil {
-		return err
-	}
-	return answerOne(q, answer)
+	return sendAnswer(c, view, answer)
 }
 
 // decodeRetrieval reads {sources, top_k}. The citation set supplies the required hashes.
@@ -174,45 +164,4 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 func retrievalMemory(body []byte) int64 {
 	const ofChunk = 600
 	return int64(min(bytes.Count(body, []byte("{")), record.MaxChunks)) * ofChunk
-}
-
-// retrieve selects chunks and holds memory for the answer. The answer can be many times longer
-// than the request, because many chunks can share one source id.
-func (s *Server) retrieve(c echo.Context, set *citations.Set, chunks []rules.Chunk, topK int) (*retrievalAnswer, error) {
-	answer := &retrievalAnswer{provenSeq: provenSeq{Seq: set.Seq}, Chunks: []pinnedChunk{}, Missing: []string{}, Cut: []string{}}
-	held, named := make(map[string]bool), make(map[string]bool)
-	for _, c := range chunks {
-		held[string(c.Hash)] = true
-	}
-	var required [][]byte
-	for _, c := range set.Citations {
-		required = append(required, []byte(c.ChunkHash))
-	}
-	chosen := rules.PinnedRetrieval(chunks, required, topK)
-	size, most := int64(0), 2*s.config.MaxBody
-	for _, c := range chosen {
-		size += int64(len(c.Hash) + len(c.Text) + len(c.SourceID))
-	}
-	if size > most {
-		return nil, atPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
-	}
-	if err := buildAnswer(c, pageMemory+4*size); err != nil {
-		return nil, err
-	}
-	for _, c := range chosen {
-		named[string(c.Hash)] = true
-		answer.Chunks = append(answer.Chunks, pinnedChunk{string(c.Hash), string(c.Text), string(c.SourceID)})
-	}
-	for _, hash := range required {
-		h := string(hash)
-		switch {
-		case named[h]:
-		case held[h]:
-			answer.Cut = append(answer.Cut, h)
-		default:
-			answer.Missing = append(answer.Missing, h)
-		}
-		named[h] = true // list each hash once
-	}
-	return answer, nil
 }

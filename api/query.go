@@ -130,3 +130,15 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 func (s *Server) ledger(c echo.Context) (*ledger.Ledger, error) {
 	return s.host.Ledger(c.Param("ledger"))
 }
+
+// choice parses a parameter of two values. It reports whether value is the second. An empty
+// value means the first.
+func choice(name, value, first, second string) (bool, error) {
+	switch value {
+	case "", first:
+		return false, nil
+	case second:
+		return true, nil
+	}
+	return false, invalid(name, "must be %s or %s", first, second)
+}

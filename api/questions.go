@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -80,6 +82,14 @@ func (s *Server) openView(c echo.Context, q *questions.Question, elements questi
 	return request, view, nil
 }
 
+// Bounds of the memory for one answer, in bytes: the events to read, the rows, their proofs,
+// and the JSON.
+const (
+	pageMemory = 16 << 20
+	rowMemory  = 256 << 10
+	oneMemory  = 1 << 20 // an answer that is no page
+)
+
 // answerMemory bounds the memory for an answer, in bytes.
 func answerMemory(r *questions.Request) int64 {
 	return min(pageMemory, oneMemory+rowMemory*int64(r.Limit()))
@@ -122,4 +132,19 @@ func pathElements(c echo.Context) (questions.Parameters, error) {
 		}
 	}
 	return elements, nil
+}
+
+// element returns an element of the path, percent-decoded.
+func element(c echo.Context, name string) (string, error) {
+	value := c.Param(name)
+	if c.Request().URL.RawPath != "" { // without it Echo has decoded the element
+		var err error
+		if value, err = url.PathUnescape(value); err != nil {
+			return "", invalid(name, "is not percent-encoded text")
+		}
+	}
+	if !utf8.ValidString(value) {
+		return "", invalid(name, "is not valid UTF-8")
+	}
+	return value, nil
 }

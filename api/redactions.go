@@ -221,3 +221,11 @@ func bodyFilter(members map[string]string) (*questions.RecordFilter, error) {
 	}
 	return &f, err
 }
+
+// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
+func orEmpty[E any](list []E) []E {
+	if list == nil {
+		return []E{}
+	}
+	return list
+}

@@ -102,23 +102,10 @@ func (s *Server) queryRoutes() []route {
 	// Weights and sources are in the log, but texts are content.
 	document := needs{on: theLedger, all: access.Read | access.Content}
 	list := []route{
-		{http.MethodGet, ofLedger + "/paths", read, s.projects},
-		{http.MethodGet, ofLedger + "/paths/:project", read, s.paths},
-		{http.MethodGet, ofLedger + "/paths/:project/builds", read, s.builds},
-		{http.MethodGet, ofLedger + "/paths/:project/builds/:build/gone", read, s.goneFromBuild},
-		{http.MethodGet, ofLedger + "/paths/:project/collisions", read, s.collisions},
-		{http.MethodGet, ofLedger + "/paths/:project/:path_id", read, s.pathHistory},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
-		{http.MethodGet, ofLedger + "/citation-sets/drift", read, s.citationDrift},
-		{http.MethodGet, ofLedger + "/citation-sets/conflicts", read, s.conflicts},
-		{http.MethodGet, ofLedger + "/citation-sets/stale", read, s.stale},
-		{http.MethodGet, ofLedger + "/citation-sets/by-chunk/:hash", read, s.citationsOfChunk},
-		{http.MethodGet, ofLedger + "/citation-sets/by-source/:source_id", read, s.citationsOfSource},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.citationsDocument},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
-		{http.MethodGet, ofLedger + "/sources", read, s.sources},
-		{http.MethodGet, ofLedger + "/sources/:source_id", read, s.source},
 	}
 	for _, q := range questions.Questions() {
 		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.ask(&q)})

@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/json"
+
 // CitationDriftRow compares a citation set with the one before it. Against and Jaccard are nil in the first
 // row.
 type CitationDriftRow struct {
@@ -48,10 +50,10 @@ type CitedRow struct {
 
 // CitationRow is one citation, as the log has recorded it.
 type CitationRow struct {
-	ChunkHash string  `json:"chunk_hash"`
-	SourceID  string  `json:"source_id"`
-	Weight    float64 `json:"weight"`
-	Section   *string `json:"section"`
+	ChunkHash string      `json:"chunk_hash"`
+	SourceID  string      `json:"source_id"`
+	Weight    json.Number `json:"weight"` // as the event has it
+	Section   *string     `json:"section"`
 }
 
 // CitationsDocument is the citations of a set, as a whole and by section.

@@ -213,7 +213,7 @@ func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	if schema.Format == "byte" {
 		kinds = []reflect.Kind{reflect.Slice}
 	}
-	assert.True(c, slices.Contains(kinds, t.Kind()) || schema.Type.Is("integer") && t == number, "%s is %s, the contract says %v", at, t, schema.Type)
+	assert.True(c, slices.Contains(kinds, t.Kind()) || (schema.Type.Is("integer") || schema.Type.Is("number")) && t == number, "%s is %s, the contract says %v", at, t, schema.Type)
 	switch {
 	case schema.Type.Is("array"):
 		c.compare(at+"[]", schema.Items, c.value(at, schema.Items, t.Elem(), true))

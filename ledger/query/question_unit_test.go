@@ -21,6 +21,11 @@ func TestFind(t *testing.T) {
 		require.Equal(t, q.Path, found.Path)
 		require.Equal(t, want, elements)
 	}
+	// A fixed element takes precedence over a parameter.
+	found, elements, ok := Find("/paths/p/builds")
+	require.True(t, ok)
+	require.Equal(t, "/paths/:project/builds", found.Path)
+	require.Equal(t, Parameters{"project": "p"}, elements)
 	for _, path := range []string{"", "/", "/drift", "/drift/groups/model", "/drift/groups/model/a/b", "/producers/%zz", "/nothing"} {
 		_, _, ok := Find(path)
 		require.False(t, ok, path)
@@ -60,6 +65,14 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/groups/no/x":                         "by: must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>",
 		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next of an earlier answer",
 		"/drift/attribution?a=1":                     "b: is required: the seq of an IPC record",
+		"/citation-sets/drift":                       "subject: is required: the subject of citation sets",
+		"/citation-sets/drift?subject=":              "subject: must not be empty",
+		"/citation-sets/stale":                       "source_id: is required: a source that sets cite",
+		"/citation-sets/by-chunk/x":                  `hash: must be "sha256:" and 64 lower-case hexadecimal digits`,
+		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, at most 1024 are allowed",
+		"/paths/p?status=no":                         "status: must be one of new, modified, unchanged",
+		"/paths/p?validated=no":                      "validated: must be false or true",
+		"/paths/p?build=":                            "build: must not be empty",
 	} {
 		path, rawQuery, _ := strings.Cut(of, "?")
 		q, elements, ok := Find(path)

@@ -1,0 +1,115 @@
+package query
+
+import (
+	"encoding/json"
+
+	"colophon/client/wire"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/record"
+)
+
+// Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations).
+// Citation sets have no state.
+var citationQuestions = []Question{
+	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: asking(required("subject", "the subject of citation sets"), CitationDrift)},
+	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: plain(Conflicts)},
+	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(required("source_id", "a source that sets cite"), Stale)},
+	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: asking(parseChunk, CitationsOfChunk)},
+	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
+}
+
+// required is the parse function of a question whose only parameter is required. what
+// describes the parameter in the error message.
+func required(name, what string) func(Parameters) (string, error) {
+	return func(p Parameters) (string, error) {
+		if !p.Has(name) {
+			return "", invalid(name, "is required: %s", what)
+		}
+		return p[name], nil
+	}
+}
+
+// CitationDrift lists the citation sets of a subject in order, each compared with the previous
+// one.
+func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], error) {
+	found, next, err := citations.Drifts(v.Context, v.View, subject, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, citationDriftRow)
+}
+
+func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
+	row := wire.CitationDriftRow{Row: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.Against),
+		Added: orEmpty(d.Added), Removed: orEmpty(d.Removed), Kept: orEmpty(d.Kept)}
+	if d.Against > 0 { // the first set has nothing to compare with
+		row.Jaccard = &d.Jaccard
+	}
+	return row
+}
+
+// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of
+// the set that cited the chunk under a second source.
+func Conflicts(v *View) (*wire.Page[wire.Conflict], error) {
+	found, next, err := citations.Conflicts(v.View, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, conflictRow)
+}
+
+func conflictRow(v *View, c *citations.Conflict) wire.Conflict {
+	return wire.Conflict{Row: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count,
+		Sources: rowsOf(v, c.Sources, func(_ *View, s *citations.ChunkSource) wire.SourceUse {
+			return wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
+		})}
+}
+
+// Stale lists the citations of chunks that a source no longer has.
+func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
+	found, next, err := citations.Stale(v.Context, v.View, source, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, staleRow)
+}
+
+func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
+	return wire.StaleRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, ChunkHash: s.ChunkHash,
+		SupersededBy: s.SupersededBy, How: s.How}
+}
+
+func parseChunk(p Parameters) (string, error) { return p["hash"], chunkForm.check("hash", p["hash"]) }
+
+// CitationsOfChunk lists the citation sets that cite a chunk, each with these citations only.
+func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
+	found, next, err := citations.OfChunk(v.Context, v.View, hash, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, citedRow)
+}
+
+func parseSource(p Parameters) (string, error) {
+	id := p["source_id"]
+	if len(id) > record.MaxSourceID {
+		return "", invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+	}
+	return id, nil
+}
+
+// CitationsOfSource lists the citation sets that cite a source, each with these citations only.
+func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitedRow], error) {
+	found, next, err := citations.OfSource(v.Context, v.View, id, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, citedRow)
+}
+
+func citedRow(v *View, s *citations.Set) wire.CitedRow {
+	return wire.CitedRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, Time: timeOf(s.Time),
+		Citations: rowsOf(v, s.Citations, func(_ *View, c *citations.Citation) wire.CitationRow {
+			return wire.CitationRow{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Weight: json.Number(c.Weight), Section: c.Section}
+		})}
+}

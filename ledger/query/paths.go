@@ -1,0 +1,150 @@
+package query
+
+import (
+	"errors"
+
+	"colophon/client/wire"
+	"colophon/ledger/index/paths"
+)
+
+// Questions about paths (spec: Path categories; Path id collisions; Builds). Paths have no
+// state.
+var pathQuestions = []Question{
+	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
+	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
+	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(element("project"), Builds)},
+	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, Gone)},
+	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(element("project"), Collisions)},
+	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
+}
+
+// Projects lists the projects that have paths. The seq of a row is that of the project's first
+// record.
+func Projects(v *View) (*wire.Page[wire.Project], error) {
+	found, next, err := paths.Projects(v.View, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, projectRow)
+}
+
+func projectRow(v *View, p *paths.Project) wire.Project {
+	return wire.Project{Row: v.row(p.Seq), Project: p.Name, Paths: p.Paths, Builds: p.Builds, Collisions: p.Collisions}
+}
+
+// PathsQuery selects paths of a project.
+type PathsQuery struct {
+	Project string
+	paths.Filter
+}
+
+func parsePaths(p Parameters) (q PathsQuery, err error) {
+	q.Project = p["project"]
+	if q.Category, err = oneOf("status", p["status"], "", paths.Categories[:]); err != nil {
+		return q, err
+	}
+	if p.Has("validated") {
+		validated, err := p.Choice("validated", "false", "true")
+		if err != nil {
+			return q, err
+		}
+		q.Validated = &validated
+	}
+	if build, given := p["build"]; given {
+		q.Build = &build
+	}
+	return q, nil
+}
+
+// Paths lists the paths of a project in their latest state.
+func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
+	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "no project of that name has paths, or it has no such build")
+	}
+	return page(v, found, next, pathRow)
+}
+
+func pathRow(v *View, p *paths.Row) wire.Path {
+	return wire.Path{Row: v.row(p.Seq), PathID: p.PathID, Route: p.Route, Category: string(p.Category), PathStatus: pathStatus(&p.Path),
+		Build: p.Build, Time: timeOf(p.Time)}
+}
+
+func pathStatus(p *paths.Path) wire.PathStatus {
+	return wire.PathStatus{Validated: p.Validated, LinksChanged: p.LinksChanged,
+		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
+}
+
+// PathID names a path of a project.
+type PathID struct{ Project, ID string }
+
+func pathInPath(p Parameters) (PathID, error) { return PathID{p["project"], p["path_id"]}, nil }
+
+// PathHistory lists the versions of a path: its state after each of its records and
+// validations.
+func PathHistory(v *View, path PathID) (*wire.Page[wire.PathVersion], error) {
+	found, next, err := paths.History(v.Context, v.View, path.Project, path.ID, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "no path of that project has that path_id")
+	}
+	return page(v, found, next, pathVersion)
+}
+
+func pathVersion(v *View, p *paths.Version) wire.PathVersion {
+	return wire.PathVersion{Row: v.row(p.Event), Kind: wire.Kind(p.Kind), Time: timeOf(p.Time), RecordSeq: p.Seq, Category: string(p.Category),
+		PathStatus: pathStatus(&p.Path), Route: p.Route, Build: p.Build, Reason: nullable(p.Reason)}
+}
+
+// Builds lists the builds of a project in order.
+func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
+	found, next, err := paths.Builds(v.Context, v.View, project, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "no project of that name has paths")
+	}
+	return page(v, found, next, buildRow)
+}
+
+func buildRow(v *View, b *paths.Build) wire.Build {
+	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Time: timeOf(b.Time), New: b.New, Modified: b.Modified, Unchanged: b.Unchanged,
+		Gone: b.Gone, Paths: b.Paths}
+}
+
+// BuildName names a build of a project.
+type BuildName struct{ Project, Build string }
+
+func buildInPath(p Parameters) (BuildName, error) {
+	return BuildName{p["project"], p["build"]}, nil
+}
+
+// Gone lists the paths of the previous build that a build lacks.
+func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
+	found, next, err := paths.Gone(v.Context, v.View, b.Project, b.Build, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "that project has no such build")
+	}
+	return page(v, found, next, pathRow)
+}
+
+// Collisions lists the paths of a project whose path_id another path held already. The seq of
+// a row is that of the path's first record.
+func Collisions(v *View, project string) (*wire.Page[wire.Collision], error) {
+	found, next, err := paths.Collisions(v.Context, v.View, project, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "no project of that name has paths")
+	}
+	return page(v, found, next, collisionRow)
+}
+
+func collisionRow(v *View, c *paths.Collision) wire.Collision {
+	return wire.Collision{Row: v.row(c.Seq), PathID: c.PathID, Route: c.Route,
+		Holder: wire.CollisionHolder{Seq: c.HolderSeq, PathID: c.Held, Route: c.HolderRoute}}
+}
+
+// noPaths turns paths.ErrNotFound into an Error with that detail. It returns other errors
+// unchanged.
+func noPaths(err error, detail string) error {
+	if errors.Is(err, paths.ErrNotFound) {
+		return missing("%s; GET /paths of the ledger lists projects", detail)
+	}
+	return err
+}
