@@ -96,6 +96,7 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 type batch struct {
 	ledger  *Ledger
 	options BatchOptions
+	moves   atomic.Uint64 // lines taken and answered, and reads of bodies: for silence
 
 	mu        sync.Mutex // guards what follows
 	arrived   sync.Cond  // the sender, or the caller without a connection, may go on
@@ -268,7 +269,7 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	defer cancel(nil)
 	watch := b.watch(b.ledger.client.timeout, cancel)
 	defer watch.timer.Stop()
-	answered, err = b.receive(ctx, watched{body, watch}, watch, yield)
+	answered, err = b.receive(ctx, watched{body, &b.moves}, watch, yield)
 	if silent := context.Cause(ctx); err != nil && errors.Is(silent, errSilent) {
 		err = silent
 	}
@@ -283,16 +284,17 @@ var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line
 type silence struct {
 	limit  time.Duration // 0: never
 	timer  *time.Timer
-	moves  atomic.Uint64
-	seen   uint64      // moves when the timer last fired; its own
+	seen   uint64      // moves of the batch when the timer last fired; its own
 	caller atomic.Bool // the caller has a result and has not asked for the next
 }
 
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *silence {
 	w := &silence{limit: limit}
 	w.timer = time.AfterFunc(math.MaxInt64, func() {
-		moves := w.moves.Load()
-		if moves == w.seen && !w.caller.Load() && b.oldestSent() != nil {
+		// moves comes last: whatever begins a wait has counted a move before.
+		waits := !w.caller.Load() && b.oldestSent() != nil
+		moves := b.moves.Load()
+		if waits && moves == w.seen {
 			cancel(fmt.Errorf("%w for %v", errSilent, limit))
 			return
 		}
@@ -308,12 +310,12 @@ func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *sile
 // watched is a body whose reads count as movement.
 type watched struct {
 	io.Reader
-	silence *silence
+	moves *atomic.Uint64
 }
 
 func (r watched) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.silence.moves.Add(1)
+	r.moves.Add(1)
 	return n, err
 }
 
@@ -426,6 +428,7 @@ func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	if !b.connected || b.stopped {
 		return nil
 	}
+	b.moves.Add(1)
 	for len(texts) < cap(texts) && b.sent < len(b.queue) && b.queue[b.sent].text != nil {
 		line := b.queue[b.sent]
 		line.sent = true
@@ -480,7 +483,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, watch *silence, yie
 	defer response.Body.Close()
 	lines := c.lines(response.Body, nil)
 	for lines.Scan() {
-		watch.moves.Add(1)
+		b.moves.Add(1)
 		a, err := b.decode(lines.Bytes())
 		if err != nil {
 			return answered, err
@@ -502,8 +505,8 @@ func (b *batch) receive(ctx context.Context, body io.Reader, watch *silence, yie
 		if !yield(b.result(line, a), nil) {
 			return answered, errStopped
 		}
+		b.moves.Add(1)
 		watch.caller.Store(false)
-		watch.moves.Add(1)
 	}
 	if err := lines.Err(); err != nil {
 		return answered, err
