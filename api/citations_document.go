@@ -45,7 +45,7 @@ func (s *Server) citationsDocument(c echo.Context) error {
 		return err
 	}
 	texts, err := textsOf(view.Context, l, set.Seq)
-	by, redactedErr := redactedBy(view.Context, l, set.Seq)
+	by, redactedErr := questions.RedactedBy(view.Context, l.Store(), set.Seq)
 	switch {
 	case redactedErr != nil:
 		return redactedErr

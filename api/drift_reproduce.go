@@ -70,7 +70,7 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
 	}
 	number, _ := request["seq"].AppendInteger(nil)
-	if seq, err = parseCount("seq", string(number)); err != nil {
+	if seq, err = questions.ParseCount("seq", string(number)); err != nil {
 		return nil, 0, atPointer(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
 	}
 	delete(request, "seq")

@@ -13,6 +13,7 @@ import (
 	"colophon/api/access"
 	"colophon/api/limits"
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 )
 
 const eventStream = "text/event-stream"
@@ -62,7 +63,7 @@ func followFrom(c echo.Context, size uint64) (uint64, error) {
 	}
 	const name = "Last-Event-ID"
 	if last := c.Request().Header.Get(name); last != "" {
-		seen, err := parseCount(name, last)
+		seen, err := questions.ParseCount(name, last)
 		if err != nil {
 			return 0, err
 		}

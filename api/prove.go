@@ -9,7 +9,6 @@ import (
 	"colophon/ledger/event"
 	questions "colophon/ledger/query"
 	"colophon/ledger/record"
-	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
 
@@ -81,15 +80,11 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 
 // nestedStage proves that a stage is in the tree of its run.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
-	stages := questions.Stages(e.DAG().Stages)
-	found, ok, err := rules.ProveStage(stages, name)
+	found, own, err := questions.StageIn(e.Seq, e.DAG().Stages, name)
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
-		return nil, questions.NoStage(e.Seq, stages)
-	}
-	stage := &proofs.NestedStage{Name: stages[found.Index].Name, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
+	stage := &proofs.NestedStage{Name: own, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
 	stage.Path = append(stage.Path, found.Path...)
 	return stage, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 )
 
 type parameter struct {
@@ -92,7 +93,7 @@ func text(name string, to *string) parameter {
 // count is a parameter from 0 to 2^64-1. It sets given unless that is nil.
 func count(name string, to *uint64, given *bool) parameter {
 	return parameter{name: name, set: func(value string) error {
-		n, err := parseCount(name, value)
+		n, err := questions.ParseCount(name, value)
 		if err == nil {
 			*to = n
 			if given != nil {
@@ -103,24 +104,14 @@ func count(name string, to *uint64, given *bool) parameter {
 	}}
 }
 
-func parseCount(name, value string) (uint64, error) {
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil || decimal(n) != value {
-		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
-	}
-	return n, nil
-}
-
 // limit is the parameter that bounds the rows of a page, from 1 to maxPage.
-func limit(to *uint64, maxPage int) parameter {
-	const name = "limit"
-	return parameter{name: name, set: func(value string) error {
-		n, err := parseCount(name, value)
-		if err != nil || n < 1 || n > uint64(maxPage) {
-			return invalid(name, "must be a number from 1 to %d", maxPage)
+func limit(to *int, maxPage int) parameter {
+	return parameter{name: "limit", set: func(value string) error {
+		n, err := questions.ParseLimit(value, maxPage)
+		if err == nil {
+			*to = n
 		}
-		*to = n
-		return nil
+		return err
 	}}
 }
 
@@ -129,16 +120,4 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 // ledger returns the ledger that the path names.
 func (s *Server) ledger(c echo.Context) (*ledger.Ledger, error) {
 	return s.host.Ledger(c.Param("ledger"))
-}
-
-// choice parses a parameter of two values. It reports whether value is the second. An empty
-// value means the first.
-func choice(name, value, first, second string) (bool, error) {
-	switch value {
-	case "", first:
-		return false, nil
-	case second:
-		return true, nil
-	}
-	return false, invalid(name, "must be %s or %s", first, second)
 }

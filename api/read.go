@@ -13,6 +13,7 @@ import (
 
 	"colophon/api/limits"
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 	"colophon/proofs"
 )
 
@@ -62,7 +63,7 @@ func (s *Server) content(c echo.Context) error {
 	body, err := l.Store().Content(ctx, digest)
 	// This check follows the read, so that it sees a redaction that erased the bytes in
 	// between.
-	by, redactedErr := redactedBy(ctx, l, seq)
+	by, redactedErr := questions.RedactedBy(ctx, l.Store(), seq)
 	switch {
 	case redactedErr != nil:
 		return redactedErr
@@ -104,9 +105,6 @@ const asOf = "Colophon-As-Of"
 
 const ndjson = "application/x-ndjson"
 
-// defaultPage is the number of rows of a page without the parameter limit.
-const defaultPage = 100
-
 // events answers a page of the log as NDJSON, in order. If the client accepts event streams,
 // it follows the log.
 func (s *Server) events(c echo.Context) error {
@@ -118,7 +116,7 @@ func (s *Server) events(c echo.Context) error {
 		return s.followEvents(c, l)
 	}
 	var from uint64
-	rows := uint64(min(defaultPage, s.config.MaxPage))
+	rows := min(questions.DefaultPage, s.config.MaxPage)
 	if err := query(c, count("from", &from, nil), limit(&rows, s.config.MaxPage)); err != nil {
 		return err
 	}
@@ -130,10 +128,10 @@ func (s *Server) events(c echo.Context) error {
 	h.Set(echo.HeaderContentType, ndjson)
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	h.Set(asOf, decimal(head.Size))
-	if end := min(from+rows, head.Size); end < head.Size {
+	if end := min(from+uint64(rows), head.Size); end < head.Size {
 		h.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, rows))
 	}
-	return sendEvents(c, l, from, min(from+rows, head.Size))
+	return sendEvents(c, l, from, min(from+uint64(rows), head.Size))
 }
 
 // blockMemory bounds the memory for a block of lines, in bytes: the entries as the store reads

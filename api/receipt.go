@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -169,7 +170,7 @@ func (s *Server) eventInPath(c echo.Context) (*ledger.Ledger, *ledger.Head, uint
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	seq, err := parseCount("seq", c.Param("seq"))
+	seq, err := questions.ParseCount("seq", c.Param("seq"))
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -3,12 +3,12 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -20,7 +20,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	seq, err := parseCount("seq", c.Param("seq"))
+	seq, err := questions.ParseCount("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Server) redactRecord(c echo.Context) error {
 		return refusal
 	}
 	ctx := c.Request().Context()
-	switch by, err := redactedBy(ctx, l, seq); {
+	switch by, err := questions.RedactedBy(ctx, l.Store(), seq); {
 	case err != nil:
 		return err
 	case by != nil:
@@ -68,18 +68,6 @@ func (s *Server) redactRecord(c echo.Context) error {
 	}
 	sub.Redactions = []storage.Redaction{withdrawn}
 	return s.submitPrepared(c, l, o, sub)
-}
-
-// redactedBy returns the event that redacted a record, or nil.
-func redactedBy(ctx context.Context, l *ledger.Ledger, seq uint64) (*uint64, error) {
-	by, err := l.Store().Redaction(ctx, seq)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("redaction of event %d: %w", seq, err)
-	}
-	return &by, nil
 }
 
 // redacted returns the 410 for content that was erased.

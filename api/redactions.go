@@ -52,7 +52,7 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
 		AsOf: asOf, DryRun: dryRun,
 		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.WithoutContent,
 		Erased: contentPieces{e.Erased.Count, e.Erased.Bytes}, Kept: contentPieces{e.Kept.Count, e.Kept.Bytes}, NeededBy: e.NeededBy,
-		FirstSeqs: orEmpty(e.First), FirstRedacted: make([]redactedRecord, len(e.FirstAlready)),
+		FirstSeqs: append([]uint64{}, e.First...), FirstRedacted: make([]redactedRecord, len(e.FirstAlready)),
 	}
 	for i, a := range e.FirstAlready {
 		r.FirstRedacted[i] = redactedRecord{a.Seq, a.By}
@@ -220,12 +220,4 @@ func bodyFilter(members map[string]string) (*questions.RecordFilter, error) {
 		return nil, atPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records to redact")
 	}
 	return &f, err
-}
-
-// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
-func orEmpty[E any](list []E) []E {
-	if list == nil {
-		return []E{}
-	}
-	return list
 }

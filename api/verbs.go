@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/paths"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -32,7 +33,7 @@ func (s *Server) changeState(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	seq, err := parseCount("seq", c.Param("seq"))
+	seq, err := questions.ParseCount("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}

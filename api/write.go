@@ -16,6 +16,7 @@ import (
 	"colophon/api/access"
 	"colophon/api/limits"
 	"colophon/ledger"
+	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
 )
@@ -59,7 +60,7 @@ func (o options) withQuery(c echo.Context) (options, error) {
 		return o, err
 	}
 	var err error
-	if o.derive, err = choice("derive", derive, "false", "true"); err != nil {
+	if o.derive, err = questions.ParseChoice("derive", derive, "false", "true"); err != nil {
 		return o, err
 	}
 	if o.derive {

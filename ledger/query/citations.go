@@ -59,10 +59,15 @@ func Conflicts(v *View) (*wire.Page[wire.Conflict], error) {
 }
 
 func conflictRow(v *View, c *citations.Conflict) wire.Conflict {
-	return wire.Conflict{Row: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count,
-		Sources: rowsOf(v, c.Sources, func(_ *View, s *citations.ChunkSource) wire.SourceUse {
-			return wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
-		})}
+	return wire.Conflict{Row: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
+}
+
+func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
+	uses := make([]wire.SourceUse, len(found))
+	for i, s := range found {
+		uses[i] = wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
+	}
+	return uses
 }
 
 // Stale lists the citations of chunks that a source no longer has.

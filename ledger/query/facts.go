@@ -81,11 +81,7 @@ func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wir
 	}
 	facts.Conflicts = make([]wire.DerivedConflict, len(found))
 	for i, c := range found {
-		uses := make([]wire.SourceUse, len(c.Sources))
-		for j, use := range c.Sources {
-			uses[j] = wire.SourceUse{SourceID: use.ID, Seq: use.Seq}
-		}
-		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: uses}
+		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
 	}
 	facts.UnregisteredSources, err = citations.UnregisteredSources(ctx, view, seq)
 	return facts, err

@@ -23,12 +23,13 @@ func (p Parameters) Has(name string) bool {
 func (p Parameters) Count(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
-		n, err = parseCount(name, text)
+		n, err = ParseCount(name, text)
 	}
 	return n, given, err
 }
 
-func parseCount(name, value string) (uint64, error) {
+// ParseCount parses a number from 0 to 2^64-1 in plain decimal. name is for the error.
+func ParseCount(name, value string) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != value {
 		return 0, invalid(name, "must be a number from 0 to 2^64-1 in plain decimal")
@@ -36,10 +37,24 @@ func parseCount(name, value string) (uint64, error) {
 	return n, nil
 }
 
-// Choice parses a parameter of two values. It reports whether the value is the second. Without
-// the parameter it is the first.
+// ParseLimit parses the number of rows of a page, from 1 to maxPage.
+func ParseLimit(value string, maxPage int) (int, error) {
+	n, err := ParseCount("limit", value)
+	if err != nil || n < 1 || n > uint64(maxPage) {
+		return 0, invalid("limit", "must be a number from 1 to %d", maxPage)
+	}
+	return int(n), nil
+}
+
+// Choice is ParseChoice for a parameter of the request.
 func (p Parameters) Choice(name, first, second string) (bool, error) {
-	switch p[name] {
+	return ParseChoice(name, p[name], first, second)
+}
+
+// ParseChoice parses a parameter of two values. It reports whether the value is the second. An
+// empty value means the first.
+func ParseChoice(name, value, first, second string) (bool, error) {
+	switch value {
 	case "", first:
 		return false, nil
 	case second:

@@ -220,14 +220,12 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	v := &r.view
 	v.Page.Limit = min(DefaultPage, maxPage)
 	if p.Has("limit") && r.Question.Takes&Pages != 0 {
-		n, err := parseCount("limit", p["limit"])
-		if err != nil || n < 1 || n > uint64(maxPage) {
-			return invalid("limit", "must be a number from 1 to %d", maxPage)
+		if v.Page.Limit, err = ParseLimit(p["limit"], maxPage); err != nil {
+			return err
 		}
-		v.Page.Limit = int(n)
 	}
 	if p.Has("as_of") && !v.atHead {
-		if r.Size, err = parseCount("as_of", p["as_of"]); err != nil {
+		if r.Size, err = ParseCount("as_of", p["as_of"]); err != nil {
 			return err
 		}
 		if r.Size == 0 {
@@ -304,7 +302,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	if !p.Has("after") {
 		return nil
 	}
-	after, err := parseCount("after", p["after"])
+	after, err := ParseCount("after", p["after"])
 	if err != nil {
 		return err
 	}

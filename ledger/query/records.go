@@ -98,7 +98,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Labels: r.Labels,
 		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
-	row.RedactedBy, err = v.redactedBy(r.Seq)
+	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
 	return row, err
 }
 
@@ -190,7 +190,7 @@ type OneRecord struct {
 }
 
 func parseRecord(p Parameters) (one OneRecord, err error) {
-	if one.Seq, err = parseCount("seq", p["seq"]); err == nil {
+	if one.Seq, err = ParseCount("seq", p["seq"]); err == nil {
 		one.Derive, err = p.Choice("derive", "false", "true")
 	}
 	return one, err
@@ -220,7 +220,7 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 		}
 		answer.State = record.State(state)
 	}
-	if answer.RedactedBy, err = v.redactedBy(one.Seq); err != nil {
+	if answer.RedactedBy, err = RedactedBy(v.Context, v.Log, one.Seq); err != nil {
 		return nil, err
 	}
 	if one.Derive {

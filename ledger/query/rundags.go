@@ -21,9 +21,10 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
 }
 
-// StageProof is the question for the proof of a stage (spec: Stage proofs). Its answer has a
-// receipt too, so it is no function of the view alone: ProveStage makes the rest.
-var StageProof = Question{Path: "/run-dags/:seq/stage-proof/:stage", Seqs: []string{"seq"}}
+// StageProof is the question for the proof of a stage (spec: Stage proofs), which the elements
+// seq and stage name. It has no path: its answer has a receipt too, so it is no function of the
+// view alone. ProveStage makes the rest.
+var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash is the parse function of a question whose only parameter is a hash.
 func hash(name string) func(Parameters) (string, error) {
@@ -100,7 +101,7 @@ func Failures(v *View, period index.Bounds) (*wire.FailureCounts, error) {
 
 // ProveStage proves that a run-DAG has a stage (spec: Run tree). The answer lacks the receipt.
 func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
-	seq, err := parseCount("seq", p["seq"])
+	seq, err := ParseCount("seq", p["seq"])
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +109,9 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	if err != nil {
 		return nil, notFound(err, "no run-DAG has that seq")
 	}
-	stages := Stages(run.Stages)
-	proof, found, err := rules.ProveStage(stages, p["stage"])
+	proof, _, err := StageIn(seq, run.Stages, p["stage"])
 	if err != nil {
 		return nil, err
-	}
-	if !found {
-		return nil, NoStage(seq, stages)
 	}
 	answer := &wire.StageProof{Seq: seq, Stage: p["stage"], Index: uint64(proof.Index), Hash: hex.EncodeToString(proof.Hash[:]),
 		Root: hex.EncodeToString(proof.Root[:]), Path: make([]wire.PathStep, len(proof.Path))}
@@ -128,25 +125,25 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 // maxListedStages bounds the stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// NoStage returns the error for a stage that event seq does not have. It lists those that it
-// has.
-func NoStage(seq uint64, stages []rules.Stage) error {
-	var names []string
-	for _, s := range stages[:min(len(stages), maxListedStages)] {
-		names = append(names, s.Name)
-	}
-	if len(stages) > maxListedStages {
-		names = append(names, "…")
-	}
-	return missing("event %d has no stage of that name; its stages are %s; append #2 to the name for the second of several",
-		seq, strings.Join(names, ", "))
-}
-
-// Stages returns the stages of an event in the form of the rules.
-func Stages(stages []event.Stage) []rules.Stage {
-	list := make([]rules.Stage, len(stages))
+// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree), and returns its own
+// name, without the #2 that stage may have. If there is no such stage, the error lists those that
+// the run-DAG has.
+func StageIn(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
+	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {
-		list[i] = rules.Stage{Name: string(s.Name), Hash: string(s.Hash)}
+		names[i] = string(s.Name)
+		list[i] = rules.Stage{Name: names[i], Hash: string(s.Hash)}
 	}
-	return list
+	proof, found, err := rules.ProveStage(list, stage)
+	if err != nil {
+		return proof, "", err
+	}
+	if found {
+		return proof, names[proof.Index], nil
+	}
+	if len(names) > maxListedStages {
+		names = append(names[:maxListedStages], "…")
+	}
+	return proof, "", missing("event %d has no stage of that name; its stages are %s; append #2 to the name for the second of several",
+		seq, strings.Join(names, ", "))
 }

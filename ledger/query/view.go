@@ -117,10 +117,11 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 // timeOf returns a time in the form of events.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(record.TimeLayout)) }
 
-// redactedBy returns the event that redacts a record, regardless of the view's size. It returns
-// nil if none does.
-func (v *View) redactedBy(seq uint64) (*uint64, error) {
-	by, err := v.Log.Redaction(v.Context, seq)
+// RedactedBy returns the event that redacts a record now, or nil if none does.
+func RedactedBy(ctx context.Context, log interface {
+	Redaction(ctx context.Context, seq uint64) (uint64, error)
+}, seq uint64) (*uint64, error) {
+	by, err := log.Redaction(ctx, seq)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, nil
