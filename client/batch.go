@@ -94,9 +94,10 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 // batch is one run of an iterator of [RecordsService.Batch]. Three goroutines share it: the reader of the input, the
 // sender of the current connection, and the caller's, which receives.
 type batch struct {
-	ledger  *Ledger
-	options BatchOptions
-	moves   atomic.Uint64 // lines taken and answered, and reads of bodies: for silence
+	ledger   *Ledger
+	options  BatchOptions
+	moves    atomic.Uint64 // lines taken and answered, and reads of bodies: for watch
+	yielding atomic.Bool   // the caller has a result and has not asked for the next
 
 	mu        sync.Mutex // guards what follows
 	arrived   sync.Cond  // the sender, or the caller without a connection, may go on
@@ -267,9 +268,8 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	defer b.change(func() { b.connected, b.sent = false, 0 })
 	defer body.Close() // ends the sender, whatever it does
 	defer cancel(nil)
-	watch := b.watch(b.ledger.client.timeout, cancel)
-	defer watch.timer.Stop()
-	answered, err = b.receive(ctx, watched{body, &b.moves}, watch, yield)
+	defer b.watch(b.ledger.client.timeout, cancel).Stop()
+	answered, err = b.receive(ctx, watched{body, &b.moves}, yield)
 	if silent := context.Cause(ctx); err != nil && errors.Is(silent, errSilent) {
 		err = silent
 	}
@@ -279,32 +279,26 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 // errSilent ends a connection on which nothing moves.
 var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
 
-// silence ends a connection if, for limit to twice that, it neither takes bytes nor answers although lines are
-// unanswered and the caller waits for results.
-type silence struct {
-	limit  time.Duration // 0: never
-	timer  *time.Timer
-	seen   uint64      // moves of the batch when the timer last fired; its own
-	caller atomic.Bool // the caller has a result and has not asked for the next
-}
-
-func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *silence {
-	w := &silence{limit: limit}
-	w.timer = time.AfterFunc(math.MaxInt64, func() {
+// watch cancels a connection that, for limit to twice that, neither takes bytes nor answers although lines are
+// unanswered and the caller waits for results. It never does if limit is 0. The caller stops the timer.
+func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
+	var timer *time.Timer
+	seen := uint64(0) // moves when the timer last fired
+	timer = time.AfterFunc(math.MaxInt64, func() {
 		// moves comes last: whatever begins a wait has counted a move before.
-		waits := !w.caller.Load() && b.oldestSent() != nil
+		waits := !b.yielding.Load() && b.oldestSent() != nil
 		moves := b.moves.Load()
-		if waits && moves == w.seen {
+		if waits && moves == seen {
 			cancel(fmt.Errorf("%w for %v", errSilent, limit))
 			return
 		}
-		w.seen = moves
-		w.timer.Reset(limit)
+		seen = moves
+		timer.Reset(limit)
 	})
 	if limit > 0 {
-		w.timer.Reset(limit)
+		timer.Reset(limit)
 	}
-	return w
+	return timer
 }
 
 // watched is a body whose reads count as movement.
@@ -466,7 +460,7 @@ type batchAnswer struct {
 }
 
 // receive makes the request and yields a result for each answer.
-func (b *batch) receive(ctx context.Context, body io.Reader, watch *silence, yield func(*LineResult, error) bool) (answered bool, err error) {
+func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
 		query: (&WriteOptions{OnMismatch: b.options.OnMismatch, Derive: b.options.Derive}).values()}
@@ -501,12 +495,12 @@ func (b *batch) receive(ctx context.Context, body io.Reader, watch *silence, yie
 		}
 		answered = true
 		b.drop()
-		watch.caller.Store(true)
+		b.yielding.Store(true)
 		if !yield(b.result(line, a), nil) {
 			return answered, errStopped
 		}
 		b.moves.Add(1)
-		watch.caller.Store(false)
+		b.yielding.Store(false)
 	}
 	if err := lines.Err(); err != nil {
 		return answered, err
