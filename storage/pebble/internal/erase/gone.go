@@ -54,15 +54,13 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 		if err != nil {
 			return nil, err
 		}
-		numbers := make(map[uint64]bool, len(tables))
 		for i := range tables {
-			numbers[uint64(tables[i].BackingSSTNum)] = true
 			if err = e.checkTable(ctx, &tables[i], marks); err != nil {
 				break
 			}
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return numbers, err
+			return numbersOf(tables), err
 		}
 		// A compaction has replaced a table since inForce listed it.
 	}
@@ -75,6 +73,15 @@ func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}
 	return slices.Concat(levels...), nil
+}
+
+// numbersOf returns the numbers of the files of tables.
+func numbersOf(tables []engine.SSTableInfo) map[uint64]bool {
+	numbers := make(map[uint64]bool, len(tables))
+	for i := range tables {
+		numbers[uint64(tables[i].BackingSSTNum)] = true
+	}
+	return numbers
 }
 
 // checkTable returns nil if a table contains no content of the marks.
@@ -113,6 +120,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 
 func compareContent(m Mark, key []byte) int { return bytes.Compare(m.content, key) }
 
+// OpenTable opens a table file of the engine for reading. The caller closes the reader.
 func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -129,6 +137,7 @@ func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader,
 	return reader, nil
 }
 
+// TableSuffix ends the names of table files.
 const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
@@ -157,11 +166,7 @@ func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers := make(map[uint64]bool, len(tables))
-	for i := range tables {
-		numbers[uint64(tables[i].BackingSSTNum)] = true
-	}
-	there, err := e.tablesBut(numbers)
+	there, err := e.tablesBut(numbersOf(tables))
 	if err != nil {
 		return nil, err
 	}
