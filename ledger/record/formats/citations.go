@@ -110,7 +110,6 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
 		return
 	}
-	number := len(s.list)
 	var w pyjson.Builder
 	w.Open()
 	for name, value := range c.Members() {
@@ -133,7 +132,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 	}
 	if len(section) > 0 && string(section) != rules.Unknown {
 		w.Text("section", section)
-		s.note(pointer, pattern, Taken, "citations/%d/section", number)
+		s.note(pointer, pattern, Taken, "citations/*/section")
 	}
 	w.Close()
 	s.list = append(s.list, w.B)

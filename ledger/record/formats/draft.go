@@ -79,11 +79,18 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.note(pointer, pattern, Left, "it is null")
 		return
 	}
-	for _, name := range [...]string{m.name, strings.TrimPrefix(pointer, "/")} { // the second if the first is used
-		if d.label(name, m.value) {
-			d.note(pointer, pattern, Label, "%s", name)
-			return
+	deep := strings.TrimPrefix(pointer, "/")
+	switch { // the place is the name if the name is used
+	case d.label(m.name, m.value):
+		as := m.name
+		if as == deep && pattern != "" {
+			as = strings.TrimPrefix(pattern, "/")
 		}
+		d.note(pointer, pattern, Label, "%s", as)
+		return
+	case d.label(deep, m.value):
+		d.note(pointer, pattern, Label, "%s", deep)
+		return
 	}
 	_, surrogate := m.value.LoneSurrogate()
 	switch {

@@ -90,6 +90,14 @@ type Change struct {
 	Key    string // idempotency key
 }
 
+// Kind is the kind of the event.
+func (c *Change) Kind() record.Kind {
+	if c.State == "" {
+		return record.PathValidated
+	}
+	return record.RecordStateChanged
+}
+
 // Project is the project of the record of a validation.
 func (e *Entry) Project() string {
 	var d pyjson.Document
@@ -174,7 +182,9 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 }
 
 // key is the idempotency key of a native value and of what else tells its record apart. The
-// members that skip names do not count: they are not in the record, and may change later.
+// members that skip names do not count: they are not in the record, and may change later. Neither
+// do those that are null, and JSON counts the same within a text: a row of a database is that of
+// an export.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -184,12 +194,35 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	w := pyjson.Builder{B: append(text, 0)}
 	w.Open()
 	for name, value := range v.Members() {
-		if !skip[string(name.Text())] {
+		if value.Given() && !skip[string(name.Text())] {
 			w.Name(string(name.Text()))
-			w.B = value.AppendCanonical(w.B, pyjson.Compact)
+			w.B = appendUnwrapped(w.B, value, 0)
 		}
 	}
 	w.Close()
 	sum := sha256.Sum256(w.B)
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
+}
+
+// appendUnwrapped appends a value in canonical JSON, in which texts that hold an array or object
+// are that array or object.
+func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
+	const deepest = 16 // of texts within texts and of what is in them
+	inner, ok := jsonOf(v)
+	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
+		return v.AppendCanonical(dst, pyjson.Compact)
+	}
+	if isArray(inner) {
+		dst = append(dst, '[')
+		for e := range inner.Elements() {
+			dst = append(appendUnwrapped(dst, e, depth+1), ',')
+		}
+		return append(dst, ']')
+	}
+	dst = append(dst, '{')
+	for name, value := range inner.Sorted() {
+		dst = append(pyjson.AppendString(dst, name.Text()), ':')
+		dst = append(appendUnwrapped(dst, value, depth+1), ',')
+	}
+	return append(dst, '}')
 }

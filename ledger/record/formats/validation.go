@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"strings"
 
 	"colophon/ledger/record"
@@ -48,14 +49,7 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	}
 	d.text("project", []byte(project))
 	d.w.Texts("route", route)
-	if rules.IsPathID([]byte(id)) {
-		d.text("path_id", []byte(id))
-		d.note("", "", Taken, "path_id: the name of the entry")
-	} else if d.addLabel("path_id", id) {
-		d.note("", "", Label, "path_id: the name of the entry is not 8 or 16 hexadecimal digits")
-	} else {
-		d.note("", "", Left, "the name of the entry is neither a path id nor short")
-	}
+	d.pathID(id, v.Member("route_hash"), route)
 	d.validation(v, route)
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
@@ -70,6 +64,12 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 			d.note(pointerTo(m.name), "", Taken, "project")
 		case "first_seen":
 			d.time(m)
+		case "route_hash":
+			if isPathID(value) {
+				d.note(pointerTo(m.name), "", Taken, "path_id")
+				continue
+			}
+			d.keep(m)
 		case "content_fingerprint", "raw_content_fingerprint":
 			d.take(m, m.name, isFingerprint)
 		case "content":
@@ -86,6 +86,30 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	}
 	return d.finish()
 }
+
+// keyLabel is the label of the name of an entry that is no claim of a path_id.
+const keyLabel = "cache_key"
+
+// pathID takes the claim of a path_id: route_hash, or else the name of the entry. The story's
+// later builds make the names of the text too; such a name claims nothing of the route.
+func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
+	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
+	if isPathID(hash) {
+		d.text("path_id", hash.Text())
+	} else if agrees {
+		d.text("path_id", []byte(id))
+	}
+	switch {
+	case agrees:
+		d.note("", "", Taken, "path_id: the name of the entry")
+	case d.addLabel(keyLabel, id):
+		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
+	default:
+		d.note("", "", Left, "the name of the entry is not the path_id of its route, and no label holds it")
+	}
+}
+
+func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
 
 func isFingerprint(v pyjson.Value) bool { return rules.IsDigits(v.Text(), rules.FingerprintDigits) }
 
