@@ -110,12 +110,16 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	if o.report != "" {
-		report, err := os.Create(o.report)
+		f, err := os.Create(o.report)
 		if err != nil {
 			return cli.Exitf(cli.ExitUsage, "--report: %w", err)
 		}
-		defer func() { err = errors.Join(err, report.Close()) }()
-		native.Report = report
+		defer func() {
+			if err := f.Close(); err != nil {
+				c.Say("--report: %v", err)
+			}
+		}()
+		native.Report = f
 	}
 	if native != nil && native.DryRun {
 		tally, err := importer.Run(ctx, nil, importer.Options{MaxLine: int(o.maxLine), Stdin: c.In, Native: native}, files)
@@ -208,9 +212,9 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 // printTally prints the table to the standard output, and the first failures to the standard
 // error.
 func printTally(c *cli.Console, t *importer.Tally) error {
-	const row = "%-17s %10d %10d %10d %10d\n"
+	const row = "%-20s %10d %10d %10d %10d\n"
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-17s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
+	fmt.Fprintf(&table, "%-20s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
 	for _, k := range t.Kinds {
 		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Refused)
 	}
