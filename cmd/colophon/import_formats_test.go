@@ -124,7 +124,9 @@ func TestImportOfEachFormat(t *testing.T) {
 	oracle := cpython.Start(t)
 	dir := t.TempDir()
 	const n = 40
-	join := func(f formats.Format, n int) []byte { return append(bytes.Join(nativesOf(t, oracle, f, n), []byte("\n")), '\n') }
+	join := func(f formats.Format, n int) []byte {
+		return append(bytes.Join(nativesOf(t, oracle, f, n), []byte("\n")), '\n')
+	}
 
 	url, stop := serveFolder(t, filepath.Join(dir, "data"), nil)
 	defer stop()
@@ -204,4 +206,3 @@ func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
 	require.Equal(t, 2, command("--format", "axis-log", dir))
 	require.Contains(t, errs.String(), "is a folder")
 }
-
