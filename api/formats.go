@@ -12,6 +12,7 @@ import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/formats"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
 )
 
 // A line of a batch may hold what another system wrote (spec: Requests): a member format in
@@ -28,15 +29,15 @@ type nativeLine struct {
 
 // hasFormat reports whether a line was refused because of a member format.
 func hasFormat(refused error) bool {
-	problem := (*record.Error)(nil)
+	problem := (*strict.Error)(nil)
 	return errors.As(refused, &problem) &&
-		slices.ContainsFunc(problem.Problems, func(p record.Problem) bool { return p.Pointer == "/format" })
+		slices.ContainsFunc(problem.Problems, func(p strict.Problem) bool { return p.Pointer == "/format" })
 }
 
 // parseNative decodes a line with a format.
 func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
 	limits := b.server.config.Limits
-	o := formats.Options{Limits: limits}
+	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
 	o.Limits.Values = min(limits.Values, maxNativeValues)
 	var document pyjson.Document
 	if document.ParseWithin(text, o.Limits.Values) != nil {
@@ -90,7 +91,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		case "run_id":
 			o.RunID = text
 		default:
-			return "", "", &record.Error{Malformed: true, Problems: []record.Problem{{
+			return "", "", &strict.Error{Malformed: true, Problems: []strict.Problem{{
 				Pointer: string(pyjson.AppendPointer(nil, name.Text())), Detail: "unknown member; remove it or correct its name"}}}
 		}
 		if err != nil {
@@ -125,12 +126,12 @@ func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
 }
 
 func unprocessable(pointer, detail string) error {
-	return &record.Error{Problems: []record.Problem{{Pointer: pointer, Detail: detail}}}
+	return &strict.Error{Problems: []strict.Problem{{Pointer: pointer, Detail: detail}}}
 }
 
 // within puts the pointers of an error about a record below that of the record.
 func within(pointer string, err error) error {
-	problem := (*record.Error)(nil)
+	problem := (*strict.Error)(nil)
 	if !errors.As(err, &problem) {
 		return err
 	}

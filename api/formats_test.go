@@ -105,7 +105,8 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 		`{"format":"validation-cache","project":"p","record":{"last_updated":"2025"}}`:               {422, "/record"},
 		`{"format":"providence","record":{"question_text":"Why?"}}`:                                  {422, "/record"},
 		`{"format":"axis-log","record":{"a":[` + strings.Repeat("1,", maxNativeValues) + `1]}}`:      {422, ""},
-		`{"kind":"ipc_record","record":{"format":1}}`:                                                {400, "/record/format"},
+		`{"format":"citations","subject":"s","record":{"x":"[` + strings.Repeat("0,", maxNativeValues) + `0]","by_section":{"` + strings.Repeat("s", 1<<20) + `":[` + strings.Repeat("{},", 100) + `{}]}}}`: {422, "/record"},
+		`{"kind":"ipc_record","record":{"format":1}}`: {400, "/record/format"},
 	} {
 		answer := s.do(http.MethodPost, "/batch", line, "Content-Type", ndjson).want(http.StatusOK).parsed()
 		require.Len(t, answer, 1)

@@ -37,12 +37,17 @@ func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == 
 // maxFile bounds a file that is one native value, in bytes.
 const maxFile = 64 << 20
 
-// native is one native value and where it stands.
+// native is one native value and where it stands. It has no text if it only accounts for others.
 type native struct {
 	line
 	run string // the name of its folder, for citations
-	// others are files of the folder that are not of the format.
+	// others are files of the folder, or tables of the database, that are not of the format.
 	others []formats.Member
+}
+
+func (n *native) leave(name, why string) {
+	at := string(pyjson.AppendPointer(nil, []byte(name)))
+	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Fate: formats.Left, As: why})
 }
 
 // nativeLines yields the entries of all files as lines of a batch. It accounts for every member,
@@ -52,8 +57,8 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 	return func(yield func(client.Line) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
-				var entries []formats.Entry
-				if err == nil {
+				entries := []formats.Entry{{Left: "it is not of the format"}}
+				if err == nil && n.text != nil {
 					options.RunID, options.Subject = n.run, o.Native.Subject
 					if options.Subject == "" {
 						options.Subject = n.run
@@ -219,8 +224,32 @@ func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	})
 }
 
-// saves reads each folder at or below a path that has a metadata.json.
+// saves reads each folder at or below a path that has a metadata.json, and accounts for the files
+// in the other folders.
 func (o Options) saves(name string, yield func(native, error) bool) {
+	more := true
+	_ = filepath.WalkDir(name, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // walk reports the error
+		}
+		files, _ := os.ReadDir(at)
+		n := native{line: line{file: at, number: 1}}
+		for _, f := range files {
+			if f.Name() == formats.MetadataFile {
+				return nil
+			}
+			if !f.IsDir() {
+				n.leave(f.Name(), "its folder has no "+formats.MetadataFile)
+			}
+		}
+		if more = n.others == nil || yield(n, nil); !more {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if !more {
+		return
+	}
 	walk(name, formats.MetadataFile, func(path string, err error) bool {
 		n := native{line: line{file: filepath.Dir(path), number: 1}}
 		if err == nil {
@@ -241,8 +270,7 @@ func (o Options) readSave(n *native) error {
 	for _, f := range files {
 		known, is := formats.SaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
-			at := string(pyjson.AppendPointer(nil, []byte(f.Name())))
-			n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Fate: formats.Left, As: "it is no file of a save"})
+			n.leave(f.Name(), "it is no file of a save")
 			continue
 		}
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))

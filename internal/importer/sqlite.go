@@ -22,22 +22,23 @@ const (
 	cacheTable  = "providence_cache"
 )
 
-// rows yields each row of the table providence_cache as an object. The database is only read: it
-// may be in use.
+// rows yields each row of the table providence_cache as an object, and accounts for the other
+// tables. The database is only read: it may be in use.
 func (o Options) rows(name string, yield func(native, error) bool) {
-	at := native{line: line{file: name, number: 1}}
-	if err := o.eachRow(name, func(text []byte) bool {
-		at.text = text
-		more := yield(at, nil)
-		at.number++
+	number, more := 1, true
+	err := o.eachRow(name, func(n native) bool {
+		n.file, n.number = name, number
+		if more = yield(n, nil); n.text != nil {
+			number++
+		}
 		return more
-	}); err != nil {
-		at.text = nil
-		yield(at, fmt.Errorf("the database cannot be read from this row on: %w", err))
+	})
+	if err != nil && more {
+		yield(native{line: line{file: name, number: number}}, fmt.Errorf("the database cannot be read from this row on: %w", err))
 	}
 }
 
-func (o Options) eachRow(name string, visit func(text []byte) bool) (err error) {
+func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	absolute, err := filepath.Abs(name)
 	if err != nil {
 		return err
@@ -53,9 +54,23 @@ func (o Options) eachRow(name string, visit func(text []byte) bool) (err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	ctx := context.Background()
-	columns, err := columnsOf(ctx, db)
+	columns, err := names(ctx, db, "SELECT name FROM pragma_table_info('"+cacheTable+"')")
 	if err != nil {
 		return err
+	}
+	if len(columns) == 0 {
+		return errors.New("it has no table " + cacheTable)
+	}
+	tables, err := names(ctx, db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('"+cacheTable+"', 'sqlite_sequence', 'sqlite_stat1')")
+	if err != nil {
+		return err
+	}
+	var others native
+	for _, table := range tables {
+		others.leave(table, "it is not the table "+cacheTable)
+	}
+	if others.others != nil && !visit(others) {
+		return nil
 	}
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
@@ -75,15 +90,16 @@ func (o Options) eachRow(name string, visit func(text []byte) bool) (err error) 
 		if err := rows.Scan(places...); err != nil {
 			return err
 		}
-		if !visit(rowJSON(columns, values)) {
+		if !visit(native{line: line{text: rowJSON(columns, values)}}) {
 			return nil
 		}
 	}
 	return rows.Err()
 }
 
-func columnsOf(ctx context.Context, db *sql.DB) (columns []string, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT name FROM pragma_table_info('"+cacheTable+"')")
+// names returns the texts that a query gives.
+func names(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
+	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +109,9 @@ func columnsOf(ctx context.Context, db *sql.DB) (columns []string, err error) {
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
-		columns = append(columns, name)
+		names = append(names, name)
 	}
-	if len(columns) == 0 {
-		err = errors.New("it has no table " + cacheTable)
-	}
-	return columns, errors.Join(err, rows.Err())
+	return names, rows.Err()
 }
 
 // rowJSON is a row as a JSON object. Bytes that are not UTF-8 are in base64.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/formats"
 )
 
 // database writes an SQLite file, which stays open and in use until the test ends.
@@ -48,6 +50,22 @@ func TestRowsOfADatabaseInUse(t *testing.T) {
 		`{"blob":2,"created \"at\"":1763000000.5,"flag":"{}","id":3,"none":"","score":"+Inf"}`,
 		`{"blob":{"base64":"/wA="},"created \"at\"":1763000000,"flag":"x","id":9007199254740993,"none":"ü→","score":1e+308}`,
 	}, rows)
+}
+
+// The other tables of a database are accounted for.
+func TestOtherTablesOfADatabase(t *testing.T) {
+	name := database(t, `CREATE TABLE providence_cache (id INTEGER PRIMARY KEY AUTOINCREMENT)`, `CREATE TABLE notes (id)`,
+		`INSERT INTO providence_cache VALUES (7)`)
+	counted := newCounter()
+	var lines []*line
+	for l := range (Options{Native: &Native{Format: "providence"}}).nativeLines([]string{name}, counted) {
+		lines = append(lines, l.Tag.(*line))
+	}
+	require.Empty(t, lines, "the row has no run-DAG")
+	tally := counted.tally()
+	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "it is not the table providence_cache", Count: 1})
+	require.Equal(t, 1, tally.Total().Refused)
+	require.Contains(t, tally.Failures[0], ":1: left: it has no run-DAG")
 }
 
 func TestDatabasesWithoutTheTable(t *testing.T) {

@@ -27,7 +27,9 @@ func citations(v pyjson.Value, o Options) Entry {
 		d.text("run_id", []byte(run))
 	}
 	set := &citationSet{draft: d, seen: make(map[string]int)}
-	set.read(v)
+	if set.read(v); d.tooMany {
+		return d.finish()
+	}
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
 		switch m.name {
@@ -83,6 +85,9 @@ func (s *citationSet) read(v pyjson.Value) {
 		}
 		i := 0
 		for c := range list.Elements() {
+			if s.tooMany {
+				return
+			}
 			at := pointer + "/" + strconv.Itoa(i)
 			if text := canonical(c); s.seen[text] > 0 {
 				s.seen[text]--

@@ -1,7 +1,9 @@
 package formats
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"colophon/ledger/record"
@@ -24,6 +26,8 @@ type draft struct {
 	kept     map[string]bool // names of imported
 	usage    pyjson.Value
 	zoned    bool // a time took the zone of the options
+	noted    int  // bytes of the pointers of Members
+	tooMany  bool // members, to account for each
 }
 
 // member is a member of the native value.
@@ -44,8 +48,17 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	if pattern == "" {
 		pattern = pointer
 	}
+	d.noted += len(d.prefix) + len(pointer) + len(d.pattern) + len(pattern)
+	if most := d.options.MaxMembers; most > 0 && (len(d.entry.Members) >= most || d.noted > most*meanNote) {
+		d.tooMany = true
+		return
+	}
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
+
+// meanNote is the mean length of the pointers of a member, in bytes, up to which Options.MaxMembers
+// can be reached.
+const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
 
@@ -93,7 +106,10 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		return
 	}
 	_, surrogate := m.value.LoneSurrogate()
+	parts := d.parts(m.value)
 	switch {
+	case parts.Len() > 0:
+		d.keepParts(pointer, pattern, parts)
 	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
 		d.note(pointer, pattern, Left, "it holds a lone surrogate")
 	case d.entry.Kind == record.IPCRecord:
@@ -103,20 +119,59 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// IPC records alone have content of any form. A content of its own for imported members of
-		// the other kinds would be written here.
+		// Only IPC records have content of any form. Content of the other kinds for imported members
+		// would be written here.
 		d.note(pointer, pattern, Left, "no label holds it: %d at most, of %d bytes each; and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }
 
-// label makes a label of a number, a boolean, or a short text, if there is room.
+// keepParts keeps the parts of an array or object that no label holds as a whole. The name of each
+// label is the place of the part.
+func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
+	if pattern == "" {
+		pattern = pointer
+	}
+	i := 0
+	for part := range v.Elements() {
+		at := pointer + "/" + strconv.Itoa(i)
+		d.keepAt(at, pattern+"/*", member{at[1:], part})
+		i++
+	}
+	for name, part := range v.Members() {
+		below := pointerTo(string(name.Text()))
+		d.keepAt(pointer+below, pattern+below, member{(pointer + below)[1:], part})
+	}
+}
+
+// maxParts is the longest array or object of which labels are made, in bytes of JSON.
+const maxParts = 16 << 10
+
+// parts returns the array or object of which labels may be made: the value, or the JSON in a text.
+// An IPC record keeps it as content instead.
+func (d *draft) parts(v pyjson.Value) pyjson.Value {
+	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
+		return pyjson.Value{}
+	}
+	if text := v.Text(); v.Kind() == pyjson.String && !bytes.HasPrefix(text, []byte("[")) && !bytes.HasPrefix(text, []byte("{")) {
+		return pyjson.Value{}
+	}
+	if inner, _ := jsonOf(v); inner.Kind() >= pyjson.Array {
+		return inner
+	}
+	return pyjson.Value{}
+}
+
+// label makes a label of a short value, if there is room. That of an array or object is JSON.
 func (d *draft) label(name string, v pyjson.Value) bool {
 	text := string(v.Raw())
-	switch v.Kind() {
-	case pyjson.String:
+	parts := d.parts(v)
+	switch {
+	case parts.Kind() != pyjson.Absent:
+		text = canonical(parts)
+	case v.Kind() == pyjson.String:
 		text = string(v.Text())
-	case pyjson.Object, pyjson.Array:
+	case v.Kind() >= pyjson.Array:
 		return false
 	}
 	return d.addLabel(name, text)
@@ -180,6 +235,9 @@ func (d *draft) labelsOf(m member) {
 
 // finish ends the record.
 func (d *draft) finish() Entry {
+	if d.tooMany {
+		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
+	}
 	if d.zoned {
 		d.labels[zoneLabel] = d.options.Zone.String()
 	}

@@ -63,7 +63,10 @@ type Options struct {
 	// Project is that of the paths of a validation cache. Subject and RunID are those of a
 	// citation set. A member of the native value goes before them.
 	Project, Subject, RunID string
-	Limits                  record.Limits
+	// MaxMembers bounds the members that an entry accounts for, those of JSON in texts among them, and
+	// the bytes of their pointers to 256 times that. An entry with more has no record. 0 means no bound.
+	MaxMembers int
+	Limits     record.Limits
 }
 
 // Entry is what becomes of one record of a native value.

@@ -117,7 +117,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	require.Contains(t, fateOf(t, e, "/by_section/unknown/0"), "all_citations has it too")
 	require.Equal(t, "kept as label by_section/*/*", fateOf(t, e, "/by_section/Chorus/1"))
 	require.Equal(t, "kept as label total_count: the citations say otherwise", fateOf(t, e, "/total_count"))
-	require.Contains(t, fateOf(t, e, "/source_ids"), "left")
+	require.Equal(t, "kept as label source_ids: the citations say otherwise", fateOf(t, e, "/source_ids"))
 	require.NoError(t, e.Check(berlin.Limits))
 
 	o := *berlin
@@ -176,4 +176,46 @@ func TestLabelsHaveRoom(t *testing.T) {
 	require.Equal(t, berlin.Limits.Labels, r.Member("labels").Len())
 	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "what has no room is content")
 	require.Contains(t, e.Check(berlin.Limits).Error(), "max_tokens")
+}
+
+// Records other than IPC records have no content for an array or object. They keep it as labels: the
+// whole of it as JSON, or else its parts.
+func TestArraysAndObjectsAsLabels(t *testing.T) {
+	long := strings.Repeat("long ", 40)
+	const dag = `"dag":{"root":"r","nodes":[]},`
+	for native, want := range map[string]map[string]string{
+		`{` + dag + `"unverified_quotes":["q", "r"]}`:       {"unverified_quotes": `["q","r"]`},
+		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // as a database has it
+		`{` + dag + `"unverified_quotes":[]}`:               {"unverified_quotes": `[]`},
+		`{` + dag + `"unverified_quotes":["q","` + long + `",{"page":1,"at":null}]}`: {
+			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},
+		`{` + dag + `"extra":{"a":{"note":"` + long + `","b":2}}}`: {"extra/a/b": "2"},
+	} {
+		e, r := only(t, Providence, native, *berlin)
+		requireAccounted(t, []byte(native), []Entry{e})
+		labels := make(map[string]string)
+		for name, value := range r.Member("labels").Members() {
+			labels[string(name.Text())] = string(value.Text())
+		}
+		require.Equal(t, want, labels, native)
+	}
+	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
+	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label holds it")
+}
+
+func TestMembersAreBounded(t *testing.T) {
+	o := *berlin
+	o.MaxMembers = 10
+	for native, whole := range map[string]bool{
+		`{"all_citations":[` + strings.Repeat(`{"source_id":"s"},`, 9) + `{"source_id":"s"}]}`:       true,
+		`{"all_citations":[` + strings.Repeat(`{"source_id":"s"},`, 10) + `{"source_id":"s"}]}`:      false,
+		`{"by_section":{"` + strings.Repeat("s", 10*meanNote) + `":[{"source_id":"s","weight":1}]}}`: false,
+	} {
+		e, _ := only(t, Citations, native, o)
+		require.LessOrEqual(t, len(e.Members), o.MaxMembers)
+		require.Equal(t, whole, e.Record != nil)
+		if !whole {
+			require.Contains(t, e.Left, "more than 10 members to account for; use colophon import")
+		}
+	}
 }

@@ -88,7 +88,7 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 		return v, v.Given()
 	}
 	d := new(pyjson.Document)
-	if d.Parse(v.Text()) != nil {
+	if d.ParseWithin(v.Text(), record.DefaultLimits().Values) != nil {
 		return pyjson.Value{}, false
 	}
 	return d.Root(), d.Root().Given()
