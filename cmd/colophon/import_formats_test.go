@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/client"
+	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/ledger/record/cpython"
 	"colophon/ledger/record/formats"
@@ -128,7 +129,7 @@ func TestImportOfEachFormat(t *testing.T) {
 		return append(bytes.Join(nativesOf(t, oracle, f, n), []byte("\n")), '\n')
 	}
 
-	url, stop := serveFolder(t, filepath.Join(dir, "data"), nil)
+	url, stop := ledgertest.Serve(t, filepath.Join(dir, "data"))
 	defer stop()
 	log := writeNative(t, join(formats.AxisLog, n), dir, "run_log.jsonl")
 	for i, save := range nativesOf(t, oracle, formats.AxisSave, n) {
