@@ -35,7 +35,7 @@ var arrows = map[string][]string{
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
-	"internal/importer":                  {"client", "ledger/record", "ledger/record/pyjson"},
+	"internal/importer":                  {"client", "client/wire", "ledger/record", "ledger/record/formats", "ledger/record/pyjson"},
 	"internal/verify":                    {"internal/cli", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "api/limits", "api/reference", "client/wire", "ledger", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/paths", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
+	"api":                                {"", "api/access", "api/limits", "api/reference", "client/wire", "ledger", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/paths", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
 	"api/access":                         {"internal/safefile", "ledger/record", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -87,6 +87,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/erase":      {"storage/pebble/internal/disk", "storage/pebble/internal/keys"},
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
+	"ledger/record/formats":              {"ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -132,7 +132,8 @@ type batchItem struct {
 	record     *record.Record
 	submission ledger.Submission
 	refused    bool
-	key        string // of the line; empty if it has none
+	key        string      // of the line; empty if it has none
+	native     *nativeLine // of a line with a format; else nil
 	ticket     ledger.Ticket
 	err        error
 }
@@ -264,6 +265,9 @@ func (b *batch) prepare(item *batchItem, text []byte) {
 		}
 	}()
 	line, err := b.server.config.Limits.ParseLine(text)
+	if err != nil && hasFormat(err) {
+		line, item.native, err = b.parseNative(text)
+	}
 	if err != nil {
 		item.err = err
 		return
@@ -355,7 +359,11 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 		p.Receipt = receipt.AppendJSON(nil)
 		return nil, 0, p
 	}
-	return b.server.appendReceipt(ctx, dst, b.ledger, o, receipt), o.status(), nil
+	dst = b.server.appendReceipt(ctx, dst, b.ledger, o, receipt)
+	if item.native != nil {
+		dst = b.appendImported(context.WithoutCancel(ctx), dst, item.native, receipt.Seq)
+	}
+	return dst, o.status(), nil
 }
 
 // cut drops what the buffer has beyond start, and all of the share beyond held.

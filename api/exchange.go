@@ -51,12 +51,19 @@ func (e *exchange) progress() {
 	}
 }
 
-// drain reads the rest of a short body, and otherwise ends the connection.
+// drain reads the rest of a short body, and otherwise ends the connection. It runs before the
+// handler returns.
 func (e *exchange) drain() {
 	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnection(e.request)
+		if e.request.ProtoMajor == 1 {
+			// net/http closes the body too, but after the handler. If the body ends there, its end
+			// starts a read in the background, and in full duplex nothing stops that: the read of
+			// the next request panics (golang.org/issue/68560).
+			_ = e.request.Body.Close() // it broke off
+		}
 	}
 	_ = e.controller.SetReadDeadline(time.Time{})
 	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))
