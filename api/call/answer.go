@@ -39,6 +39,7 @@ func (p *ReplyPool) Get() *Reply {
 // NewReply returns an empty reply for a single answer. The caller releases it.
 func NewReply() *Reply { return replies.Get() }
 
+// Release gives the buffer back. The caller uses the reply no more.
 func (r *Reply) Release() {
 	if cap(r.Text) <= r.pool.MaxKept {
 		r.Text = r.Text[:0]

@@ -12,10 +12,10 @@ import (
 	"colophon/ledger/query"
 )
 
+// Parameter is a query parameter that a route knows.
 type Parameter struct {
-	name     string
-	set      func(value string) error
-	canEmpty bool // an empty value is valid, because records can have it
+	name string
+	set  func(value string) error
 }
 
 // Query reads the query parameters. It refuses unknown and repeated parameters instead of
@@ -52,7 +52,7 @@ func (c *Call) Query(known ...Parameter) error {
 // read parses the parameter's value. It refuses an empty value, which usually comes from an
 // unset variable in a script.
 func (p *Parameter) read(value string) error {
-	if value == "" && !p.canEmpty {
+	if value == "" {
 		return problem.Invalid(p.name, "must not be empty")
 	}
 	return p.set(value)

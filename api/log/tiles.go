@@ -1,7 +1,6 @@
 package log
 
 import (
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/call"

@@ -53,6 +53,7 @@ func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byt
 	return r, nil
 }
 
+// Answer answers a receipt.
 func Answer(c *call.Call, status int, r *proofs.Receipt) error {
 	answer := call.NewReply()
 	defer answer.Release()
