@@ -88,7 +88,7 @@ func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
 	s := start(t)
 	lines := ipcLine("a", "x") + ipcLine("b", "y")
 	for range 2 {
-		a := s.do(http.MethodPost, "/batch?derive=true", lines, "Content-Type", "application/x-call.NDJSON").want(http.StatusOK)
+		a := s.do(http.MethodPost, "/batch?derive=true", lines, "Content-Type", "application/x-ndjson").want(http.StatusOK)
 		got := a.lines()
 		require.Len(t, got, 2)
 		require.NotContains(t, string(got[0]), `"drift"`)

@@ -79,8 +79,8 @@ func FuzzRequest(f *testing.F) {
 		"GET " + l + "/drift/effects?variable=temperature&a=0&b=1e0 HTTP/1.1\r\n\r\n",
 		"POST " + l + "/ipc-records?on_mismatch=reject&derive=true HTTP/1.1\r\nContent-Type: application/json; charset=utf-8\r\nIdempotency-Key: k\r\nContent-Length: 55\r\n\r\n" +
 			`{"model":"m","temperature":1,"max_tokens":1,"payload":{}`,
-		"POST " + l + "/batch HTTP/1.1\r\nContent-Type: application/x-call.NDJSON\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-		"POST " + l + "/batch HTTP/1.1\r\nContent-Type: application/x-call.NDJSON\r\nContent-Length: 32\r\n\r\n{\"kind\":\"run_dag\",\"record\":{}}\n\n",
+		"POST " + l + "/batch HTTP/1.1\r\nContent-Type: application/x-ndjson\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"POST " + l + "/batch HTTP/1.1\r\nContent-Type: application/x-ndjson\r\nContent-Length: 32\r\n\r\n{\"kind\":\"run_dag\",\"record\":{}}\n\n",
 		"POST " + l + "/citation-sets/3/pinned-retrieval HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 61\r\n\r\n" + `{"sources":[{"id":"b","chunks":[{"text":"a chunk"}]}],"top_k":1}`,
 		"POST " + l + "/drift/reproduce HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 23\r\n\r\n" + `{"seq":1,"output":"o0"}`,
 		"POST " + l + "/redactions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 47\r\n\r\n" + `{"filter":{"label:step":"a"},"reason":"a test"}`,

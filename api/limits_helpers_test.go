@@ -91,7 +91,7 @@ func (s *service) quiet() {
 	require.Eventually(s.t, func() bool {
 		return l.Connections.Open.Load() == 0 && l.Batches.InUse() == 0 && l.Followers.InUse() == 0 &&
 			l.Writing.InUse() == 0 && l.Reading.InUse() == 0 && l.Spools.Taken.Load() == 0 &&
-			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api.(*batch)")
+			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api/batch.(*batch)")
 	}, patience, time.Millisecond)
 }
 

@@ -371,7 +371,7 @@ func TestLargeRedaction(t *testing.T) {
 	for i := range records {
 		lines.WriteString(ipcLine("", fmt.Sprint(i)))
 	}
-	s.do(http.MethodPost, "/batch", lines.String(), "Content-Type", "application/x-call.NDJSON").want(http.StatusOK)
+	s.do(http.MethodPost, "/batch", lines.String(), "Content-Type", "application/x-ndjson").want(http.StatusOK)
 	r := s.redacting(fmt.Sprintf(`{"reason":"r","filter":{"kind":"ipc_record"},"dry_run":false,"as_of":%d}`, records+1))
 	require.EqualValues(t, records, r.Records)
 	require.EqualValues(t, 2, *r.Events)

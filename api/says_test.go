@@ -18,7 +18,7 @@ func TestConflictsNameTheKey(t *testing.T) {
 	require.Equal(t, "another record holds this idempotency key: event 3",
 		s.post("/ipc-records", ipcBody("b", "y"), "Idempotency-Key", "k").problem(http.StatusConflict).Detail)
 	keyed := `{"kind":"ipc_record","idempotency_key":"k","record":` + ipcBody("c", "z") + "}\n"
-	lines := s.do(http.MethodPost, "/batch", ipcLine("a", "z")+keyed, "Content-Type", "application/x-call.NDJSON").want(http.StatusOK).lines()
+	lines := s.do(http.MethodPost, "/batch", ipcLine("a", "z")+keyed, "Content-Type", "application/x-ndjson").want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), byRun)
 	require.Contains(t, string(lines[1]), "another record holds this idempotency key: event 3")
 }
