@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"storage":                            {},
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
-	"internal/datadir":                   {"api", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
+	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "api/limits", "api/reference", "client/wire", "ledger", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/counters", "ledger/index/paths", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
+	"api":                                {"", "api/access", "api/admin", "api/batch", "api/call", "api/limits", "api/log", "api/problem", "api/questions", "api/records", "api/reference", "ledger", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record"},
 	"api/access":                         {"internal/safefile", "ledger/record", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -88,6 +88,14 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"ledger/record/formats":              {"ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
+	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs"},
+	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
+	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
+	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
+	"api/problem":                        {"api/limits", "ledger", "ledger/index", "ledger/query", "ledger/record/strict", "storage"},
+	"api/questions":                      {"api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/event", "ledger/index/counters", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs"},
+	"api/receipts":                       {"api/call", "ledger", "proofs"},
+	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "proofs", "storage"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/call"
 	"colophon/api/limits"
 )
 
@@ -53,7 +54,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 			for range 20 {
 				request, err := http.NewRequest(http.MethodPost, server.URL+"/v1/ledgers/default/batch", strings.NewReader(body))
 				require.NoError(t, err)
-				request.Header.Set("Content-Type", ndjson)
+				request.Header.Set("Content-Type", call.NDJSON)
 				request.Header.Set("Content-Encoding", "gzip")
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
