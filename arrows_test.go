@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 	"api/limits":                         {},
 	"internal/testing/ledgertest":        {"api", "client/wire", "internal/datadir", "internal/server", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"proofs/monitor/fetch":               {"client", "proofs", "proofs/audit"},
-	"proofs/replay":                      {"api", "ledger", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "storage"},
+	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "storage"},
 	"ledger/keystore":                    {"internal/safefile", "ledger", "proofs", "storage"},
 	"ledger/record/strict":               {"ledger/record/pyjson", "ledger/record/rules"},
 	"storage/pebble/internal/disk":       {"storage"},

@@ -30,8 +30,6 @@ type bounds struct{ files, lines, methods int }
 var larger = map[string]bounds{
 	// One file per command.
 	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
-	// One idea each, and a little larger.
-	"proofs": {files: 23, lines: maxLines, methods: maxMethods},
 	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
 	// its fields have, and how the event is written. All work on Record: its buffers, its
 	// hashes, its checks. A package per kind would have to export all of that.
