@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/access"
 	"colophon/ledger"
 	questions "colophon/ledger/query"
 	"colophon/proofs"
@@ -79,6 +80,9 @@ func (s *Server) openView(c echo.Context, q *questions.Question, elements questi
 		return nil, nil, err
 	}
 	view.Log, view.Totals = logAt{l, l.Head()}, &s.totals // the head is read after the view, so that it covers the view
+	if request.Figures && alsoNeeds(c, access.Content) == nil {
+		view.Texts = s.textsOf(c, l, memory)
+	}
 	return request, view, nil
 }
 

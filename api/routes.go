@@ -105,6 +105,7 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.citationsDocument},
+		{http.MethodGet, ofLedger + "/diff", document, s.diff},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
 	}
 	for _, q := range questions.Questions() {

@@ -99,6 +99,7 @@ type Server struct {
 	// unrestricted is the identity of every caller without authentication. It has all scopes.
 	unrestricted *access.Identity
 	totals       questions.Totals
+	texts        *questions.TextCache
 	limits       *limits.Limits
 	streams      *streams
 	parsing      parsing
@@ -108,7 +109,7 @@ type Server struct {
 // The caller closes the index before the host.
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
-	s.limits, s.streams = limits.New(s.config.Load), newStreams()
+	s.limits, s.streams, s.texts = limits.New(s.config.Load), newStreams(), questions.NewTextCache()
 	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.Heavy)
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.unrestricted = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}

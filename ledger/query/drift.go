@@ -23,8 +23,8 @@ import (
 
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/attribution", Takes: Proofs | Figures, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Figures, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
 // generation describes an IPC record.
@@ -113,6 +113,9 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 	if a.Seq != b.Seq {
 		answer.Says += mismatchNote(&answer.B)
 	}
+	if answer.Text, err = v.attributionTexts(pair); err != nil {
+		return nil, err
+	}
 	answer.View, err = v.tree()
 	return answer, err
 }
@@ -185,7 +188,17 @@ func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, timelineRow)
+	answer, err := page(v, found, next, timelineRow)
+	if err != nil || v.Texts == nil {
+		return answer, err
+	}
+	var work textWork
+	for i := range answer.Rows {
+		if answer.Rows[i].Text, err = v.outputChange(answer.Rows[i].Against, answer.Rows[i].Seq, &work); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
 }
 
 func timelineRow(v *View, s *runs.Step) wire.TimelineRow {

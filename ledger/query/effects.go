@@ -15,7 +15,7 @@ import (
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
 // Effects lists the pairs of runs that differ in one variable only, and counts all of them.
@@ -30,7 +30,11 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 		return nil, err
 	}
 	pairs, err := page(v, found, next, effectPair)
-	return &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}, err
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
+	return answer, v.addEffectTexts(answer, q)
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {

@@ -47,9 +47,10 @@ type Common uint8
 
 // The shared parameters.
 const (
-	Pages  Common = 1 << iota // limit and cursor
-	States                    // state: live or any
-	Proofs                    // proofs
+	Pages   Common = 1 << iota // limit and cursor
+	States                     // state: live or any
+	Proofs                     // proofs
+	Figures                    // text
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question
@@ -86,8 +87,11 @@ type Request struct {
 	Size uint64
 	// Needs is the number of events that the index must have folded.
 	Needs uint64
-	view  View // the parameters that the view has
-	ask   func(*View) (any, error)
+	// Figures: the answer has figures about texts if the caller may read content. The caller sets
+	// the view's Texts then.
+	Figures bool
+	view    View // the parameters that the view has
+	ask     func(*View) (any, error)
 }
 
 // Limit is the number of rows of a page; 0 if the answer is no page.
@@ -176,6 +180,9 @@ func (r *Request) names() []string {
 	if r.Question.Takes&Proofs != 0 {
 		names = append(names, "proofs")
 	}
+	if r.Question.Takes&Figures != 0 {
+		names = append(names, "text")
+	}
 	return names
 }
 
@@ -239,6 +246,11 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	}
 	if r.Question.Takes&Proofs != 0 {
 		if v.Proofs, err = p.Choice("proofs", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Figures != 0 {
+		if r.Figures, err = p.Choice("text", "false", "true"); err != nil {
 			return err
 		}
 	}

@@ -38,6 +38,7 @@ type View struct {
 	Context context.Context
 	Log     Log
 	Totals  *Totals    // counts of earlier questions; nil if none are kept
+	Texts   *Texts     // makes figures about texts; nil if the answer has none
 	Page    index.Page // of the rows
 	Second  index.Page // of the second list, if the answer has one
 	Any     bool       // records of all states, not only live ones
