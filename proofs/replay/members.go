@@ -166,3 +166,23 @@ func without(v pyjson.Value, names ...string) []byte {
 	}
 	return canonical(d.Root())
 }
+
+// withoutFigures returns an answer without the members text of itself and of its rows.
+func withoutFigures(answer pyjson.Value) []byte {
+	text := []byte{'{'}
+	for name, value := range answer.Members() {
+		member := value.Raw()
+		switch {
+		case string(name.Text()) == "text":
+			continue
+		case string(name.Text()) == "rows" && value.Kind() == pyjson.Array:
+			member = []byte{'['}
+			for row := range value.Elements() {
+				member = append(append(member, without(row, "text")...), ',')
+			}
+			member = append(bytes.TrimSuffix(member, []byte{','}), ']')
+		}
+		text = append(append(append(append(text, name.Raw()...), ':'), member...), ',')
+	}
+	return append(bytes.TrimSuffix(text, []byte{','}), '}')
+}

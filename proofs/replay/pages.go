@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -79,6 +80,10 @@ const defaultRows = 100
 
 func (c *comparer) requestPage(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
 	atLeast := c.size
+	if from != c.server && q.extra.Has("text") { // the copy has no content
+		q.extra = maps.Clone(q.extra)
+		q.extra.Del("text")
+	}
 	answer, err := from.Do(ctx, fetch.Request{Path: q.at(p), OfServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
 	if err != nil {
 		return nil, err
@@ -94,6 +99,11 @@ func (c *comparer) requestPage(ctx context.Context, from source, q question, p p
 	if !q.form.lines && !q.form.text {
 		if err := parseAnswer(&page.document, answer.Body); err != nil {
 			return nil, err
+		}
+		if q.hasFigures() && q.extra.Has("text") {
+			if err := parseAnswer(&page.document, withoutFigures(page.document.Root())); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if page.size, err = c.sizeOf(q, page, from == c.server); err != nil {
