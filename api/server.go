@@ -15,6 +15,7 @@ import (
 	"colophon/api/access"
 	"colophon/api/limits"
 	"colophon/ledger"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
 	questions "colophon/ledger/query"
 	"colophon/ledger/record"
@@ -99,7 +100,7 @@ type Server struct {
 	// unrestricted is the identity of every caller without authentication. It has all scopes.
 	unrestricted *access.Identity
 	totals       questions.Totals
-	texts        *questions.TextCache
+	figures      *figures.Cache
 	limits       *limits.Limits
 	streams      *streams
 	parsing      parsing
@@ -109,7 +110,7 @@ type Server struct {
 // The caller closes the index before the host.
 func New(config Config) (*Server, error) {
 	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
-	s.limits, s.streams, s.texts = limits.New(s.config.Load), newStreams(), questions.NewTextCache()
+	s.limits, s.streams, s.figures = limits.New(s.config.Load), newStreams(), figures.NewCache()
 	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.Heavy)
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	s.unrestricted = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	questions "colophon/ledger/query"
+	"colophon/ledger/figures"
 )
 
 // A caller without the scope content gets the same answer without the figures.
@@ -50,7 +50,7 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	long := strings.Repeat("a ", 1<<20)
 	s.post("/ipc-records", ipcBody("", long+"x")).want(http.StatusCreated)
 	s.post("/ipc-records", ipcBody("", long+"y")).want(http.StatusCreated)
-	require.Contains(t, s.get("/diff?a=1&b=2").problem(http.StatusUnprocessableEntity).Detail, fmt.Sprint(questions.MaxDiff))
+	require.Contains(t, s.get("/diff?a=1&b=2").problem(http.StatusUnprocessableEntity).Detail, fmt.Sprint(figures.MaxDiff))
 	var answer struct {
 		Text struct {
 			Output struct{ Similarity float64 }

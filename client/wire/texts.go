@@ -1,6 +1,7 @@
 package wire
 
-// TextLength is the length of a text. A word has a letter or a digit.
+// TextLength is the length of a text. Words are separated by white space. In a script without spaces,
+// each character is a word.
 type TextLength struct {
 	Bytes      uint64 `json:"bytes"`
 	Characters uint64 `json:"characters"`

@@ -12,6 +12,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
@@ -192,7 +193,7 @@ func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error
 	if err != nil || v.Texts == nil {
 		return answer, err
 	}
-	var work textWork
+	var work figures.Work
 	for i := range answer.Rows {
 		if answer.Rows[i].Text, err = v.outputChange(answer.Rows[i].Against, answer.Rows[i].Seq, &work); err != nil {
 			return nil, err
@@ -209,4 +210,29 @@ func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
 		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
 	}
 	return row
+}
+
+// outputChange returns the change of the output between two runs, or the length of the output of b
+// if a is nil.
+func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
+	if a == nil {
+		change, err := v.Texts.Length(v.Context, figures.Output, b, work)
+		return &change, err
+	}
+	change, err := v.Texts.Change(v.Context, figures.Output, *a, b, work)
+	return &change, err
+}
+
+// attributionTexts returns nil if the answer has no figures about texts.
+func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
+	if v.Texts == nil {
+		return nil, nil
+	}
+	texts = new(wire.AttributionTexts)
+	for name, to := range map[string]*wire.TextChange{figures.Output: &texts.Output, figures.Prompt: &texts.Prompt, figures.Payload: &texts.Payload} {
+		if *to, err = v.Texts.Change(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"colophon/client/wire"
+	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/record/pyjson"
 )
@@ -35,6 +36,30 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	}
 	answer := &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
 	return answer, v.addEffectTexts(answer, q)
+}
+
+// addEffectTexts adds the figures about texts to an answer. The summary is on the first page.
+func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err error) {
+	if v.Texts == nil {
+		return nil
+	}
+	if v.Page.After == nil {
+		var sample figures.Sample
+		if err := effects.Each(v.Context, v.View, q, func(pair effects.Seqs) { sample.Add(pair.A, pair.B) }); err != nil {
+			return err
+		}
+		if answer.Text, err = v.Texts.Summary(v.Context, &sample, v.Page.Limit); err != nil {
+			return err
+		}
+	}
+	var work figures.Work
+	for i := range answer.Rows {
+		row := &answer.Rows[i]
+		if row.Text, err = v.outputChange(&row.A.Seq, row.B.Seq, &work); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {

@@ -103,9 +103,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 }
 
 // base is the path of the ledger on its server.
-func (v *View) base() string { return base(v.Log) }
-
-func base(log Log) string { return "/v1/ledgers/" + log.Name() }
+func (v *View) base() string { return "/v1/ledgers/" + v.Log.Name() }
 
 // linkedEvent is the part of an event that links are made from.
 type linkedEvent struct {

@@ -5,7 +5,8 @@ package textdiff
 
 import "unicode/utf8"
 
-// Length is the length of a text.
+// Length is the length of a text. Words are separated by white space. In a script without spaces,
+// each character is a word.
 type Length struct{ Bytes, Characters, Words uint64 }
 
 // Figures say how far a text changed.
@@ -54,7 +55,7 @@ func measure(text []byte) (l Length, all int) {
 	l = Length{Bytes: uint64(len(text)), Characters: uint64(utf8.RuneCount(text))}
 	for t := range tokens(text) {
 		all++
-		if t.word {
+		if t.begins {
 			l.Words++
 		}
 	}

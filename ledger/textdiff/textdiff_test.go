@@ -2,7 +2,14 @@ package textdiff_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -60,8 +67,9 @@ func TestLengths(t *testing.T) {
 		"":                      {},
 		"The ferry isn't late.": {Bytes: 21, Characters: 21, Words: 4},
 		"Überfahrt – 3,5 km":    {Bytes: 21, Characters: 18, Words: 4},
+		" – \n":                 {Bytes: 6, Characters: 4, Words: 1},
 		"渡船":                    {Bytes: 6, Characters: 2, Words: 2},
-		"\xff\xfe":              {Bytes: 2, Characters: 2},
+		"\xff\xfe":              {Bytes: 2, Characters: 2, Words: 1},
 	} {
 		assert.Equal(t, want, textdiff.Measure([]byte(text)), text)
 	}
@@ -182,6 +190,54 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 		if len(a)+len(b) > 0 {
 			require.InDelta(t, float64(2*same)/float64(len(a)+len(b)), f.Similarity, 1e-12)
 		}
+	}
+}
+
+// What changed in the real input: a new version of a model, and prompts that ask for long and for
+// short answers.
+func TestRealInput(t *testing.T) {
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
+	if os.IsNotExist(err) {
+		t.Skip("real input is absent")
+	}
+	require.NoError(t, err)
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	outputs := make(map[string][]string) // by configuration, in the order of the instructions
+	for d := json.NewDecoder(unzipped); ; {
+		var line struct {
+			Record struct {
+				Output string
+				Labels struct{ Config string }
+			}
+		}
+		if err := d.Decode(&line); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		outputs[line.Record.Labels.Config] = append(outputs[line.Record.Labels.Config], line.Record.Output)
+	}
+	for _, c := range []struct {
+		a, b               string
+		length, similarity float64 // medians
+	}{
+		{"claude-2", "claude-2.1", 0.01, 0.34},
+		{"gpt4_1106_preview", "gpt4_1106_preview_verbose", 0.17, 0.35},
+		{"gpt4_1106_preview", "gpt4_1106_preview_concise", -0.47, 0.31},
+	} {
+		var lengths, similarities []float64
+		for i, a := range outputs[c.a] {
+			f := textdiff.Compare([]byte(a), []byte(outputs[c.b][i]))
+			lengths = append(lengths, float64(f.B.Words)/float64(f.A.Words)-1)
+			similarities = append(similarities, f.Similarity)
+		}
+		slices.Sort(lengths)
+		slices.Sort(similarities)
+		require.Len(t, lengths, 805)
+		require.InDelta(t, c.length, lengths[402], 0.005, "%s to %s", c.a, c.b)
+		require.InDelta(t, c.similarity, similarities[402], 0.005, "%s to %s", c.a, c.b)
 	}
 }
 

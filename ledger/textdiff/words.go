@@ -9,7 +9,7 @@ import (
 // token is a word or a mark of a text, by its place in bytes.
 type token struct {
 	start, end int
-	word       bool // it has a letter or a digit
+	begins     bool // a word of Length begins here
 }
 
 // tokens yields the words and marks of a text (spec: Figures of texts). A word is a longest run
@@ -17,9 +17,10 @@ type token struct {
 // of a script without spaces is a word. Any other character that is not white space is a mark.
 func tokens(text []byte) iter.Seq[token] {
 	return func(yield func(token) bool) {
+		afterSpace := true
 		for at := 0; at < len(text); {
 			class, size := classOf(text[at:])
-			t := token{at, at + size, class == inWord || class == alone}
+			t := token{at, at + size, class == alone || class != space && afterSpace}
 			at = t.end
 			for class == inWord && at < len(text) {
 				next, size := classOf(text[at:])
@@ -33,7 +34,7 @@ func tokens(text []byte) iter.Seq[token] {
 				}
 				at += size
 			}
-			t.end = at
+			t.end, afterSpace = at, class == space
 			if class != space && !yield(t) {
 				return
 			}
