@@ -119,30 +119,49 @@ func (s *Server) holdWriting(c echo.Context) limits.HoldMemory {
 	}
 }
 
-// beginHeavy takes a slot for heavy work that needs that many bytes of memory, which the
-// request already holds; for less than HeavyMemory it does nothing. The slot is released when
-// the response begins, or earlier by endHeavy. It waits at most Load.Wait and then returns a
-// 503 Refusal. If the response has begun, it waits as long as the client does.
-func beginHeavy(c echo.Context, memory int64, read bool) error {
+// beginRead takes a turn to compute for a request that records nothing. The turn ends when a
+// piece of the response is sent, or earlier by endHeavy. It waits at most Load.Wait and then
+// returns a 503 Refusal. If the response has begun, it waits as long as the client does.
+func beginRead(c echo.Context) error {
 	own, is := c.(*call)
-	if !is || memory < limits.HeavyMemory || own.committed {
+	if !is || own.committed {
 		return nil
 	}
-	ctx, work := c.Request().Context(), &own.server.limits.Heavy
+	ctx, turns := c.Request().Context(), own.server.limits.Reads
+	who := func() limits.Holder { return own.server.holderOf(c) }
 	if c.Response().Committed {
-		return own.writer.Slot.Take(ctx, work, read)
+		return own.writer.Turn.Take(ctx, turns, who)
 	}
-	return own.writer.Slot.TakeWithin(ctx, work, read)
+	return own.writer.Turn.TakeWithin(ctx, turns, who)
 }
 
-// beginDecoding is beginHeavy for decoding a body.
+// inTurn has a handler begin with a turn.
+func inTurn(handler echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := beginRead(c); err != nil {
+			return err
+		}
+		return handler(c)
+	}
+}
+
+// beginDecoding begins the work on a body, which the request already holds memory for. A request
+// that records nothing takes a turn; a write from HeavyMemory on takes a slot for heavy work,
+// which is released when the response begins, or earlier by endHeavy.
 func (s *Server) beginDecoding(c echo.Context, body *requestBody) error {
-	return beginHeavy(c, body.share.Held, body.share.Budget == s.limits.Reading)
+	if body.share.Budget == s.limits.Reading {
+		return beginRead(c)
+	}
+	own, is := c.(*call)
+	if !is || body.share.Held < limits.HeavyMemory {
+		return nil
+	}
+	return own.writer.Slot.Take(c.Request().Context(), &s.limits.Heavy)
 }
 
-// endHeavy releases the slot of a request.
+// endHeavy ends the turn of a request, and releases its slot for heavy work.
 func endHeavy(c echo.Context) {
 	if own, is := c.(*call); is {
-		own.writer.Slot.Release()
+		own.writer.ReleaseSlot()
 	}
 }

@@ -35,6 +35,10 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 	if r.needs.on == noLedger {
 		return r.handler
 	}
+	handler := r.handler
+	if r.reads() {
+		handler = inTurn(handler)
+	}
 	return func(c echo.Context) error {
 		if brokenElement(c) {
 			return echo.ErrNotFound
@@ -48,7 +52,7 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		}
 		if r.needs.on == theLog && s.host.Public(c.Param("ledger")) {
 			allowOrigins(c)
-			return r.handler(c)
+			return handler(c)
 		}
 		if err != nil {
 			return err
@@ -59,8 +63,13 @@ func (s *Server) guard(r route) echo.HandlerFunc {
 		if r.needs.showContent() {
 			c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 		}
-		return r.handler(c)
+		return handler(c)
 	}
+}
+
+// reads reports whether the handler reads a ledger and has no body to wait for.
+func (r route) reads() bool {
+	return r.method == http.MethodGet && r.needs.on != allLedgers
 }
 
 // showContent reports whether the answer may hold content. Caches must not keep such an

@@ -87,6 +87,8 @@ type chunk struct {
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
+	// writing is nil unless the lines count as a write that is under way.
+	writing *limits.ReadTurns
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
@@ -186,6 +188,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 			return
 		}
 		if len(c.lines) > 0 {
+			c.begin(b.server.limits.Reads)
 			core := b.server.parsing.core(c)
 			select {
 			case core <- struct{}{}:
@@ -289,6 +292,15 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 // time: the client reads the first while the next is put together.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
+	if c.refused() {
+		// It records nothing, and waits like a read.
+		c.end()
+		var turn limits.ReadTurn
+		if err := turn.Take(ctx, b.server.limits.Reads, func() limits.Holder { return b.holder }); err != nil {
+			return err
+		}
+		defer turn.Release()
+	}
 	text := b.results.text[:0]
 	logged := false // one of a chunk is enough: they fail for the same reason
 	statuses := make(map[int]int)
@@ -352,9 +364,29 @@ func (c *chunk) cut(start int, held int64) {
 	c.share.Shrink(held)
 }
 
+// begin notes that the lines are a write that is under way.
+func (c *chunk) begin(t *limits.ReadTurns) {
+	c.writing = t
+	t.BeginWrite()
+}
+
+// end ends what begin has begun.
+func (c *chunk) end() {
+	if c.writing != nil {
+		c.writing.EndWrite()
+		c.writing = nil
+	}
+}
+
+// refused reports whether no line was handed to the ledger.
+func (c *chunk) refused() bool {
+	return !slices.ContainsFunc(c.items, func(item batchItem) bool { return item.err == nil })
+}
+
 // release gives back the records of a chunk and its memory, for another. Those that
 // were enqueued must have been waited for.
 func (c *chunk) release() {
+	c.end()
 	c.share.Release()
 	for i := range c.items {
 		if r := c.items[i].record; r != nil {

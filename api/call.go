@@ -71,6 +71,7 @@ func (s *Server) handle(c *call) {
 // end releases what the call holds.
 func (c *call) end() {
 	c.writer.ReleaseSlot()
+	c.writer.EndWrite()
 	c.answer.Release()
 	if c.stream != "" {
 		c.server.limits.Requests.Release(c.stream)

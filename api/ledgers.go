@@ -200,6 +200,7 @@ func (s *Server) stats(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
+	endHeavy(c) // others compute while it waits
 	follower, _, err := s.waitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err

@@ -273,6 +273,7 @@ func (s *Server) event(c echo.Context) error {
 	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
+		endHeavy(c) // others compute while it waits
 		if follower, err = s.waitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (s *Server) openView(c echo.Context, q *questions.Question, elements questi
 	if request.Size == 0 {
 		s.waitForRecentEvents(ctx, follower, size)
 	}
-	if err := beginHeavy(c, memory, true); err != nil {
+	if err := beginRead(c); err != nil {
 		return nil, nil, err
 	}
 	view, err := request.Open(ctx, follower)

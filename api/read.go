@@ -148,7 +148,7 @@ func sendEvents(c echo.Context, l *ledger.Ledger, from, to uint64) error {
 		return err
 	}
 	for from < to {
-		err := beginHeavy(c, blockMemory, true)
+		err := beginRead(c)
 		if err != nil {
 			return err
 		}

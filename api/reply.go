@@ -112,13 +112,13 @@ func holdAnswer(c echo.Context, n int64) error {
 	return own.answer.Take(c.Request().Context(), n-own.answer.Held)
 }
 
-// buildAnswer holds memory before the work on an answer begins. If the work is heavy, the call
-// also holds a slot for heavy work until the answer begins.
+// buildAnswer holds memory before the work on an answer begins. The call then has a turn to
+// compute until the answer begins.
 func buildAnswer(c echo.Context, n int64) error {
 	if err := holdAnswer(c, n); err != nil {
 		return err
 	}
-	return beginHeavy(c, n, true)
+	return beginRead(c)
 }
 
 // sendText answers a text that is entirely in memory and belongs to this answer alone.

@@ -146,6 +146,9 @@ func (s *Server) readBodyInto(c echo.Context, budget *limits.Budget) (*requestBo
 		}
 		return nil, unreadable(err)
 	}
+	if own, is := c.(*call); is && budget == s.limits.Writing {
+		own.writer.BeginWrite(s.limits.Reads)
+	}
 	return body, nil
 }
 

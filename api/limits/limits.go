@@ -142,6 +142,7 @@ type Limits struct {
 	Requests    *slots // over HTTP/2, by address
 	Redactions  *turns
 	Heavy       HeavyWork
+	Reads       *ReadTurns
 	Spools      *SpoolSpace
 	Pace        *FollowPace
 }
@@ -159,6 +160,7 @@ func New(load Load) *Limits {
 		Requests:    newSlots(load.Connections),
 		Redactions:  newTurns(load.Wait),
 		Heavy:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.Wait),
+		Reads:       NewReadTurns(runtime.GOMAXPROCS(0), load.Wait),
 		Spools:      &SpoolSpace{Limit: load.Spool},
 		Pace:        NewFollowPace(load.FollowRate),
 	}
