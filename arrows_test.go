@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "ledger/record", "ledger/record/pyjson"},
 	"internal/verify":                    {"internal/cli", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
+	"internal/show":                      {"client", "client/wire", "internal/cli", "internal/remote"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
 	"internal/bloom":                     {},

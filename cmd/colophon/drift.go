@@ -9,19 +9,23 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/show"
 	"colophon/ledger"
 )
 
 // driftCommand holds the flags that the drift commands share.
 type driftCommand struct {
 	*cli.Console
-	from     remote.Options
-	server   *remote.Server // set by connect
-	ledger   string
-	json     bool
-	all      bool // print all pages, not only the first that has rows
-	full     bool // print hashes whole
-	anyState bool
+	from             remote.Options
+	server           *remote.Server // set by connect
+	ledger           string
+	json             bool
+	all              bool // print all pages, not only the first that has rows
+	full             bool // print hashes whole
+	anyState         bool
+	text             bool // compare texts too
+	mostChangedFirst bool
+	words            *show.Texts // set by texts
 }
 
 const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,

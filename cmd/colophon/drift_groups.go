@@ -48,7 +48,7 @@ func (d *driftCommand) groups(command *cobra.Command, by string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
 	return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string {
-		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+		return []string{cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
 			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 	})
 }
