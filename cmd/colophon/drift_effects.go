@@ -33,6 +33,7 @@ second with the second, and so on.`,
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
+	command.ValidArgsFunction = d.completeNames(effectVariables, 3)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())

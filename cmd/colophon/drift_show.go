@@ -26,6 +26,7 @@ VALUE is the group's value of it, as drift groups shows it.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.show(command, args[0], args[1]) },
 	}
+	command.ValidArgsFunction = d.completeNames(groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())

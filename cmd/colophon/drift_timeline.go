@@ -23,6 +23,7 @@ BY is ` + groupingHelp + `.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
 	}
+	command.ValidArgsFunction = d.completeNames(groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())

@@ -50,6 +50,8 @@ Everyone can verify a receipt without the server.`,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(cli.ExplainFlag)
+	root.Version = buildVersion()
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
