@@ -23,10 +23,14 @@ model, temperature, max_tokens or seed.
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
 
+A and B of input_hash and system_prompt_hash can be named by a label that their runs
+have: label:NAME=VALUE. A hash can be shortened to its first 8 digits or more.
+
 If a side has several runs with one ipc_id, effects pairs the first with the first, the
 second with the second, and so on.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
   colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
+  colophon drift effects system_prompt_hash label:config=plain label:config=concise
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -44,8 +48,14 @@ second with the second, and so on.`,
 func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) error {
 	query := d.query(command)
 	query.Set("variable", variable)
-	query.Set("a", a)
-	query.Set("b", b)
+	for name, value := range map[string]*string{"a": &a, "b": &b} {
+		hash, err := d.labelled(command, variable, *value)
+		if err != nil {
+			return err
+		}
+		*value = hash
+		query.Set(name, hash)
+	}
 	query.Set("text", "true")
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),
 		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("changed"))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,4 +91,34 @@ func (d *driftCommand) mostChanged(t *wire.EffectTexts) error {
 		rows[i] = []string{cli.Decimal(p.A), cli.Decimal(p.B), cli.Share(float64(p.Similarity)), change}
 	}
 	return cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length")).Write(rows)
+}
+
+// labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the
+// variable is a hash. It returns any other value unchanged.
+func (d *driftCommand) labelled(command *cobra.Command, variable, value string) (string, error) {
+	label, text, found := strings.Cut(value, "=")
+	if !found || !strings.HasPrefix(label, "label:") || !strings.HasSuffix(variable, "_hash") {
+		return value, nil
+	}
+	query := d.query(command)
+	query.Set("kind", string(wire.KindIPCRecord))
+	query.Set("limit", "1000")
+	query.Set(label, text)
+	page, _, err := fetchDrift[wire.Page[wire.ListedRecord]](d, command, "/records", query)
+	if err != nil {
+		return "", err
+	}
+	var hashes []string
+	for _, r := range page.Rows {
+		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
+			hashes = append(hashes, hash)
+		}
+	}
+	switch len(hashes) {
+	case 0:
+		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s", cli.Plain(value), cli.Plain(variable))
+	case 1:
+		return hashes[0], nil
+	}
+	return "", cli.Exitf(cli.ExitFailed, "records with %s have %d different values of %s: %s", cli.Plain(value), len(hashes), cli.Plain(variable), strings.Join(hashes[:min(len(hashes), 8)], ", "))
 }

@@ -22,7 +22,9 @@ type MissingError struct {
 }
 
 // Error implements error.
-func (e *MissingError) Error() string { return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name) }
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name)
+}
 
 // SizeError says that two texts are too long for a diff.
 type SizeError struct{ Bytes uint64 } // of both

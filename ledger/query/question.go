@@ -92,6 +92,9 @@ type Request struct {
 	Figures bool
 	view    View // the parameters that the view has
 	ask     func(*View) (any, error)
+
+	parameters Parameters
+	prefixes   []prefixed
 }
 
 // Limit is the number of rows of a page; 0 if the answer is no page.
@@ -117,6 +120,7 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 	if err := r.readCommon(p, maxPage); err != nil {
 		return nil, err
 	}
+	r.parameters = p
 	if q.Ask != nil {
 		if r.ask, err = q.Ask(p); err != nil {
 			return nil, err
@@ -139,6 +143,8 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	if r.view.atHead = r.Question.AtHead != nil && r.Question.AtHead(p); r.view.atHead && p.Has("as_of") {
 		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
 	}
+	maps.Copy(p, elements)
+	r.takePrefixes(p)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		values := given[name]
 		switch {
@@ -151,11 +157,10 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !utf8.ValidString(values[0]):
 			return nil, invalid(name, "must be valid UTF-8")
 		}
-		if err := r.check(name, values[0]); err != nil {
+		if err := r.check(name, p[name]); err != nil {
 			return nil, err
 		}
 	}
-	maps.Copy(p, elements)
 	return p, nil
 }
 
@@ -343,4 +348,9 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 }
 
 // Ask answers the request. A refusal is an *Error or index.ErrPosition.
-func (r *Request) Ask(v *View) (any, error) { return r.ask(v) }
+func (r *Request) Ask(v *View) (any, error) {
+	if err := r.resolve(v); err != nil {
+		return nil, err
+	}
+	return r.ask(v)
+}
