@@ -3,8 +3,10 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -264,12 +266,14 @@ func (s *Server) event(c echo.Context) error {
 	if err := query(c); err != nil {
 		return err
 	}
-	hash, err := proofs.ParseHash(c.Param("hash"))
-	if err != nil {
-		return invalid("event_hash", "must be exactly 64 lower-case hexadecimal digits")
-	}
 	ctx := c.Request().Context()
 	head := l.Head()
+	hash, err := proofs.ParseHash(c.Param("hash"))
+	if err != nil {
+		if hash, err = s.eventWith(c, l, head, c.Param("hash")); err != nil {
+			return err
+		}
+	}
 	seq, err := s.config.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
@@ -295,4 +299,33 @@ func (s *Server) event(c echo.Context) error {
 	}
 	c.Response().Header().Set(asOf, decimal(head.Size))
 	return answerJSON(c, http.StatusOK, found)
+}
+
+var eventPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
+
+// eventWith returns the hash of the only event whose hash begins with some digits.
+func (s *Server) eventWith(c echo.Context, l *ledger.Ledger, head *ledger.Head, digits string) (proofs.Hash, error) {
+	if !eventPrefix.MatchString(digits) {
+		return proofs.Hash{}, invalid("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
+	}
+	endHeavy(c) // others compute while it waits
+	ctx := c.Request().Context()
+	follower, err := s.waitForIndex(ctx, l, head.Size)
+	if err != nil {
+		return proofs.Hash{}, err
+	}
+	found, err := index.FindPrefix(ctx, follower, digits, head.Size)
+	switch {
+	case err != nil:
+		return proofs.Hash{}, err
+	case len(found) == 0:
+		return proofs.Hash{}, fault(http.StatusNotFound, "no event of the first %d has a hash that begins with %s", head.Size, digits)
+	case len(found) == 1:
+		return found[0].Hash, nil
+	}
+	var list []string
+	for _, e := range found {
+		list = append(list, hex.EncodeToString(e.Hash[:]))
+	}
+	return proofs.Hash{}, invalid("event_hash", "begins several hashes: %s; give more digits", strings.Join(list, ", "))
 }

@@ -29,6 +29,16 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	} {
 		require.Contains(t, string(s.do(t, k, http.StatusNotFound).body), "no record has a value of "+path+" that begins with 00000000")
 	}
+	var record struct {
+		EventHash string `json:"event_hash"`
+	}
+	const event = prefix + "/events/{hash}"
+	s.do(t, get(prefix+"/records/{seq}", "seq", "4"), http.StatusOK).decode(t, &record)
+	for _, digits := range []int{8, 11, 12, 13, 63} {
+		same(get(event, "hash", record.EventHash), get(event, "hash", record.EventHash[:digits]))
+	}
+	s.do(t, get(event, "hash", "0000000000"), http.StatusNotFound)
+
 	// Two hashes that begin alike can only be claimed.
 	for _, end := range []string{"a", "b"} {
 		body := `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"` + ferry[:63] + end + `"}`

@@ -67,7 +67,7 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 	s.get("/records/1?after=1").want(http.StatusOK)
 	for _, path := range []string{"/diff?a=1&b=1", "/drift/attribution?a=1&b=1&after=1&text=true"} {
 		release := s.fillHeavy()
-		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "too many large requests", path)
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "core", path)
 		release()
 		release = s.fillReading()
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "no memory left", path)

@@ -49,7 +49,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query := d.query(command)
 	query.Set("variable", variable)
 	for name, value := range map[string]*string{"a": &a, "b": &b} {
-		hash, err := d.labelled(command, variable, *value)
+		hash, err := labelled(d, command, variable, *value)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 				return err
 			}
 			if d.mostChangedFirst && answer.Text != nil {
-				return d.mostChanged(answer.Text)
+				return printMostChanged(d, answer.Text)
 			}
 		}
 		done, err := printPage(d, t, answer.Rows, answer.Next, text, func(p wire.EffectPair) []string {
@@ -121,5 +121,5 @@ func (d *driftCommand) printEffect(command *cobra.Command, variable, a, b string
 	if err != nil {
 		return err
 	}
-	return d.printEffectTexts(answer.Text)
+	return printEffectTexts(d, answer.Text)
 }

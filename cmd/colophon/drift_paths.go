@@ -24,7 +24,7 @@ gone since the build before. Without PROJECT, paths lists the projects. With PAT
 				return d.projects(command)
 			}
 			if len(args) == 2 {
-				return d.pathHistory(command, args[0], args[1])
+				return pathHistory(d, command, args[0], args[1])
 			}
 			return d.builds(command, args[0])
 		},

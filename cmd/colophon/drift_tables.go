@@ -12,7 +12,7 @@ import (
 )
 
 // newUnstable returns the command for groups whose runs had the same conditions and other outputs.
-func (d *driftCommand) newUnstable() *cobra.Command {
+func newUnstable(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
@@ -34,7 +34,7 @@ settings, and different outputs. The least stable group comes first.`,
 }
 
 // newMismatches returns the command for records whose claims do not hold.
-func (d *driftCommand) newMismatches() *cobra.Command {
+func newMismatches(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
 		Short: "Show records whose claimed hashes are not those that the ledger computed",
@@ -56,7 +56,7 @@ func (d *driftCommand) newMismatches() *cobra.Command {
 }
 
 // newStale returns the command for citations of superseded chunks.
-func (d *driftCommand) newStale() *cobra.Command {
+func newStale(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "stale SOURCE",
 		Short:   "Show citation sets that rest on a chunk that the source no longer has",
@@ -67,7 +67,7 @@ func (d *driftCommand) newStale() *cobra.Command {
 			query.Set("source_id", args[0])
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
 			return list(d, command, "/citation-sets/stale", query, t, "no citation of that source is stale", func(r wire.StaleRow) []string {
-				return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), d.chunk(r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
+				return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
 			})
 		},
 	}
@@ -78,7 +78,7 @@ func (d *driftCommand) newStale() *cobra.Command {
 }
 
 // newConflicts returns the command for chunks under several sources.
-func (d *driftCommand) newConflicts() *cobra.Command {
+func newConflicts(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "conflicts",
 		Short:   "Show chunks that are cited under several sources",
@@ -91,7 +91,7 @@ func (d *driftCommand) newConflicts() *cobra.Command {
 				for i, s := range r.Sources {
 					uses[i] = s.SourceID + " (event " + cli.Decimal(s.Seq) + ")"
 				}
-				return []string{cli.Decimal(r.Seq), d.chunk(r.ChunkHash), cli.Decimal(r.SourceCount), cli.Plain(strings.Join(uses, ", "))}
+				return []string{cli.Decimal(r.Seq), chunk(d, r.ChunkHash), cli.Decimal(r.SourceCount), cli.Plain(strings.Join(uses, ", "))}
 			})
 		},
 	}
@@ -101,7 +101,7 @@ func (d *driftCommand) newConflicts() *cobra.Command {
 }
 
 // newDivergence returns the command for the run-DAGs of one question.
-func (d *driftCommand) newDivergence() *cobra.Command {
+func newDivergence(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "divergence QUESTION_HASH",
 		Short:   "Show the run-DAGs of one question, and where each diverges from the one before",
@@ -129,7 +129,7 @@ func (d *driftCommand) newDivergence() *cobra.Command {
 }
 
 // newProducers returns the command for producers, and for the gaps of one.
-func (d *driftCommand) newProducers() *cobra.Command {
+func newProducers(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "producers [ID]",
 		Short: "Show what each producer delivered, and the gaps in its numbers",
@@ -138,7 +138,7 @@ func (d *driftCommand) newProducers() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return d.producer(command, args[0])
+				return producer(d, command, args[0])
 			}
 			t := cli.NewTable(d.Out, cli.TextColumn("producer"), cli.NumberColumn("records"), cli.NumberColumn("complete to"), cli.NumberColumn("highest"), cli.NumberColumn("missing"), cli.NumberColumn("repeated"))
 			return list(d, command, "/producers", d.query(command), t, "no record names a producer", func(r wire.ProducerRow) []string {
@@ -152,7 +152,7 @@ func (d *driftCommand) newProducers() *cobra.Command {
 }
 
 // producer prints the first page of the gaps and of the repetitions of one producer.
-func (d *driftCommand) producer(command *cobra.Command, id string) error {
+func producer(d *driftCommand, command *cobra.Command, id string) error {
 	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, "/producers/"+url.PathEscape(id), d.query(command))
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *driftCommand) producer(command *cobra.Command, id string) error {
 }
 
 // pathHistory prints the versions of one path.
-func (d *driftCommand) pathHistory(command *cobra.Command, project, id string) error {
+func pathHistory(d *driftCommand, command *cobra.Command, project, id string) error {
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("what"), cli.TextColumn("build"), cli.TextColumn("category"),
 		cli.TextColumn("content"), cli.TextColumn("validated"))
 	path := "/paths/" + url.PathEscape(project) + "/" + url.PathEscape(id)
@@ -191,7 +191,7 @@ func (d *driftCommand) pathHistory(command *cobra.Command, project, id string) e
 }
 
 // chunk returns a chunk hash as a table cell.
-func (d *driftCommand) chunk(hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
+func chunk(d *driftCommand, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
 
 func orNone(text string) string {
 	if text == "" {

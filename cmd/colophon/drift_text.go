@@ -37,7 +37,7 @@ func (d *driftCommand) compareTexts(command *cobra.Command, a, b string, kind wi
 		case d.json:
 			err = cli.PrintJSONLine(d.Out, text)
 		default:
-			err = d.printDiff(of, answer)
+			err = printDiff(d, of, answer)
 		}
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (d *driftCommand) compareTexts(command *cobra.Command, a, b string, kind wi
 }
 
 // printDiff prints the figures of a text, and the diff if there is a difference.
-func (d *driftCommand) printDiff(of string, answer *wire.TextDiff) error {
+func printDiff(d *driftCommand, of string, answer *wire.TextDiff) error {
 	if answer.A.SHA256 == answer.B.SHA256 {
 		_, err := fmt.Fprintf(d.Out, "\nThe %s is the same: %s.\n", of, cli.Counted(answer.A.Words, "word"))
 		return err
@@ -65,7 +65,7 @@ func (d *driftCommand) printDiff(of string, answer *wire.TextDiff) error {
 }
 
 // printEffectTexts prints how far the outputs of all pairs changed.
-func (d *driftCommand) printEffectTexts(t *wire.EffectTexts) error {
+func printEffectTexts(d *driftCommand, t *wire.EffectTexts) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil
 	}
@@ -80,8 +80,8 @@ func (d *driftCommand) printEffectTexts(t *wire.EffectTexts) error {
 	return err
 }
 
-// mostChanged prints the pairs whose outputs changed most.
-func (d *driftCommand) mostChanged(t *wire.EffectTexts) error {
+// printMostChanged prints the pairs whose outputs changed most.
+func printMostChanged(d *driftCommand, t *wire.EffectTexts) error {
 	rows := make([][]string, len(t.MostChanged))
 	for i, p := range t.MostChanged {
 		change := cli.None
@@ -95,7 +95,7 @@ func (d *driftCommand) mostChanged(t *wire.EffectTexts) error {
 
 // labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the
 // variable is a hash. It returns any other value unchanged.
-func (d *driftCommand) labelled(command *cobra.Command, variable, value string) (string, error) {
+func labelled(d *driftCommand, command *cobra.Command, variable, value string) (string, error) {
 	label, text, found := strings.Cut(value, "=")
 	if !found || !strings.HasPrefix(label, "label:") || !strings.HasSuffix(variable, "_hash") {
 		return value, nil
