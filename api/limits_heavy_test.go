@@ -16,7 +16,7 @@ import (
 // fillHeavy takes all cores for heavy work and all turns of reads until the returned function is
 // called.
 func (s *service) fillHeavy() (release func()) {
-	cores := s.server().limits.Heavy.Cores
+	cores := s.server().shared.Limits.Heavy.Cores
 	endTurns := s.fillTurns(s.server())
 	for range cap(cores) {
 		cores <- struct{}{}
@@ -34,7 +34,7 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	var turns []*limits.ReadTurn
 	for range runtime.GOMAXPROCS(0) {
 		turn := new(limits.ReadTurn)
-		require.NoError(s.t, turn.Take(s.t.Context(), server.limits.Reads, func() limits.Holder { return limits.Holder{} }))
+		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }))
 		turns = append(turns, turn)
 	}
 	return func() {
@@ -58,7 +58,7 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	}
 	release()
 	require.Len(t, (<-answered).lines(), 2)
-	require.Eventually(t, func() bool { return s.server().limits.Reads.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // heavyBody is a record whose decoding is heavy.
@@ -106,37 +106,39 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	for name, ask := range heavy {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
-	work := &s.server().limits.Heavy
-	require.Eventually(t, func() bool { return len(work.Cores) == 0 && s.server().limits.Reads.InUse() == 0 }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == 0 && s.server().limits.Writing.InUse() == 0 }, patience, time.Millisecond)
+	work := &s.server().shared.Limits.Heavy
+	require.Eventually(t, func() bool { return len(work.Cores) == 0 && s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.server().shared.Limits.Reading.InUse() == 0 && s.server().shared.Limits.Writing.InUse() == 0
+	}, patience, time.Millisecond)
 }
 
 // A client that does not read its answer takes no core, and neither does one that waits for
 // memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
-	work := s.server().limits.Reads
+	work := s.server().shared.Limits.Reads
 	const size = 11 << 20 // more than the sockets hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == size }, patience, time.Millisecond)
 	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
 	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 
 	c := contextFrom(s, hog+":1")
-	require.NoError(t, buildAnswer(c, limits.HeavyMemory))
+	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
 	require.Equal(t, 1, work.InUse())
-	require.NoError(t, holdAnswer(c, limits.HeavyMemory/2))
+	require.NoError(t, c.Hold(limits.HeavyMemory/2))
 	require.Equal(t, 1, work.InUse(), "the work goes on")
-	require.NoError(t, holdAnswer(c, 2*limits.HeavyMemory))
+	require.NoError(t, c.Hold(2*limits.HeavyMemory))
 	require.Zero(t, work.InUse(), "it may wait for memory")
-	require.NoError(t, buildAnswer(c, 2*limits.HeavyMemory))
-	_, err := io.WriteString(&c.writer, "x")
+	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))
+	_, err := io.WriteString(c.Writer(), "x")
 	require.NoError(t, err)
 	require.Zero(t, work.InUse(), "it may wait for the client")
-	c.end()
+	c.End()
 }
 
 // A long answer that has begun waits for a core as long as its client does.
@@ -144,10 +146,10 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	release := s.fillHeavy()
 	c := contextFrom(s, hog+":1")
-	require.Error(t, beginRead(c))
+	require.Error(t, c.BeginRead())
 	c.Response().WriteHeader(http.StatusOK)
 	begun := make(chan error)
-	go func() { begun <- beginRead(c) }()
+	go func() { begun <- c.BeginRead() }()
 	select {
 	case err := <-begun:
 		require.Fail(t, "it did not wait", "%v", err)
@@ -155,5 +157,5 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	}
 	release()
 	require.NoError(t, <-begun)
-	c.end()
+	c.End()
 }

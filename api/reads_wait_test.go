@@ -93,10 +93,10 @@ func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
 		var turns []*limits.ReadTurn
 		for range max(1, runtime.GOMAXPROCS(0)-1) {
 			turns = append(turns, new(limits.ReadTurn))
-			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
 		cancel()
 		for _, turn := range turns {
 			turn.Release()
@@ -107,10 +107,10 @@ func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
 	s.post("/ipc-records", `{"malformed`).want(http.StatusBadRequest)
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
-	c.writer.BeginWrite(handler.limits.Reads)
+	c.Writer().BeginWrite(handler.shared.Limits.Reads)
 	c.Response().WriteHeader(http.StatusCreated) // its client may never read it
 	s.fillTurns(handler)()                       // no write is left
-	c.end()
+	c.End()
 }
 
 // Reads never wait for the writer (spec: The log). They are answered while a commit is in

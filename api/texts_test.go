@@ -73,6 +73,6 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "no memory left", path)
 		release()
 		s.get(path).want(http.StatusOK)
-		require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)
+		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)
 	}
 }

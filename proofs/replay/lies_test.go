@@ -339,9 +339,6 @@ func plusOne(number string) string {
 // allowedChange reports whether the log does not determine what a change is about:
 // docs/audit.md lists these cases.
 func allowedChange(q question, name string) bool {
-	if q.extra.Has("text") && strings.Contains(name, "/text") { // figures follow from content
-		return true
-	}
 	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
 		return true
 	}
@@ -362,7 +359,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	chosen := make(map[string]question)
 	for _, q := range asClientsAsk(w.questions.all(), w.size, random) {
-		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.extra.Has("text"), q.form.text)
+		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.form.text)
 		if q.asOf > 0 && q.asOf < w.size {
 			key += " before"
 		}

@@ -55,6 +55,17 @@ type answerForm struct {
 	noProofs, noAfter bool
 }
 
+// mediaType returns the media type of the answers.
+func (f *answerForm) mediaType() string {
+	switch {
+	case f.lines:
+		return "application/x-ndjson"
+	case f.text:
+		return f.accept
+	}
+	return "application/json"
+}
+
 // Forms of answers.
 var (
 	indexForm       = &answerForm{size: "as_of", sizeMember: []string{"as_of"}}
@@ -486,17 +497,8 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 	if random.IntN(8) == 0 && !q.form.noAfter && q.asOf == 0 {
 		q.extra.Set("after", decimal(random.Uint64N(size)))
 	}
-	if q.hasFigures() && random.IntN(4) == 0 {
-		q.extra.Set("text", "true")
-	}
 	q.limit = anyLimit(random.Uint64(), 3)
 	return q
-}
-
-// hasFigures reports whether the answer can have figures about texts, in members text (docs/spec:
-// Figures of texts). They follow from content, not from the log, and are not compared.
-func (q question) hasFigures() bool {
-	return q.path == "/drift/attribution" || q.path == "/drift/timeline" || q.path == "/drift/effects"
 }
 
 // anyLimit returns a limit that a client may give. In one of eight cases it is small; in
