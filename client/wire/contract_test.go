@@ -44,6 +44,7 @@ var operations = map[string]exchange{
 	"attributeChange":      {nil, wire.Attribution{}},
 	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
+	"diffTexts":            {nil, wire.TextDiff{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
 	"compareRunDAGs":       {nil, wire.RunComparison{}},
 	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
