@@ -83,7 +83,7 @@ func FirstWords(text []byte) string {
 	}
 	var line strings.Builder
 	length := 0
-	for word := range strings.FieldsFuncSeq(string(text[:min(len(text), 4096)]), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+	for word := range strings.FieldsFuncSeq(strings.ToValidUTF8(string(text[:min(len(text), 4096)]), "\ufffd"), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		if n := utf8.RuneCountInString(word); length+n <= maxWords {
 			if length > 0 {
 				line.WriteByte(' ')

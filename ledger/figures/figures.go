@@ -74,8 +74,8 @@ const (
 // Work is the work that was done for one list of figures.
 type Work uint64
 
-// maxWork bounds the work on one list, in steps of textdiff: less than a second.
-const maxWork = 1 << 28
+// maxWork bounds the work on one list, in steps of textdiff: about a second of one core.
+const maxWork = 1 << 26
 
 // Change compares the content of two records with one name.
 func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {

@@ -36,3 +36,16 @@ func TestQuartiles(t *testing.T) {
 	require.Equal(t, &wire.Quartiles{Q1: 3, Median: 3, Q3: 3}, quartiles([]float64{3}))
 	require.Equal(t, &wire.Quartiles{Q1: 1.75, Median: 2.5, Q3: 3.25}, quartiles([]float64{4, 2, 3, 1}))
 }
+
+// When an answer has done its work, it reads no more texts.
+func TestWorkIsBounded(t *testing.T) {
+	work := Work(maxWork)
+	change, err := new(Texts).Change(t.Context(), Output, 1, 2, &work)
+	require.NoError(t, err)
+	require.Equal(t, wire.TextChange{Unavailable: wire.TextLimit}, change)
+
+	var pairs Sample
+	summary, err := new(Texts).Summary(t.Context(), &pairs, 10)
+	require.NoError(t, err)
+	require.Equal(t, &wire.EffectTexts{MostChanged: []wire.ChangedPair{}}, summary)
+}
