@@ -110,7 +110,7 @@ func (c Config) shared() *call.Shared {
 
 // follow starts the index of a ledger and wakes it after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
-	follower, err := s.config.Index.Follow(l.Name(), l.Store())
+	follower, err := s.config.Index.Follow(l.Name(), l.Published())
 	if err != nil {
 		return err
 	}
