@@ -36,6 +36,8 @@ var arrows = map[string][]string{
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "client/wire", "ledger/record", "ledger/record/formats", "ledger/record/pyjson"},
+	"internal/rerun":                     {"client", "client/wire", "internal/cli", "ledger/record/pyjson"},
+	"internal/testing/llm":               {},
 	"internal/verify":                    {"internal/cli", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
 	"internal/show":                      {"client", "client/wire", "internal/cli", "internal/remote"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
