@@ -93,7 +93,7 @@ var arrows = map[string][]string{
 	"storage/pebble/internal/keycheck":   {"storage", "storage/pebble/internal/keys"},
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"ledger/record/formats":              {"ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
-	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs"},
+	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs"},
 	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
 	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
 	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},

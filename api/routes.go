@@ -76,6 +76,9 @@ func (s *Server) writeRoutes() []route {
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
+		// The answer tells how many records a filter selects.
+		{http.MethodPost, ofLedger + "/state-changes", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.admin.ChangeStates},
+		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.Note},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},

@@ -50,6 +50,7 @@ func (e *Event) Decode() (any, error) {
 		KindSourceRegistered:   new(SourceEvent),
 		KindSourceRevoked:      new(SourceEvent),
 		KindContentRedacted:    new(ContentRedactedEvent),
+		KindNote:               new(NoteEvent),
 		KindLedgerCreated:      new(LedgerCreatedEvent),
 		KindRecordRefused:      new(RecordRefusedEvent),
 		KindKeyRotated:         new(KeyRotatedEvent),
@@ -141,6 +142,16 @@ type RecordStateChangedEvent struct {
 	Reason    string `json:"reason"`
 	RecordSeq uint64 `json:"record_seq"`
 	State     State  `json:"state"`
+	Origin
+}
+
+// NoteEvent is what the log has of a [Note].
+type NoteEvent struct {
+	Requested
+	RecordSeq uint64  `json:"record_seq"`
+	Text      *string `json:"text,omitempty"`
+	Topic     string  `json:"topic"`
+	Origin
 }
 
 // PathValidatedEvent is what the log has of a [PathValidation].
@@ -152,6 +163,7 @@ type PathValidatedEvent struct {
 	Reason             *string `json:"reason,omitempty"`
 	RecordSeq          uint64  `json:"record_seq"` // the path's latest record at that time
 	Validated          bool    `json:"validated"`
+	Origin
 }
 
 // SourceEvent is what the log has of a [SourceRegistration] or a [SourceRevocation].

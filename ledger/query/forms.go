@@ -24,6 +24,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm   = &form{func(string) bool { return true }, "text"}
 	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	seqForm   = &form{regexp.MustCompile(`^(0|[1-9][0-9]{0,19})$`).MatchString, "the number of an event"}
 	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
 	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
 	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
@@ -36,6 +37,7 @@ var (
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
+	records.RecordSeq: seqForm, records.Topic: idForm,
 	"flag": flagForm, "mismatch": fieldForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,

@@ -15,6 +15,7 @@ type ValidationFields struct {
 	RecordSeq          uint64 // of the path's current record
 	Validated          bool
 	Reason             []byte // nil if there is none
+	Origin
 }
 
 // CurrentPath is a path with the fingerprint of its latest record (spec: Path validation).
@@ -24,16 +25,16 @@ type CurrentPath struct {
 	RecordSeq          uint64
 }
 
-// ParseValidation decodes `{"validated", "reason"?}` for a path. It validates the path's
-// current fingerprint. The error is a *strict.Error.
+// ParseValidation decodes `{"validated", "reason"?, "original_actor"?, "timestamp"?}` for a
+// path. It validates the path's current fingerprint. The error is a *strict.Error.
 func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
 	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq}
 	if path.ContentFingerprint != "" {
 		f.ContentFingerprint = []byte(path.ContentFingerprint)
 	}
 	return parseVerb(PathValidated, f, body, func(o strict.Object) {
-		f.Validated, f.Reason = o.RequiredFlag("validated"), o.Text("reason", maxReason)
-	}, "validated", "reason")
+		f.Validated, f.Reason, f.Origin = o.RequiredFlag("validated"), o.Text("reason", maxReason), readOrigin(o)
+	}, append([]string{"validated", "reason"}, originNames...)...)
 }
 
 // Check implements Fields.
@@ -42,10 +43,12 @@ func (f *ValidationFields) Check() error {
 	c.required("path_id", f.PathID, maxName)
 	c.required("project", f.Project, maxName)
 	c.text("reason", f.Reason, MaxReason)
+	f.Origin.check(&c)
 	return c.err
 }
 
 func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
+	f.Origin.append(w)
 	w.Text("path_id", f.PathID)
 	w.Text("project", f.Project)
 	w.Text("reason", f.Reason)

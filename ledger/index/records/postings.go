@@ -26,6 +26,8 @@ const (
 	projectName     = "project"
 	buildName       = "build"
 	Subject         = "subject"
+	Topic           = "topic"      // of a note
+	RecordSeq       = "record_seq" // the record that a note is on, in decimal
 	Flag            = "flag"
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
