@@ -51,6 +51,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("parsed_claim_lattice", g.r.hex(rules.LatticeHash(in.Member("parsed_lattice"))))
 		g.stage("verify", verify)
 		g.stage("render", g.textHash(in, "rendered_text", answer))
+		g.claimAnswer(!differs(in, "raw_answer_text", answer) || !differs(in, "rendered_text", answer))
 	} else {
 		g.baseStage("context")
 		g.baseStage("prompt")
@@ -111,6 +112,19 @@ func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byt
 	return g.r.hex(sha256.Sum256(text))
 }
 
+// differs reports whether a member is given and is another text.
+func differs(in strict.Object, name string, text []byte) bool {
+	own, given := in.WTF(name)
+	return given && !bytes.Equal(own, text)
+}
+
+// claimAnswer adds the check of an answer_text that no stage covers.
+func (g *runDAG) claimAnswer(covered bool) {
+	if !covered {
+		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheck, Result: Claimed})
+	}
+}
+
 // retrievalHash returns the hash of the sources and, if given, of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
@@ -154,9 +168,14 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 // record has.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
+	answerStage := ""
+	if hasAnswer {
+		answerStage = rules.AnswerStage(stageNames(claimed))
+		g.claimAnswer(answerStage != "")
+	}
 	for _, n := range claimed {
 		n.adopted = true
-		if hash := g.contentStage(n.stage, answer, hasAnswer); hash != nil && !seen[n.stage] {
+		if hash := g.contentStage(n.stage, answerStage, answer); hash != nil && !seen[n.stage] {
 			n.hash, n.adopted = hash, false
 		}
 		seen[n.stage] = true
@@ -165,8 +184,9 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 }
 
 // contentStage returns the hash of a stage that is computed from content alone, or nil.
-func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byte {
-	if stage == "answer" && hasAnswer {
+// answerStage is the stage that the answer is hashed for, or "".
+func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
+	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
 	}
 	for _, b := range rules.BaseHashes {

@@ -188,7 +188,7 @@ var Fields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
 	"path_id", "content_fingerprint", "raw_content_fingerprint",
-	"root", "cache_key", "source_root", "model_profile_hash", "dag.preflight_payload",
+	"root", "answer_text", "cache_key", "source_root", "model_profile_hash", "dag.preflight_payload",
 	"question_hash", "preflight_hash", "context_root", "evidence_map_root", "conversation_hash",
 	"governance_policy_hash", "verifier_policy_hash",
 	"cache_dimensions.question_hash", "cache_dimensions.conversation_hash",

@@ -72,6 +72,21 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
+// AnswerStage returns the stage that answer_text is hashed for in a run that brings its stages
+// only: answer, else render. It returns "" if the run has neither.
+func AnswerStage(stages []string) string {
+	for _, stage := range [...]string{"answer", "render"} {
+		if slices.Contains(stages, stage) {
+			return stage
+		}
+	}
+	return ""
+}
+
+// AnswerCheck names the check of an answer_text that no stage of its run covers. Its result is
+// always claimed.
+const AnswerCheck = "answer_text"
+
 // StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 

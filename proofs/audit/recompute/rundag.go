@@ -26,7 +26,7 @@ func (c *Checker) checkRunDAG() error {
 		given: c.HasContent("dag"), built: c.HasContent("inputs"), rejected: c.HasContent("reject_inputs"),
 	}
 	for _, check := range [...]func() error{
-		r.members, r.words, r.root, r.stageHashes, r.baseHashes, r.dimensions, r.cacheKey,
+		r.members, r.words, r.root, r.stageHashes, r.answer, r.baseHashes, r.dimensions, r.cacheKey,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -121,9 +121,17 @@ func (r *runCheck) stageHashes() error {
 	}
 	names := rules.StageChecks(r.stages)
 	built := make(map[string]bool, len(names))
+	answer := ""
+	if r.HasContent("answer_text") && r.adopted() {
+		answer = rules.StagePrefix + rules.AnswerStage(r.stages)
+	}
 	for i, name := range names {
 		built[name] = true
-		if err := r.all(field{name: name, effective: r.Stages[i].Hash}); err != nil {
+		f := field{name: name, effective: r.Stages[i].Hash}
+		if name == answer && r.stages[i] != "" {
+			f.origin = computed
+		}
+		if err := r.all(f); err != nil {
 			return err
 		}
 	}
@@ -141,6 +149,30 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
+// adopted reports whether the record brought its stages and nothing to make them from.
+func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
+
+// answer checks the check of an answer that no stage covers. An event with inputs does not show
+// whether one does.
+func (r *runCheck) answer() error {
+	check := r.CheckOf(rules.AnswerCheck)
+	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
+	if check == nil {
+		if uncovered {
+			return wrongField(rules.AnswerCheck, "no stage covers the answer, but there is no check that says so")
+		}
+		return nil
+	}
+	r.seen++
+	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
+		return wrongField(rules.AnswerCheck, "its result is %.100s, but it can only be claimed", check.Result)
+	}
+	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
+		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer or there is none")
+	}
+	return nil
+}
+
 // baseHashes checks the hashes that come from content or from the writer, and that their stages
 // have them too. An event does not show whether there is a preflight payload.
 func (r *runCheck) baseHashes() error {
@@ -153,7 +185,7 @@ func (r *runCheck) baseHashes() error {
 		if ofStage != nil && !bytes.Equal(ofStage, f.effective) {
 			return wrongField(b.Name, "its hash is %.100s, but that of its stage is %s", orNull(f.effective), ofStage)
 		}
-		if r.given && !r.built && !r.rejected {
+		if r.adopted() {
 			if ofStage != nil {
 				continue // the check of the stage counts
 			}
