@@ -14,7 +14,7 @@ type RunComparison struct {
 	View
 	A                   RunRow   `json:"a"`
 	B                   RunRow   `json:"b"`
-	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
+	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; outcome: rejected against answered
 	DifferingStages     []string `json:"differing_stages"`
 	OnlyInA             []string `json:"only_in_a"`
 	OnlyInB             []string `json:"only_in_b"`
@@ -63,7 +63,7 @@ type FailureCounts struct {
 
 // FailureCount is the number of run-DAGs with one outcome.
 type FailureCount struct {
-	FailureStage *string `json:"failure_stage"`
+	FailureStage *string `json:"failure_stage"` // nil: it did not fail; unknown: stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Count        uint64  `json:"count"`

@@ -48,7 +48,8 @@ func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
 		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
 	}
 	if len(change.Differing) > 0 {
-		answer.FirstDivergingStage = &change.Differing[0]
+		first := change.First()
+		answer.FirstDivergingStage = &first
 	}
 	if known {
 		answer.DifferingDimensions = orEmpty(dimensions)
@@ -76,7 +77,7 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
 	}
 	answer := &wire.CachedRun{RunRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.TextOf(run.QuestionHash),
-		FailureStage: index.TextOf(run.FailureStage), AuditMode: index.TextOf(run.AuditMode), Others: others}
+		FailureStage: index.TextOf(rundags.FailureStage(&run.DAG)), AuditMode: index.TextOf(run.AuditMode), Others: others}
 	for _, d := range run.Dimensions {
 		answer.CacheDimensions[string(d.Name)] = index.TextOf(d.Hash)
 	}
