@@ -73,7 +73,7 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 	require.Contains(t, string(a.body), `"differing_dimensions":null`)
 	require.Contains(t, string(a.body), `"inclusion":{"leaf_index":3,"tree_size":6,`)
 	a = s.do(t, get(compareOf).asking("?a=1&b=3"), http.StatusOK)
-	require.Contains(t, string(a.body), `"first_diverging_stage":"preflight"`)
+	require.Contains(t, string(a.body), `"first_diverging_stage":"outcome"`)
 	require.Contains(t, string(a.body), `"only_in_b":["preflight"]`)
 
 	var list struct {
@@ -99,9 +99,9 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 		}
 		return text
 	}
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;", divergence("?as_of=6&proofs=true"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 quarantined 3 preflight;", divergence("?as_of=6&state=any"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 live 3 preflight;", divergence("?as_of=5"), "it was live")
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;", divergence("?as_of=6&proofs=true"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 quarantined 3 outcome;", divergence("?as_of=6&state=any"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 live 3 outcome;", divergence("?as_of=5"), "it was live")
 }
 
 func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {

@@ -254,7 +254,7 @@ func TestEveryCall(t *testing.T) {
 	do("listBySource")(first(t, l.Citations.BySource("y", all)))
 	document, err := l.Citations.Document(ctx, w.at["set"], bare)
 	call("getCitationsDocument", document, err)
-	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: 3,
+	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: new(uint64(3)),
 		Sources: []wire.RetrievalSource{{ID: new("x"), Chunks: []wire.RetrievalChunk{{Text: new("Ana  Varga.")}, {}}}}}, point)
 	call("pinnedRetrieval", pinned, err)
 	do("listSources")(first(t, l.Sources.List(all)))

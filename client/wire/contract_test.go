@@ -118,7 +118,7 @@ var parts = map[string]exchange{
 // count, or another package reads them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
-	"BatchLine.record", "NestedProof.text",
+	"BatchLine.record", "NestedProof.text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
 // required are members that the contract requires and the type omits if they are not given.

@@ -113,9 +113,11 @@ type RunDAGEvent struct {
 	NVerified       json.Number        `json:"n_verified,omitempty"`
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	QuestionMode    string             `json:"question_mode,omitempty"`
-	Shape           string             `json:"shape"`
-	VerifierMethod  *string            `json:"verifier_method,omitempty"`
+	// PreflightGeneration is that of a payload that is not of the present one: its node_version, or legacy.
+	PreflightGeneration string  `json:"preflight_generation,omitempty"`
+	QuestionMode        string  `json:"question_mode,omitempty"`
+	Shape               string  `json:"shape"`
+	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
 // CitationSetEvent is what the log has of a [CitationSet].

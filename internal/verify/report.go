@@ -162,9 +162,12 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}
+		if result == string(record.Inconsistent) {
+			fmt.Fprintf(&failed, "  INCONSISTENT %q: no run can have this verdict\n", name.Text())
+		}
 	}
 	var parts []string
-	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {
+	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed, record.Inconsistent} {
 		if n := found[string(result)]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}

@@ -40,6 +40,8 @@ func (e *Event) DAG() DAG {
 			r.FailureStage = text(value)
 		case "preflight":
 			r.Preflight = text(value)
+		case "preflight_generation":
+			r.PreflightGeneration = text(value)
 		case "audit_mode":
 			r.AuditMode = text(value)
 		case "verifier_method":

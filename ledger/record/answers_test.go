@@ -29,13 +29,14 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	}](t, "run-dag.json")
 	pointers := 0
 	for _, b := range v.Build {
-		quote := b.Inputs["evidence_map_root"] == nil
+		given := func(name string) bool { return b.Inputs[name] != nil && string(b.Inputs[name]) != "null" }
+		quote := !given("evidence_map_root")
 		stage, shown := "stage:answer", b.Inputs["answer_text"]
 		if !quote {
 			stage = "stage:render"
 			pointers++
-			if text := b.Inputs["rendered_text"]; text != nil && string(text) != "null" {
-				shown = text
+			if given("rendered_text") {
+				shown = b.Inputs["rendered_text"]
 			}
 		}
 		r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": shown}))

@@ -59,6 +59,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("verify", verify)
 	}
 	g.stage("final_label", g.r.hex(rules.LabelHash(in.V)))
+	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.Sources, g.Quotes, g.Verified))
+	g.checkLattice(in.Member("parsed_lattice"))
 }
 
 // answerText returns the answer_text of the builders' arguments, or else the record's. If both
@@ -162,6 +164,7 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.baseStage("question")
 	g.baseStage(rules.Preflight)
 	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.V, mode, method, answer)))
+	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
 // adopt takes the claimed nodes of a run without inputs. It recomputes those whose content the
@@ -228,10 +231,7 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 	if !v.Given() {
 		return nil
 	}
-	p := o.D.Object(v, o.At("preflight_payload"), append([]string{"stage", "node_version"}, rules.Clauses[:]...)...)
-	p.Constant("stage", rules.Preflight)
-	p.Constant("node_version", rules.PreflightVersion)
-	return r.hex(rules.PreflightHash(p.V))
+	return r.hex(rules.PreflightHash(v))
 }
 
 // decodeDimensions reads cache_dimensions. It returns an empty object if they are not given.
@@ -247,7 +247,7 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 		}
 		var value []byte
 		if rules.IsVersion(name) {
-			value, _ = dims.WTF(name)
+			value = g.version(dims, name)
 		} else {
 			value = dims.Hash(name)
 		}
@@ -256,6 +256,15 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 		}
 	}
 	return dims
+}
+
+// version reads a version of the cache key: a text, or an integer, which counts as its decimal text.
+func (g *runDAG) version(dims strict.Object, name string) []byte {
+	if dims.Member(name).Kind() == pyjson.Integer {
+		return g.r.readInteger(dims, name, false)
+	}
+	value, _ := dims.WTF(name)
+	return value
 }
 
 // cacheKey recomputes the cache key and checks its claim. For dimensions whose hash was

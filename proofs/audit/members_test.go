@@ -70,6 +70,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("run of a pointer", record.RunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
 	post("run as built", record.RunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
 	post("run rejected", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
+	post("run of another generation", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
 	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
 	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)

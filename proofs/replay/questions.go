@@ -189,6 +189,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "clock", "occurred")
 	b.askAll("/records", "flag", "unregistered_source")
 	b.askAll("/records", "flag", "mismatch")
+	b.askAll("/records", "flag", "inconsistent")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		b.askAll("/records", "kind", string(kind))
 		for i, seq := range b.values.of(seqsOf + string(kind)) {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // logValues are the values in a log's events that questions can be about: all of them, or a
@@ -135,6 +137,9 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
+		}
+		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
+			v.add(findable("inconsistent"), string(rule))
 		}
 	}
 	for name, value := range r.Member("labels").Members() {

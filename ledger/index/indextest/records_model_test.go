@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,9 @@ func (e *listedEvent) values() []records.Value {
 	for field, check := range e.Checks {
 		if check.Result == string(record.Mismatch) {
 			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
+		}
+		if rule, is := strings.CutPrefix(field, "verdict:"); is {
+			values = append(values, records.Value{Name: "flag", Text: "inconsistent"}, records.Value{Name: "inconsistent", Text: rule})
 		}
 	}
 	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
@@ -183,6 +187,13 @@ func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *re
 		}
 	}
 	require.ElementsMatch(t, mismatches, row.Mismatches)
+	var broken []string
+	for name := range e.Checks {
+		if rule, is := strings.CutPrefix(name, "verdict:"); is {
+			broken = append(broken, rule)
+		}
+	}
+	require.ElementsMatch(t, broken, row.Inconsistent)
 	if !q.Bodies {
 		require.Nil(t, row.Body)
 		return

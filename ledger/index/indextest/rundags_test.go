@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
@@ -237,4 +238,29 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	}, failures)
 	counted := countsOf(f)
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
+}
+
+// Runs with a verdict that no run can have are found by the flag and by the rule, and counted by the
+// rule. They are no hash checks.
+func TestInconsistentVerdicts(t *testing.T) {
+	f, log := foldBodies(t,
+		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+			`"n_quotes":3,"n_verified":0,"sources":[]}}`, zeros)),
+		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+			`"n_quotes":3,"n_verified":3,"sources":[{}]}}`, zeros)),
+	)
+	v := viewOf(t, f, log.head.Size)
+	for name, text := range map[string]string{"flag": "inconsistent", "inconsistent": "strict_without_sources"} {
+		rows, _, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, index.Page{Limit: 9})
+		require.NoError(t, err)
+		require.Len(t, rows, 1, name)
+		require.Equal(t, []string{"strict_without_sources", "strict_without_verified_quotes"}, rows[0].Inconsistent)
+		require.Empty(t, rows[0].Mismatches)
+	}
+	counted := countsOf(f)
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentTotal, "strict_without_sources")])
+	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentTotal, "strict_rejected")])
+	for series := range counted {
+		require.False(t, series.Metric == counters.ChecksTotal && series.Labels[1] == counters.Other, series)
+	}
 }

@@ -2,6 +2,8 @@ package recompute
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
 	"strings"
 
 	"colophon/ledger/event"
@@ -26,7 +28,7 @@ func (c *Checker) checkRunDAG() error {
 		given: c.HasContent("dag"), built: c.HasContent("inputs"), rejected: c.HasContent("reject_inputs"),
 	}
 	for _, check := range [...]func() error{
-		r.members, r.words, r.root, r.stageHashes, r.answer, r.baseHashes, r.dimensions, r.cacheKey,
+		r.members, r.words, r.root, r.stageHashes, r.answer, r.evidence, r.verdict, r.baseHashes, r.dimensions, r.cacheKey,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -65,6 +67,9 @@ func (r *runCheck) members() error {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
 			return malformed("it has the member %s, which only a run of inputs has", m.name)
 		}
+	}
+	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
+		return malformed("its preflight_generation is %.100q, but it has no preflight payload of another generation", r.PreflightGeneration)
 	}
 	if r.rejected && string(r.LookupPath) != rules.Preflight {
 		return malformed("its lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
@@ -169,6 +174,88 @@ func (r *runCheck) answer() error {
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
 		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer or there is none")
+	}
+	return nil
+}
+
+// evidence checks the checks of claims about evidence. An event does not show what was claimed.
+func (r *runCheck) evidence() error {
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		rest, is := strings.CutPrefix(check.Name, "evidence/")
+		if !is {
+			continue
+		}
+		r.seen++
+		number, member, _ := strings.Cut(rest, "/")
+		if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number || !r.HasContent("evidence") {
+			return wrongField(check.Name, "the record has no such evidence")
+		}
+		if err := wrongEvidence(check, member); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrongEvidence(check *record.NamedCheck, member string) error {
+	f := field{name: check.Name, form: rules.IsDigest}
+	switch {
+	case member == "evidence_id":
+		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
+		if check.Result == record.Claimed {
+			return wrongField(check.Name, "its result is claimed, though there is something to compute it from")
+		}
+	case member != "text_hash":
+		return wrongField(check.Name, "evidence has no such hash")
+	}
+	switch check.Result {
+	case record.Mismatch:
+		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
+			return wrongField(check.Name, "its result is mismatch of %.100s and %.100s", orNull(check.Claimed), orNull(check.Computed))
+		}
+	case record.Match, record.Claimed:
+		if check.Claimed != nil || check.Computed != nil {
+			return wrongField(check.Name, "its result is %s, but the claim is shown", check.Result)
+		}
+	default:
+		return wrongField(check.Name, "its result is %.100q", check.Result)
+	}
+	return nil
+}
+
+// maxEvidenceID bounds a claimed evidence_id, in bytes.
+const maxEvidenceID = 128
+
+// verdict checks that the event names the rules that its verdict breaks, and no others. It does not
+// show the lattice.
+func (r *runCheck) verdict() error {
+	var broken []string
+	switch {
+	case r.built:
+		broken = rules.BrokenVerdictRules(r.AuditMode, r.Sources, r.Quotes, r.Verified)
+	case r.rejected:
+		broken = rules.BrokenRejectionRules(r.AuditMode)
+	}
+	for _, rule := range broken {
+		if r.CheckOf(rules.VerdictPrefix+rule) == nil {
+			return wrongField(rules.VerdictPrefix+rule, "the verdict breaks this rule, but there is no check that says so")
+		}
+	}
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		rule, is := strings.CutPrefix(check.Name, rules.VerdictPrefix)
+		if !is {
+			continue
+		}
+		r.seen++
+		lattice := rule == rules.LatticeWithoutEvidence && r.built && r.HasContent("evidence")
+		if !lattice && !slices.Contains(broken, rule) {
+			return wrongField(check.Name, "the verdict does not break this rule")
+		}
+		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
+			return wrongField(check.Name, "its result is %.100q, but it can only be inconsistent", check.Result)
+		}
 	}
 	return nil
 }
