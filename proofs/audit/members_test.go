@@ -376,6 +376,7 @@ var onlyContentShows = []survivor{
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
 	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
+	{`^run[^/]*/record(/preflight_generation: |: with preflight_generation$)`, "the payload is content"},
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 

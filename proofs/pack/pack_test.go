@@ -21,7 +21,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, all, parsed)
 	report, err := parsed.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5, Claimed: 4}, report)
 	require.Equal(t, uint64(13), report.Checkpoint.Size)
 
 	l.contents = nil
