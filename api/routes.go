@@ -42,6 +42,8 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
 		{http.MethodPost, "/v1/snapshots", needs{on: allLedgers, any: access.Admin}, s.snapshot},
 		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
+		{http.MethodPost, "/v1/compute/cache-key", needs{on: anyLedger, any: access.Write | access.Read}, s.computeCacheKey},
+		{http.MethodPost, "/v1/compute/question-hash", needs{on: anyLedger, any: access.Write | access.Read}, s.computeQuestionHash},
 	}
 	if !s.config.MetricsElsewhere {
 		// The metrics name all ledgers.
@@ -105,6 +107,7 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.citationsDocument},
+		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.lookUp},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
 	}
 	for _, q := range questions.Questions() {

@@ -168,6 +168,13 @@ func TestEveryCall(t *testing.T) {
 		computed, err := c.Server.Compute(ctx, record)
 		call("compute", computed, err)
 	}
+	{
+		key, err := c.Server.CacheKey(ctx, wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
+			GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"})
+		call("computeCacheKey", key, err)
+		question, err := c.Server.QuestionHash(ctx, wire.QuestionRequest{Question: "Who?"})
+		call("computeQuestionHash", question, err)
+	}
 	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	call("postState", receipt, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
@@ -241,6 +248,12 @@ func TestEveryCall(t *testing.T) {
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
+	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
+	dimensions, err := json.Marshal(cached.CacheDimensions)
+	require.NoError(t, err)
+	found, err := l.RunDAGs.LookUp(ctx, wire.LookupRequest{Question: "who keeps  the light", CacheDimensions: dimensions}, point)
+	call("lookUpRunDAG", found, err)
+	require.Equal(t, "equivalence_class", found.QuestionMode)
 	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
 	call("getStageProof", stage, err)
 	require.NoError(t, l.Verify(&stage.Receipt))

@@ -45,6 +45,10 @@ var operations = map[string]exchange{
 	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
+	"listRunDAGs":          {nil, wire.Page[wire.ListedRun]{}},
+	"lookUpRunDAG":         {wire.LookupRequest{}, wire.Lookup{}},
+	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKey{}},
+	"computeQuestionHash":  {wire.QuestionRequest{}, wire.QuestionHash{}},
 	"compareRunDAGs":       {nil, wire.RunComparison{}},
 	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
 	"getByCacheKey":        {nil, wire.CachedRun{}},
@@ -118,7 +122,7 @@ var parts = map[string]exchange{
 // count, or another package reads them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
-	"BatchLine.record", "NestedProof.text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
+	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
 // required are members that the contract requires and the type omits if they are not given.

@@ -105,6 +105,8 @@ type RunDAGEvent struct {
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
 	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil: too long for the event
+	DocumentRoots   []string           `json:"document_roots,omitempty"`
+	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
 	Hashes          Hashes             `json:"hashes"`
 	LookupPath      *string            `json:"lookup_path,omitempty"`

@@ -193,6 +193,30 @@ func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	return differing, true
 }
 
+// The causes of a divergence that are no dimensions of the cache key (spec: Causes of a divergence).
+const (
+	CauseSame        = "identical"
+	CauseDimensions  = "confounded"
+	CauseNoDimension = "no_dimension"
+	CauseUnknown     = "unknown"
+)
+
+// Cause returns the cause of the divergence: the name of the one dimension that differs, or one of
+// these constants. dimensions and known are the results of CompareDimensions.
+func (c *StageChange) Cause(dimensions []string, known bool) string {
+	switch {
+	case len(c.Differing) == 0:
+		return CauseSame
+	case !known:
+		return CauseUnknown
+	case len(dimensions) == 0:
+		return CauseNoDimension
+	case len(dimensions) == 1:
+		return dimensions[0]
+	}
+	return CauseDimensions
+}
+
 func dimensionOf(dimensions []event.Stage, name []byte) []byte {
 	for _, d := range dimensions {
 		if bytes.Equal(d.Name, name) {
@@ -234,4 +258,18 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 		s.WriteString("; of the cache dimensions these differ: " + strings.Join(dimensions, ", ") + ".")
 	}
 	return s.String()
+}
+
+// UnknownFailure is the failure stage of a run that brought its stages only, unless they show that
+// preflight rejected it. Whether it failed is not known.
+const UnknownFailure = "unknown"
+
+// FailureStage returns the failure stage of a run-DAG: that of its event, or UnknownFailure; nil if
+// it did not fail.
+func FailureStage(dag *event.DAG) []byte {
+	known := dag.Quotes != nil || string(dag.Shape) == rules.ShapeReject
+	if dag.FailureStage == nil && !known {
+		return []byte(UnknownFailure)
+	}
+	return dag.FailureStage
 }

@@ -34,7 +34,14 @@ type RunFields struct {
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal
 	QuestionMode                                      []byte
+
+	// DocumentRoots and EvidenceIDs are distinct and sorted; nil also if there are more than
+	// MaxFound (spec: Run-DAG).
+	DocumentRoots, EvidenceIDs [][]byte
 }
+
+// MaxFound bounds the document roots, and the evidence ids, by which a run-DAG is found.
+const MaxFound = 256
 
 // runHashes are the names of the hashes of a run.
 var runHashes = [...]string{
@@ -103,6 +110,8 @@ type runDAG struct {
 	nodes      []node
 	dimensions []dimension // of the cache key, in the order of its hash
 	evidence   [][]byte    // the ids of the evidence: computed, and claimed where they differ
+	roots      [][]byte    // of the documents of its sources
+	cited      [][]byte    // evidence ids of its lattice
 }
 
 // RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
@@ -343,6 +352,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 		o.Invalid("source_roots", "must not be empty; leave it out")
 		return nil
 	}
+	g.roots = append(g.roots, roots...)
 	return g.r.hex(rules.ContextRoot(roots))
 }
 
@@ -399,6 +409,16 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
+// found returns the distinct texts of one form, sorted; nil if there are more than MaxFound.
+func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
+	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
+	slices.SortFunc(all, bytes.Compare)
+	if all = slices.CompactFunc(all, bytes.Equal); len(all) == 0 || len(all) > MaxFound {
+		return nil
+	}
+	return all
+}
+
 // checkVerdict adds a check for each rule that the verdict breaks.
 func (g *runDAG) checkVerdict(broken []string) {
 	for _, rule := range broken {
@@ -408,10 +428,11 @@ func (g *runDAG) checkVerdict(broken []string) {
 
 // checkLattice checks that all evidence that a lattice cites is there, if the record has any.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
+	g.cited = rules.CitedEvidence(lattice)
 	if g.evidence == nil {
 		return
 	}
-	for _, id := range rules.CitedEvidence(lattice) {
+	for _, id := range g.cited {
 		if !slices.ContainsFunc(g.evidence, func(known []byte) bool { return bytes.Equal(known, id) }) {
 			g.checkVerdict([]string{rules.LatticeWithoutEvidence})
 			return
@@ -440,6 +461,8 @@ func (f *RunFields) Check() error {
 	c.required("preflight", f.Preflight, maxName)
 	c.text("preflight_generation", f.PreflightGeneration, maxStage)
 	c.required("shape", f.Shape, maxName)
+	c.found("document_roots", f.DocumentRoots, rules.IsDigest)
+	c.found("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
 	if len(f.Dimensions) == 0 {
 		return c.err
 	}
@@ -464,6 +487,12 @@ func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
 	f.appendDimensions(w)
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
+	if f.DocumentRoots != nil {
+		w.Texts("document_roots", f.DocumentRoots)
+	}
+	if f.EvidenceIDs != nil {
+		w.Texts("evidence_ids", f.EvidenceIDs)
+	}
 	w.Nullable("failure_stage", f.FailureStage)
 	c.appendHashes(w, f)
 	c.appendKey(w)

@@ -135,6 +135,9 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 			in.D.Invalid(in.Element("sources", i), "must be an object")
 			return nil
 		}
+		if root := e.Member("document_root").Text(); rules.IsDigest(root) {
+			g.roots = append(g.roots, root)
+		}
 		i++
 	}
 	return g.r.hex(rules.RetrievalHash(list, in.Hash("retrieval_plan_hash")))
@@ -241,9 +244,22 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 		return strict.Object{D: o.D}
 	}
 	dims := o.D.Object(v, o.At("cache_dimensions"), rules.Dimensions[:]...)
+	g.readDimensions(dims, "")
+	return dims
+}
+
+// readDimensions reads all dimensions. The last is optional, and so is the named one, whose place is
+// kept.
+func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
-		if i < len(rules.Dimensions)-1 && !dims.Member(name).Given() {
-			dims.Missing(name)
+		if !dims.Member(name).Given() {
+			switch {
+			case name == optional:
+				g.dimensions = append(g.dimensions, dimension{name: name})
+			case i < len(rules.Dimensions)-1:
+				dims.Missing(name)
+			}
+			continue
 		}
 		var value []byte
 		if rules.IsVersion(name) {
@@ -255,7 +271,6 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 			g.dimensions = append(g.dimensions, dimension{name, value})
 		}
 	}
-	return dims
 }
 
 // version reads a version of the cache key: a text, or an integer, which counts as its decimal text.
@@ -297,6 +312,8 @@ type dimension struct {
 // effective hashes.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
 	stages := stageNames(g.nodes)
+	g.DocumentRoots = found(rules.IsDigest, g.roots)
+	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
 	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
 		g.Stages = append(g.Stages, StageField{[]byte(n.stage), n.hash})

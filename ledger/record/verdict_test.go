@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,4 +76,25 @@ func TestEvidenceIsChecked(t *testing.T) {
 	require.Equal(t, Match, resultOf(surrogate, "evidence/0/text_hash"))
 	_, err := Parse(RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"a","hash":"`+zeros+`"}]},"evidence":[7]}`))
 	require.ErrorContains(t, err, "/evidence/0")
+}
+
+// The event lists the documents and the evidence that a run rests on, by which it is found.
+func TestRunsNameWhatTheyRestOn(t *testing.T) {
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	body := strings.Replace(goodDAG, `"sources":[]`, `"sources":[{"document_root":"`+two+`"},{"document_root":"`+one+`"},{"document_root":"`+two+`"},{"document_root":"short"},{"document_root":7}],`+
+		`"parsed_lattice":[{"evidence_ids":["Edeadbeef","E1",1]}]`, 1)
+	id := string(rules.EvidenceID([]byte(zeros), []byte("0"), []byte("9")))
+	body = strings.Replace(body, `{"inputs"`, `{"source_roots":["`+zeros+`"],"evidence":[{"chunk_root":"`+zeros+`","start":0,"end":9,"evidence_id":"Ecafecafe"}],"inputs"`, 1)
+	event := string(parse(t, RunDAG, []byte(body)).AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
+	require.Contains(t, event, `"document_roots":["`+zeros+`","`+one+`","`+two+`"]`)
+	ids := []string{id, "Ecafecafe", "Edeadbeef"}
+	slices.Sort(ids)
+	require.Contains(t, event, `"evidence_ids":["`+strings.Join(ids, `","`)+`"]`)
+
+	many := ""
+	for i := range MaxFound + 1 {
+		many += fmt.Sprintf(`{"document_root":"%064x"},`, i)
+	}
+	body = strings.Replace(goodDAG, `"sources":[]`, `"sources":[`+strings.TrimSuffix(many, ",")+`]`, 1)
+	require.NotContains(t, string(parse(t, RunDAG, []byte(body)).AppendBody(nil, Event{Actor: "a", Ledger: "l"})), "document_roots")
 }

@@ -376,6 +376,12 @@ func (b *questionBuilder) runDAGs() {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
 		}
 	}
+	b.askAll("/run-dags", "state", "any")
+	for _, name := range [...]string{"failure_stage", "shape", "verifier_method", "document_root", "evidence_id", "inconsistent"} {
+		for _, value := range b.values.of(findable(name)) {
+			b.ask("/run-dags", rowsList, name, value)
+		}
+	}
 	for _, key := range b.values.of(findable("cache_key")) {
 		b.ask("/run-dags/by-cache-key/"+key, nil)
 	}

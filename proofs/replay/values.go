@@ -145,6 +145,25 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
 	}
+	for _, name := range [...]string{"audit_mode", "verifier_method", "shape"} {
+		v.text(findable(name), r.Member(name))
+	}
+	for _, list := range [...]struct{ member, name string }{{"document_roots", "document_root"}, {"evidence_ids", "evidence_id"}} {
+		for text := range r.Member(list.member).Elements() {
+			v.text(findable(list.name), text)
+		}
+	}
+	if r.Member("shape").Given() {
+		failed := r.Member("failure_stage").Text()
+		switch {
+		case failed != nil:
+		case r.Member("n_quotes").Given() || string(r.Member("shape").Text()) == rules.ShapeReject:
+			failed = []byte("none")
+		default:
+			failed = []byte("unknown")
+		}
+		v.add(findable("failure_stage"), string(failed))
+	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
 		v.add(stagesOf, decimal(seq)+"\x00"+string(node.Member("stage").Text()))

@@ -123,7 +123,7 @@ func drawInputs(t *rapid.T) string {
 	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
 		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
 		few(t, "mode", "STRICT", "HYBRID"), few(t, "method", "quote", "span"), rapid.IntRange(0, 2).Draw(t, "quotes"), rapid.IntRange(0, 2).Draw(t, "verified"),
-		few(t, "sources", "", `{"document_root":"d1"}`, `{"document_root":"d1"},{"document_root":"d2"}`), few(t, "cited", "E1", "E2"), zeros, few(t, "claimed id", "E1", "E3"))
+		few(t, "sources", "", `{"document_root":"`+zeros+`"}`, `{"document_root":"`+zeros+`"},{"document_root":"d2"}`), few(t, "cited", "E00000001", "E2"), zeros, few(t, "claimed id", "E1", "E3"))
 }
 
 func drawCitations(t *rapid.T) string {

@@ -40,9 +40,16 @@ type listedEvent struct {
 			ChunkHash string `json:"chunk_hash"`
 			SourceID  string `json:"source_id"`
 		}
-		Nodes     []struct{ Stage, Hash string }
-		RecordSeq *uint64 `json:"record_seq"`
-		State     string
+		Nodes          []struct{ Stage, Hash string }
+		Shape          *string
+		FailureStage   *string  `json:"failure_stage"`
+		AuditMode      *string  `json:"audit_mode"`
+		VerifierMethod *string  `json:"verifier_method"`
+		Quotes         *int     `json:"n_quotes"`
+		DocumentRoots  []string `json:"document_roots"`
+		EvidenceIDs    []string `json:"evidence_ids"`
+		RecordSeq      *uint64  `json:"record_seq"`
+		State          string
 	}
 }
 
@@ -85,6 +92,24 @@ func (e *listedEvent) values() []records.Value {
 	}
 	for _, n := range r.Nodes {
 		add("stage:"+n.Stage, &n.Hash)
+	}
+	if e.Kind == record.RunDAG {
+		failed := r.FailureStage
+		if failed == nil && r.Quotes == nil && (r.Shape == nil || *r.Shape != "reject") {
+			failed = new("unknown")
+		} else if failed == nil {
+			failed = new("none")
+		}
+		add("failure_stage", failed)
+		add("audit_mode", r.AuditMode)
+		add("shape", r.Shape)
+		add("verifier_method", r.VerifierMethod)
+		for _, root := range r.DocumentRoots {
+			add("document_root", &root)
+		}
+		for _, id := range r.EvidenceIDs {
+			add("evidence_id", &id)
+		}
 	}
 	if r.Producer != nil {
 		add("producer", &r.Producer.ID)

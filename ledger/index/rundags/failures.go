@@ -4,40 +4,26 @@ import (
 	"fmt"
 	"slices"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
-	"colophon/ledger/record/rules"
 )
 
 // The values by which failures are counted. The first stands for null, the last for every
 // unknown text. Their positions are stored.
 var (
-	failureStages = [...]string{noStage, "retrieval", "context", "answer", UnknownFailure, counters.Other}
+	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
 	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
 )
-
-// UnknownFailure is the failure stage of a run that brought its stages only, unless they show that
-// preflight rejected it. Whether it failed is not known.
-const UnknownFailure = "unknown"
-
-// FailureStage returns the failure stage of a run-DAG: that of its event, or UnknownFailure; nil if
-// it did not fail.
-func FailureStage(dag *event.DAG) []byte {
-	builtByLedger := dag.Quotes != nil || string(dag.Shape) == rules.ShapeReject
-	if dag.FailureStage == nil && !builtByLedger {
-		return []byte(UnknownFailure)
-	}
-	return dag.FailureStage
-}
 
 // outcome is a row of failureCounts: positions of a failure_stage, an audit_mode, and a shape.
 type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {
 	return outcome{
-		numberOf(failureStages[:], FailureStage(dag)), numberOf(auditModes[:], dag.AuditMode), numberOf(runShapes[:], dag.Shape),
+		numberOf(failureStages[:], drift.FailureStage(dag)), numberOf(auditModes[:], dag.AuditMode), numberOf(runShapes[:], dag.Shape),
 	}
 }
 

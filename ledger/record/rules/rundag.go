@@ -315,3 +315,9 @@ const (
 
 // PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
 const PreflightCheck = "dag.preflight_payload"
+
+// IsEvidenceID reports whether a text has the form of an evidence id (spec: Hashes of other content).
+func IsEvidenceID(text []byte) bool {
+	digits, is := bytes.CutPrefix(text, []byte("E"))
+	return is && IsDigits(digits, 8)
+}

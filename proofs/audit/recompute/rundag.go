@@ -68,6 +68,9 @@ func (r *runCheck) members() error {
 			return malformed("it has the member %s, which only a run of inputs has", m.name)
 		}
 	}
+	if r.DocumentRoots != nil && !r.built && !r.HasContent("source_roots") || r.EvidenceIDs != nil && !r.built && !r.HasContent("evidence") {
+		return malformed("it has document_roots or evidence_ids, but nothing that brings them")
+	}
 	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
 		return malformed("its preflight_generation is %.100q, but it has no preflight payload of another generation", r.PreflightGeneration)
 	}
