@@ -39,6 +39,7 @@ import (
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -494,7 +495,7 @@ func exampleStateChange(e *example) {
 func exampleSeqs(e *example) {
 	var records []uint64
 	e.decode("records", &records)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range records {
 		require.True(e.t, list.Add(seq))
 	}

@@ -2,15 +2,14 @@ package questions
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"colophon/api/call"
+	"colophon/ledger"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
-	"colophon/storage"
 )
 
 // LookUp answers the live run-DAG of a question and the other dimensions of a cache key, with its
@@ -44,25 +43,25 @@ func (h *Handlers) LookUp(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	text, err := answerOf(view, l.Store(), found.Seq)
-	if err != nil {
-		return err
-	}
-	found.AnswerText = text
+	text, err := answerOf(view, l, found.Seq)
 	// The redaction is read after the content, so that it covers one that erased it in between.
-	if found.RedactedBy, err = query.RedactedBy(view.Context, l.Store(), found.Seq); err != nil {
+	by, redactedErr := query.RedactedBy(view.Context, l.Store(), found.Seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		text = null
+	case err != nil:
 		return err
 	}
-	if found.RedactedBy != nil {
-		found.AnswerText = null
-	}
+	found.AnswerText, found.RedactedBy = text, by
 	return sendAnswer(c, view, found)
 }
 
 var null = json.RawMessage("null")
 
-// answerOf returns the answer of a run-DAG as JSON: null if it has none, or if its bytes are gone.
-func answerOf(view *query.View, store storage.Reader, seq uint64) (json.RawMessage, error) {
+// answerOf returns the answer of a run-DAG as JSON; null if it has none.
+func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, error) {
 	entry, err := view.Log.Entry(view.Context, seq)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
@@ -80,10 +79,7 @@ func answerOf(view *query.View, store storage.Reader, seq uint64) (json.RawMessa
 		if err != nil {
 			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
 		}
-		text, err := store.Content(view.Context, digest)
-		if errors.Is(err, storage.ErrNotFound) {
-			return null, nil
-		}
+		text, err := l.Store().Content(view.Context, digest)
 		if err != nil {
 			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -85,7 +86,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	verb("registration", v, err)
 	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
 	verb("revocation", v, err)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range []uint64{1, 2, 5} {
 		list.Add(seq)
 	}

@@ -382,15 +382,11 @@ func (b *questionBuilder) effects() {
 func (b *questionBuilder) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		b.askAll(failuresPath, "state", state)
+		b.askAll("/run-dags", "state", state)
+		b.ask("/run-dags", rowsList, "failure_stage", "unknown", "state", state)
 		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
 		for _, hash := range b.values.of(findable("question_hash")) {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
-		}
-	}
-	b.askAll("/run-dags", "state", "any")
-	for _, name := range [...]string{"failure_stage", "shape", "verifier_method", "document_root", "evidence_id", "inconsistent"} {
-		for _, value := range b.values.of(findable(name)) {
-			b.ask("/run-dags", rowsList, name, value)
 		}
 	}
 	for _, key := range b.values.of(findable("cache_key")) {

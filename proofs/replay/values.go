@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,7 +11,6 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
-	"colophon/ledger/record/rules"
 )
 
 // logValues are the values in a log's events that questions can be about: all of them, or a
@@ -124,7 +122,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	if !slices.Contains(record.Kinds[:], kind) {
 		return
 	}
-	for _, name := range [...]string{"run_id", "subject", "project", "model"} {
+	for _, name := range [...]string{"run_id", "subject", "project", "model", "audit_mode", "verifier_method", "shape"} {
 		v.text(findable(name), r.Member(name))
 	}
 	v.text(findable("producer"), r.Member("producer").Member("id"))
@@ -138,31 +136,14 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
 		}
-		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
-			v.add(findable("inconsistent"), string(rule))
-		}
 	}
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
 	}
-	for _, name := range [...]string{"audit_mode", "verifier_method", "shape"} {
-		v.text(findable(name), r.Member(name))
-	}
-	for _, list := range [...]struct{ member, name string }{{"document_roots", "document_root"}, {"evidence_ids", "evidence_id"}} {
-		for text := range r.Member(list.member).Elements() {
-			v.text(findable(list.name), text)
+	for _, name := range [...]string{"document_root", "evidence_id"} {
+		for text := range r.Member(name + "s").Elements() {
+			v.text(findable(name), text)
 		}
-	}
-	if r.Member("shape").Given() {
-		failed := r.Member("failure_stage").Text()
-		switch {
-		case failed != nil:
-		case r.Member("n_quotes").Given() || string(r.Member("shape").Text()) == rules.ShapeReject:
-			failed = []byte("none")
-		default:
-			failed = []byte("unknown")
-		}
-		v.add(findable("failure_stage"), string(failed))
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
