@@ -383,7 +383,6 @@ func (b *questionBuilder) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		b.askAll(failuresPath, "state", state)
 		b.askAll("/run-dags", "state", state)
-		b.ask("/run-dags", rowsList, "failure_stage", "unknown", "state", state)
 		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
 		for _, hash := range b.values.of(findable("question_hash")) {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)

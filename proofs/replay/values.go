@@ -140,10 +140,8 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
 	}
-	for _, name := range [...]string{"document_root", "evidence_id"} {
-		for text := range r.Member(name + "s").Elements() {
-			v.text(findable(name), text)
-		}
+	for root := range r.Member("document_roots").Elements() {
+		v.text(findable("document_root"), root)
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
