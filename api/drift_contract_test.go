@@ -145,8 +145,8 @@ func TestReproduction(t *testing.T) {
 	s.do(t, get(groupsOf).asking("?after=9&by=model"), http.StatusOK)
 	for _, c := range []struct{ name, body, id, output, cause, says string }{
 		{"reproduced", `{"seq":1,"output":" The  ferry is late. "}`, "true", "true", "identical", "Reproduced"},
-		{"spelled out", `{"seq":1,"payload":{"scene":"ferry","seed":7},"output":"x"}`, "false", "false", "input", "Not a reproduction"},
-		{"the payload's seed", `{"seq":1,"payload":{"scene":"ferry","seed":8},"output":"x"}`, "false", "false", "confounded", "Not a reproduction"},
+		{"spelled out", `{"seq":1,"payload":{"scene":"ferry","seed":7},"output":"x"}`, "false", "false", "stochastic_or_model_internal", "Not reproduced"},
+		{"the payload's seed", `{"seq":1,"payload":{"scene":"ferry","seed":8},"output":"x"}`, "false", "false", "seed", "Not a reproduction"},
 		{"all as recorded", `{"seq":1,"payload":{"scene":"ferry"},"system_prompt":"Describe it.","model":"gemma2:2b","temperature":0.70,` +
 			`"max_tokens":120,"seed":null,"environment":null,"output":"x"}`, "true", "false", "stochastic_or_model_internal", "Not reproduced"},
 		{"a known environment", `{"seq":1,"environment":{"model_digest":"d"},"output_hash":"` + ferry + `"}`, "true", "false", "stochastic_or_model_internal", "Not reproduced"},
@@ -191,7 +191,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		{"no a", get(attributionOf).asking("?b=1"), 400, true, "/a"},
 		{"a beyond the head", get(attributionOf).asking("?a=9&b=1"), 400, false, "/a"},
 		{"b is no IPC record", get(attributionOf).asking("?a=1&b=6"), 422, false, "/b"},
-		{"no group of a timeline", get(timelineOf), 400, false, "/input_hash"},
+		{"no group of a timeline", get(timelineOf), 400, false, "/input"},
 		{"two groups of a timeline", get(timelineOf).asking("?model=m&ipc_id=" + ferry), 400, false, "/model"},
 		{"no hash", get(timelineOf).asking("?input_hash=x"), 400, true, "/input_hash"},
 		{"variable", get(effectsOf).asking("?variable=host_platform&a=x&b=y"), 400, true, "/variable"},

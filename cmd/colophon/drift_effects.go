@@ -16,7 +16,7 @@ func (d *driftCommand) newEffects() *cobra.Command {
 		Short: "Show the effect of changing one variable and nothing else",
 		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
 covers. In each pair, the variable is A in one run and B in the other. The output is the
-number of changed outputs, then the pairs. VARIABLE is input_hash, system_prompt_hash,
+number of changed outputs, then the pairs. VARIABLE is input, input_hash, system_prompt_hash,
 model, temperature, max_tokens or seed.
 
 If a side has several runs with one ipc_id, effects pairs the first with the first, the

@@ -4,6 +4,7 @@ package drift
 
 import (
 	"bytes"
+	"slices"
 
 	"colophon/ledger/event"
 )
@@ -64,7 +65,7 @@ type Attribution struct {
 func Attribute(a, b *event.IPC) Attribution {
 	c := compare(a, b)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
-	valuesA, valuesB := values(a), values(b)
+	valuesA, valuesB := values(a, b)
 	for i, differs := range c.differs {
 		if differs {
 			r.Differences = append(r.Differences, Difference{variables[i], valuesA[i], valuesB[i]})
@@ -88,6 +89,7 @@ var variables = [...]string{
 // Positions in variables. From environment on, an unknown value counts as equal to any other.
 // If a seed is unknown, the ipc_ids are compared instead.
 const (
+	input       = 0
 	model       = 2
 	seed        = 5
 	environment = 6
@@ -95,10 +97,24 @@ const (
 	ipcID       = 9
 )
 
-// values returns the run's values in the order of variables.
-func values(r *event.IPC) [len(variables)][]byte {
+// IsEnvironment reports whether a variable is one of the environment's three.
+func IsEnvironment(variable string) bool {
+	return slices.Contains(variables[environment:modelDigest+1], variable)
+}
+
+// values returns the values of two runs in the order of variables. If either run brought only
+// input_hash, or their input_hashes agree, input is that of both.
+func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
+	ofA, ofB = valuesOf(a), valuesOf(b)
+	if !a.HasPayload || !b.HasPayload || bytes.Equal(a.InputHash, b.InputHash) {
+		ofA[input], ofB[input] = a.InputHash, b.InputHash
+	}
+	return ofA, ofB
+}
+
+func valuesOf(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
-		r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
+		r.Input(), r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
 		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest, r.IPCID,
 	}
 }
@@ -113,7 +129,7 @@ type comparison struct {
 
 func compare(a, b *event.IPC) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
-	valuesA, valuesB := values(a), values(b)
+	valuesA, valuesB := values(a, b)
 	skipped := ipcID
 	if a.IsRun() && b.IsRun() && (a.Seed == nil || b.Seed == nil) {
 		skipped = seed // a record may claim its ipc_id without a seed

@@ -28,12 +28,54 @@ func with(changes ...string) event.IPC {
 			value = nil
 		}
 		*map[string]*[]byte{
-			"input": &r.InputHash, "system_prompt": &r.SystemPromptHash, "output": &r.OutputHash, "ipc_id": &r.IPCID,
+			"input": &r.InputHash, "seedless": &r.SeedlessInputHash, "system_prompt": &r.SystemPromptHash, "output": &r.OutputHash, "ipc_id": &r.IPCID,
 			"model": &r.Model, "temperature": &r.Temperature, "max_tokens": &r.MaxTokens, "seed": &r.Seed,
 			"ollama_build_hash": &r.OllamaBuildHash, "model_digest": &r.ModelDigest, "host_platform": &r.HostPlatform,
 		}[changes[i]] = value
 	}
 	return r
+}
+
+// seeded returns a run with its seed in the payload.
+func seeded(seed, output string) event.IPC {
+	r := with("input", "in with "+seed, "seedless", "in", "seed", seed, "output", output)
+	r.HasPayload = true
+	return r
+}
+
+// payload returns a run that brought its payload.
+func payload(r event.IPC) event.IPC {
+	r.HasPayload = true
+	return r
+}
+
+// A seed within the payload is one variable, not two. If either run brought only its input_hash,
+// both are compared by that.
+func TestSeedInThePayload(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b      event.IPC
+		cause     Cause
+		variables []string
+	}{
+		"another seed":                             {seeded("1", "x"), seeded("2", "y"), Seed, []string{"seed"}},
+		"the same seed":                            {seeded("1", "x"), seeded("1", "y"), StochasticOrModelInternal, nil},
+		"without effect":                           {seeded("1", "x"), seeded("2", "x"), NoEffect, []string{"seed"}},
+		"beside the other payload":                 {seeded("1", "x"), payload(with("seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"the same, beside the other":               {seeded("1", "x"), payload(with("seed", "1", "output", "y")), StochasticOrModelInternal, nil},
+		"only a hash, the same payload":            {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), StochasticOrModelInternal, nil},
+		"only a hash, another payload":             {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), Confounded, []string{"input", "seed"}},
+		"only a hash, without the seed":            {seeded("1", "x"), with("seed", "1", "output", "y"), Input, []string{"input"}},
+		"the same payload, another seed beside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"another payload, the same seed":           {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, back := Attribute(&c.a, &c.b), Attribute(&c.b, &c.a)
+			require.Equal(t, c.cause, r.Cause)
+			require.Equal(t, c.variables, names(r))
+			require.Equal(t, c.cause, back.Cause)
+			require.Equal(t, c.variables, names(back))
+		})
+	}
 }
 
 func names(r Attribution) []string {
@@ -125,7 +167,7 @@ func drawRun(t *rapid.T, name string) event.IPC {
 		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)
 	}
 	return event.IPC{
-		InputHash: value("input"), SystemPromptHash: value("prompt"), OutputHash: value("output"), IPCID: value("ipc_id"),
+		InputHash: value("input"), SeedlessInputHash: value("seedless"), HasPayload: rapid.Bool().Draw(t, name+" payload"), SystemPromptHash: value("prompt"), OutputHash: value("output"), IPCID: value("ipc_id"),
 		Model: value("model"), Temperature: value("temperature"), MaxTokens: value("max_tokens"), Seed: value("seed"),
 		OllamaBuildHash: value("build"), ModelDigest: value("digest"), HostPlatform: value("platform"),
 	}

@@ -159,7 +159,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 }
 
 // groupings are the names by which runs are grouped.
-var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
+var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
 // parseTimeline parses the one value that selects the runs.
 func parseTimeline(p Parameters) (value records.Value, err error) {
@@ -173,7 +173,7 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 		value = records.Value{Name: name, Text: p[name]}
 	}
 	if value.Name == "" {
-		err = invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
+		err = invalid("input", "is required, or input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
 	}
 	return value, err
 }

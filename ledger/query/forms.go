@@ -38,7 +38,7 @@ var valueForms = map[string]*form{
 	"subject": anyForm, "project": anyForm, "model": anyForm,
 	"flag": flagForm, "mismatch": fieldForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
-	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
+	"input": hashForm, "input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
 	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
 	"model_profile_hash": hashForm, "cache_key": hashForm,

@@ -14,6 +14,11 @@ import (
 // canonical form. What is null or missing is nil.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	// SeedlessInputHash is nil unless the payload has the run's seed (spec: Seedless hash).
+	SeedlessInputHash []byte
+	// HasPayload: the record brought the payload, not only its hash. The event says it by the
+	// name of the content.
+	HasPayload bool
 	// HasAdvanced is true if the event has the member, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
@@ -30,10 +35,21 @@ type IPCFields struct {
 // (spec: Runs).
 func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
 
+// Input returns the variable input of a run: the hash of its payload without the run's seed, or
+// input_hash if the record brought only that (spec: Seedless hash).
+func (f *IPCFields) Input() []byte {
+	if f.SeedlessInputHash != nil {
+		return f.SeedlessInputHash
+	}
+	return f.InputHash
+}
+
 // ipc is an IPC record while it is decoded.
 type ipc struct {
 	IPCFields
 	r *Record
+	// seedInPayload: the payload has the run's seed.
+	seedInPayload bool
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
@@ -113,7 +129,7 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
 		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.Member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
-			p.r.implied = "seed"
+			p.r.implied, p.seedInPayload = "seed", true
 		}
 		return
 	}
@@ -121,9 +137,10 @@ func (p *ipc) decodeSeed(o strict.Object) {
 		inner := o.Inner("payload", payload)
 		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
 			p.Seed = p.r.readAxisSeed(inner)
-			return
+		} else {
+			p.Seed = p.r.readInteger(inner, "seed", false)
 		}
-		p.Seed = p.r.readInteger(inner, "seed", false)
+		p.seedInPayload = p.Seed != nil
 	}
 }
 
@@ -147,7 +164,8 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
+// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload. It
+// sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, "an object")
@@ -161,11 +179,21 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
+	p.HasPayload = true
 	if p.PayloadSchema != nil {
-		return r.axisPayloadHash(o, payload)
+		whole, seedless := r.axisPayloadHashes(o, payload)
+		if p.seedInPayload {
+			p.SeedlessInputHash = seedless
+		}
+		return whole
 	}
-	var sum Hash
-	sum, r.scratch = rules.PayloadHash(r.scratch, payload)
+	var sum, seedless Hash
+	if !p.seedInPayload {
+		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
+		return r.hex(sum)
+	}
+	sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload)
+	p.SeedlessInputHash = r.hex(seedless)
 	return r.hex(sum)
 }
 
@@ -250,6 +278,7 @@ func (f *IPCFields) Check() error {
 	c.hash("ipc_id", f.IPCID)
 	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
 	c.hash("output_hash", f.OutputHash)
+	c.hash("seedless_input_hash", f.SeedlessInputHash)
 	c.hash("system_prompt_hash", f.SystemPromptHash)
 	c.text("host_platform", f.HostPlatform, maxName)
 	c.text("model_digest", f.ModelDigest, maxName)
@@ -305,5 +334,8 @@ func (f *IPCFields) appendHashes(w *pyjson.Builder) {
 		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
 	}
 	w.Plain("output_hash", f.OutputHash)
+	if f.SeedlessInputHash != nil {
+		w.Plain("seedless_input_hash", f.SeedlessInputHash)
+	}
 	w.Plain("system_prompt_hash", f.SystemPromptHash)
 }

@@ -130,7 +130,12 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
 	}
 	for name, value := range r.Member("hashes").Members() {
-		v.text(findable(string(name.Text())), value)
+		if string(name.Text()) != "seedless_input_hash" { // input finds it
+			v.text(findable(string(name.Text())), value)
+		}
+	}
+	if kind == record.IPCRecord {
+		v.text(findable("input"), inputOf(r))
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
@@ -172,6 +177,16 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
+	v.text(variableOf+"input", inputOf(r))
+}
+
+// inputOf returns the variable input of an IPC record (spec: Seedless hash).
+func inputOf(r pyjson.Value) pyjson.Value {
+	hashes := r.Member("hashes")
+	if seedless := hashes.Member("seedless_input_hash"); seedless.Given() {
+		return seedless
+	}
+	return hashes.Member("input_hash")
 }
 
 func (v *logValues) text(kind string, value pyjson.Value) {

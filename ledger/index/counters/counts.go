@@ -48,7 +48,7 @@ var Metrics = [metricCount]struct {
 		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
 		[]string{"reason"}},
 	DriftTotal: {"colophon_ledger_drift_total",
-		"IPC runs by cause, each compared with the live run before it with the same input_hash.",
+		"IPC runs by cause, each compared with the live run before it with the same input.",
 		[]string{"cause"}},
 	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
 		"Run-DAGs by the first stage that differs from the live run-DAG before with the same question_hash; none if no stage differs.",

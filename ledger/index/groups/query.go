@@ -142,6 +142,8 @@ func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err
+	case records.Input:
+		return string(r.Input()), err
 	case records.InputHash:
 		return string(r.InputHash), err
 	case records.SystemPromptHash:

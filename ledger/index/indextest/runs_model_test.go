@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -62,6 +64,9 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 		"ollama_build_hash", "host_platform", "model_digest"} {
 		of, knownA := a.values[name]
 		and, knownB := b.values[name]
+		if name == "input" && (!a.hasPayload || !b.hasPayload || a.values["input_hash"] == b.values["input_hash"]) {
+			of, and = a.values["input_hash"], b.values["input_hash"]
+		}
 		environment := slices.Contains([]string{"ollama_build_hash", "host_platform", "model_digest"}, name)
 		if of == and && knownA == knownB || environment && !(knownA && knownB) || name == "seed" && unknownSeed {
 			continue
@@ -112,7 +117,7 @@ func requireGroups(t tester, want, got []groups.Group) {
 	}
 }
 
-var groupNames = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
+var groupNames = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
 
 // runsUnderTest is a random log of runs and a view of the index of it.
 type runsUnderTest struct {
@@ -341,7 +346,10 @@ func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model")).Draw(t, "variable")
-			name, _ := cutHash(variable)
+			name := variable
+			if variable == "system_prompt_hash" {
+				name = "system_prompt"
+			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
 			q := effects.Query{Variable: variable, Any: u.any, A: values[0], B: values[1]}
 			want := u.effects(name, q)
@@ -380,14 +388,6 @@ func TestEffectsEqualModel(t *testing.T) {
 	})
 }
 
-func cutHash(variable string) (string, bool) {
-	name, ok := map[string]string{"input_hash": "input", "system_prompt_hash": "system_prompt"}[variable]
-	if !ok {
-		return variable, false
-	}
-	return name, true
-}
-
 // valuesOf returns the values of a variable in the records, at least two.
 func (n *naiveGenerations) valuesOf(name string) []string {
 	values := make(map[string]bool)
@@ -406,41 +406,36 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 
 // effects returns the pairs of runs, and whether the output changed.
 func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
+	others := []string{"input_hash", "system_prompt", "model", "temperature", "max_tokens", "seed"}
+	if name == "seed" || name == "input" {
+		others[0] = "input"
+	}
+	others = slices.DeleteFunc(others, func(other string) bool { return other == name })
+	sides := make(map[string][2][]naiveGeneration)
+	for _, r := range u.naive.runs(q.Any, u.size) {
+		value, given := r.values[name]
+		at := slices.Index([]string{q.A, q.B}, value)
+		if !given || at < 0 {
+			continue
+		}
+		var combination []string
+		for _, other := range others {
+			value, given := r.values[other]
+			combination = append(combination, fmt.Sprint(value, given))
+		}
+		key := strings.Join(combination, ", ")
+		both := sides[key]
+		both[at] = append(both[at], r)
+		sides[key] = both
+	}
 	pairs := make(map[[2]uint64]bool)
-	for _, id := range u.naive.groupsBy("ipc_id", u.size) {
-		values := u.verifiedValues(id)
-		if values == nil || values[name] != q.A {
-			continue
-		}
-		values = maps.Clone(values)
-		values[name] = q.B
-		partner := naiveIPCID(u.T, values)
-		if u.verifiedValues(partner) == nil {
-			continue
-		}
-		a, b := u.verifiedRuns(id, q.Any), u.verifiedRuns(partner, q.Any)
-		for k := range min(len(a), len(b)) {
-			pairs[[2]uint64{a[k].seq, b[k].seq}] = a[k].hashes["output_hash"] != b[k].hashes["output_hash"]
+	for _, both := range sides {
+		for k := range min(len(both[0]), len(both[1])) {
+			a, b := both[0][k], both[1][k]
+			pairs[[2]uint64{a.seq, b.seq}] = a.hashes["output_hash"] != b.hashes["output_hash"]
 		}
 	}
 	return pairs
-}
-
-// verifiedRuns returns the runs whose other fields have the ipc_id.
-func (u *runsUnderTest) verifiedRuns(id string, whatever bool) []naiveGeneration {
-	return slices.DeleteFunc(u.naive.group("ipc_id", id, whatever, u.size), func(r naiveGeneration) bool {
-		return naiveIPCID(u.T, r.values) != id
-	})
-}
-
-// verifiedValues returns the values of an ipc_id if one of its runs has them.
-func (u *runsUnderTest) verifiedValues(id string) map[string]string {
-	for _, r := range u.naive.group("ipc_id", id, true, u.size) {
-		if naiveIPCID(u.T, r.values) == id {
-			return r.values
-		}
-	}
-	return nil
 }
 
 // With any batches and caches, the rows are those of one undisturbed fold.

@@ -29,7 +29,7 @@ type Drift struct {
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the latest run before it that has its input_hash and
+// DriftOf compares the run at seq with the latest run before it that has its input and
 // was live when it was recorded, as the drift counter does (spec: Drift of a run). found is
 // false if there was none, or if the record at seq is not a run. It reads one event and two
 // keys.
@@ -38,7 +38,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.Identify([]byte(records.InputHash), run.InputHash)
+	id := rowstore.Identify([]byte(records.Input), run.Input())
 	before, err := groups.NewestBelow(v, id, seq)
 	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
@@ -57,7 +57,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	return d, true, nil
 }
 
-// lastRun returns a run that compares like the last live one of a group of an input_hash.
+// lastRun returns a run that compares like the last live one of a group of an input.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeFacts(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
