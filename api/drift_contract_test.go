@@ -154,7 +154,7 @@ func TestReproduction(t *testing.T) {
 		{"the recorded payload, whose seed the record overrides", `{"seq":8,"payload":{"q":"why?","seed":1},"output":"o"}`, "true", "true", "identical", "Reproduced"},
 		{"another payload with a seed", `{"seq":8,"payload":{"q":"how?","seed":1},"output":"o"}`, "false", "true", "no_effect", "input .* and seed"},
 		{"a seed of its own", `{"seq":8,"payload":{"q":"why?","seed":1},"seed":1,"output":"x"}`, "false", "false", "seed", "Not a reproduction"},
-		{"a claimed ipc_id without a seed", `{"seq":9,"seed":1,"output":"x"}`, "false", "false", "incomplete", "unknown what else differs"},
+		{"a claimed ipc_id without a seed", `{"seq":9,"seed":1,"output":"x"}`, "false", "false", "seed", "seed differs"},
 		{"a complete re-run of it", `{"seq":7,"system_prompt":"p","seed":1,"output":"x"}`, "false", "false", "incomplete", "cannot be compared"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

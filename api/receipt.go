@@ -52,6 +52,7 @@ func (s *Server) receiptOf(ctx context.Context, l *ledger.Ledger, out *outcome) 
 		Checks:        out.record.ChecksJSON(),
 	}
 	r.Shape, r.FailureStage = out.record.RunShape()
+	r.Incomplete = record.IncompleteOf(out.record)
 	return s.prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.minimal)
 }
 

@@ -339,7 +339,7 @@ type Receipt struct {
 // is empty but for Incomplete.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks to be complete
+	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
 	Category            string             `json:"category,omitempty"` // new, modified or unchanged
@@ -406,6 +406,7 @@ type ListedRecord struct {
 	Timestamp  string            `json:"timestamp,omitempty"`
 	Hashes     Hashes            `json:"hashes"`
 	Mismatches []string          `json:"mismatches"`
+	Incomplete []string          `json:"incomplete,omitempty"` // what an IPC record lacks
 	Labels     map[string]string `json:"labels"`
 	Links      RecordLinks       `json:"links"`
 	Event      json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed

@@ -24,7 +24,7 @@ import (
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
 	{Path: "/drift/attribution", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
 // generation describes an IPC record.
@@ -180,12 +180,12 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 
 // Timeline lists the runs of a group in order, each with the cause of its change from the
 // previous run.
-func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error) {
-	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any}, v.Page)
+func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
+	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}, v.Page)
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, timelineRow)
+	return runPage(v, found, next, timelineRow)
 }
 
 func timelineRow(v *View, s *runs.Step) wire.TimelineRow {

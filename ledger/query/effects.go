@@ -15,12 +15,12 @@ import (
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
 // Effects lists the pairs of runs that differ in one variable only, and counts all of them.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
-	q.Any = v.Any
+	q.Any, q.Seeded = v.Any, v.Seeded
 	totals, err := v.Totals.of(v, q)
 	if err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := page(v, found, next, effectPair)
-	return &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}, err
+	pairs, err := runPage(v, found, next, effectPair)
+	return &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}, err
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {

@@ -50,6 +50,7 @@ const (
 	Pages  Common = 1 << iota // limit and cursor
 	States                    // state: live or any
 	Proofs                    // proofs
+	Seeds                     // seeded
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question
@@ -176,6 +177,9 @@ func (r *Request) names() []string {
 	if r.Question.Takes&Proofs != 0 {
 		names = append(names, "proofs")
 	}
+	if r.Question.Takes&Seeds != 0 {
+		names = append(names, "seeded")
+	}
 	return names
 }
 
@@ -239,6 +243,11 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	}
 	if r.Question.Takes&Proofs != 0 {
 		if v.Proofs, err = p.Choice("proofs", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Seeds != 0 {
+		if v.Seeded, err = p.Choice("seeded", "false", "true"); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,8 @@ type RecordRow struct {
 	RunID      *string          `json:"run_id,omitempty"`
 	Timestamp  *string          `json:"timestamp,omitempty"`
 	Hashes     json.RawMessage  `json:"hashes"`
-	Mismatches []string         `json:"mismatches"` // fields whose claimed hash differs from the recomputed one
+	Mismatches []string         `json:"mismatches"`           // fields whose claimed hash differs from the recomputed one
+	Incomplete []string         `json:"incomplete,omitempty"` // what an IPC record lacks
 	Labels     json.RawMessage  `json:"labels"`
 	Links      wire.RecordLinks `json:"links"`
 	Event      json.RawMessage  `json:"event,omitempty"`
@@ -95,7 +96,7 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
-		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Labels: r.Labels,
+		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Incomplete: r.Incomplete, Labels: r.Labels,
 		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
 	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
@@ -177,6 +178,7 @@ type RecordAnswer struct {
 	LeafHash      string          `json:"leaf_hash"`
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
+	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // what an IPC record lacks
 	State         record.State    `json:"state,omitempty"`
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
 	Event         json.RawMessage `json:"event"`
@@ -212,7 +214,8 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	}
 	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
-		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.Incomplete,
+		Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
 		state, err := records.State(v.View, one.Seq)
 		if err != nil {

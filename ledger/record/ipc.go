@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
+	"iter"
 	"slices"
 
 	"colophon/ledger/record/pyjson"
@@ -31,9 +32,40 @@ type IPCFields struct {
 	Usage         pyjson.Value // Absent if it is content or not given
 }
 
-// IsRun reports whether the record is a run: it has an ipc_id and an output hash
-// (spec: Runs).
-func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
+// IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
+func (f *IPCFields) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
+
+// Incomplete yields the names of what the record lacks to have an ipc_id (spec: Receipts).
+func (f *IPCFields) Incomplete() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
+			if value == nil && !yield(IPCParts[i]) {
+				return
+			}
+		}
+	}
+}
+
+// IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its receipt.
+// It is nil if the record lacks nothing, and for other kinds.
+func IncompleteOf(r *Record) []byte {
+	f, ok := r.fields.(*IPCFields)
+	if !ok {
+		return nil
+	}
+	var list []byte
+	for name := range f.Incomplete() {
+		list = append(append(append(list, ',', '"'), name...), '"')
+	}
+	if list != nil {
+		list[0] = '['
+		list = append(list, ']')
+	}
+	return list
+}
+
+// IPCParts names what IPCFields.Incomplete can yield.
+var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
 // Input returns the variable input of a run: the hash of its payload without the run's seed, or
 // input_hash if the record brought only that (spec: Seedless hash).
@@ -62,7 +94,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	*p = ipc{r: r}
 	r.fields = &p.IPCFields
 	p.Model = o.RequiredText("model", maxName)
-	p.MaxTokens = r.readCount(o, "max_tokens")
+	p.MaxTokens = r.readInteger(o, "max_tokens", true)
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
@@ -85,7 +117,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
-	if complete && p.Seed != nil {
+	if complete && p.Temperature != nil && p.MaxTokens != nil && p.Seed != nil {
 		computed = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed)
 		if build, model, platform := p.OllamaBuildHash, p.ModelDigest, p.HostPlatform; build != nil && model != nil && platform != nil {
 			computedAdvanced = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed, build, model, platform)
@@ -114,11 +146,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 }
 
 func (p *ipc) decodeTemperature(o strict.Object) {
-	value, given := o.Double("temperature")
-	if !o.Member("temperature").Given() {
-		o.Missing("temperature")
-	}
-	if given {
+	if value, given := o.Double("temperature"); given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
 		p.Temperature = p.r.keep(p.r.scratch)
 	}
@@ -283,11 +311,9 @@ func (f *IPCFields) Check() error {
 	c.text("host_platform", f.HostPlatform, maxName)
 	c.text("model_digest", f.ModelDigest, maxName)
 	c.text("ollama_build_hash", f.OllamaBuildHash, maxName)
-	c.required("max_tokens", f.MaxTokens, len(f.MaxTokens))
 	c.count("max_tokens", f.MaxTokens)
 	c.required("model", f.Model, maxName)
 	c.integer("seed", f.Seed)
-	c.required("temperature", f.Temperature, len(f.Temperature))
 	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
 		c.fail("temperature", f.Temperature, "is no double as events have them")
 	}

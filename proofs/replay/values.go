@@ -136,6 +136,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	if kind == record.IPCRecord {
 		v.text(findable("input"), inputOf(r))
+		v.lacks(r)
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
@@ -178,6 +179,17 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
 	v.text(variableOf+"input", inputOf(r))
+}
+
+// lacks adds what an IPC record lacks.
+func (v *logValues) lacks(r pyjson.Value) {
+	hashes := r.Member("hashes")
+	for i, value := range [...]pyjson.Value{hashes.Member("input_hash"), hashes.Member("system_prompt_hash"), hashes.Member("output_hash"),
+		r.Member("temperature"), r.Member("max_tokens"), r.Member("seed")} {
+		if !value.Given() {
+			v.add(findable("incomplete"), record.IPCParts[i])
+		}
+	}
 }
 
 // inputOf returns the variable input of an IPC record (spec: Seedless hash).

@@ -25,6 +25,7 @@ const (
 	StaleChunksTotal
 	ProducerDuplicatesTotal
 	ProducerMissing
+	IncompleteTotal
 	metricCount
 )
 
@@ -70,6 +71,9 @@ var Metrics = [metricCount]struct {
 		"Records that repeat a sequence number of their producer.", nil},
 	ProducerMissing: {"colophon_ledger_producer_missing",
 		"Sequence numbers that producers have skipped and not delivered yet.", nil},
+	IncompleteTotal: {"colophon_ledger_incomplete_total",
+		"IPC records by what they lack of system_prompt, output, temperature, max_tokens and seed. A record can count for several.",
+		[]string{"lacks"}},
 }
 
 // IsGauge reports whether a metric can decrease.

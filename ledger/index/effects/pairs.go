@@ -26,6 +26,9 @@ func (e *walk) pair(ctx context.Context, condition uint64) (matched, error) {
 	if err != nil {
 		return matched{}, err
 	}
+	if e.query.Seeded && run.Seed == nil {
+		return matched{none: true}, nil
+	}
 	return e.pairOf(e.ids(run.IPC))
 }
 

@@ -18,8 +18,9 @@ var Variables = [...]string{records.Input, records.InputHash, records.SystemProm
 type Query struct {
 	Variable string // one of Variables
 	// A and B are the values. Numbers are written as in events.
-	A, B string
-	Any  bool // runs of any state, not only live ones
+	A, B   string
+	Any    bool // runs of any state, not only live ones
+	Seeded bool // only runs with a seed
 }
 
 // Pair is two runs that differ in the variable only. Each is the k-th run of its combination.

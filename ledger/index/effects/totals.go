@@ -136,6 +136,9 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 
 // touch adds the combinations of a run if it has one of the two values.
 func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC) {
+	if e.query.Seeded && ipc.Seed == nil {
+		return
+	}
 	if value := string(valueOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
 		touched[e.ids(*ipc)] = true
 	}

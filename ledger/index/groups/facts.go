@@ -5,14 +5,13 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// factCount is the number of facts of a run: its variables except the input, and its ipc_id.
-const factCount = 9
+// factCount is the number of facts of a run: its variables except the input.
+const factCount = 8
 
 // facts returns a run's facts in a fixed order.
 func facts(ipc *event.IPC) [factCount]*[]byte {
 	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
-		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform,
-		&ipc.IPCID}
+		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform}
 }
 
 // A fact is encoded as its length and its text. A text longer than longestFact is encoded as

@@ -226,7 +226,8 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 // RunQuery selects the runs of one group.
 type RunQuery struct {
 	records.Value
-	Any bool // runs of any state, not only live ones
+	Any    bool // runs of any state, not only live ones
+	Seeded bool // List and Timeline leave out runs without a seed; counts of the group do not
 }
 
 // ID returns the identity of the group.

@@ -57,9 +57,6 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 // naiveCause returns the cause (spec: Causes) and the variables that differ.
 func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	counted := 0
-	_, seedA := a.values["seed"]
-	_, seedB := b.values["seed"]
-	unknownSeed := a.isRun() && b.isRun() && !(seedA && seedB)
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
 		"ollama_build_hash", "host_platform", "model_digest"} {
 		of, knownA := a.values[name]
@@ -68,7 +65,7 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 			of, and = a.values["input_hash"], b.values["input_hash"]
 		}
 		environment := slices.Contains([]string{"ollama_build_hash", "host_platform", "model_digest"}, name)
-		if of == and && knownA == knownB || environment && !(knownA && knownB) || name == "seed" && unknownSeed {
+		if of == and && knownA == knownB || environment && !(knownA && knownB) {
 			continue
 		}
 		differing = append(differing, name)
@@ -76,9 +73,7 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 			counted++
 		}
 	}
-	if unknownSeed && a.hashes["ipc_id"] != b.hashes["ipc_id"] {
-		return "incomplete", append(differing, "ipc_id")
-	}
+	_, seeded := a.values["seed"]
 	_, digestA := a.values["model_digest"]
 	_, digestB := b.values["model_digest"]
 	switch same := a.hashes["output_hash"] == b.hashes["output_hash"]; {
@@ -94,6 +89,8 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 		return "model_internal", differing
 	case counted == 1:
 		return differing[0], differing
+	case !seeded:
+		return "unseeded", differing
 	case digestA && digestB:
 		return "stochastic", differing
 	}
@@ -127,6 +124,7 @@ type runsUnderTest struct {
 	store    *index.Store
 	size     uint64 // size of the view
 	any      bool
+	seeded   bool
 	limit    int
 }
 
@@ -146,6 +144,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	f := follow(t, s, u.log)
 	u.log.catchUp(f)
 	u.size, u.any, u.limit = drawSize(t, u.log), rapid.Bool().Draw(t, "any"), rapid.IntRange(1, 5).Draw(t, "limit")
+	u.seeded = rapid.Bool().Draw(t, "seeded")
 	view, err := f.View(u.size)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, view.Close()) }()
@@ -211,7 +210,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			by := rapid.SampledFrom(groupNames).Draw(t, "by")
 			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
-			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any}
+			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any, Seeded: u.seeded}
 			runs := u.naive.group(by, value, u.any, u.size)
 
 			group, found, err := groups.Get(t.Context(), u.view, q)
@@ -220,12 +219,16 @@ func TestOneGroupEqualsModel(t *testing.T) {
 			if found {
 				requireGroup(t, naiveGroup(value, runs), group)
 			}
-			u.checkRuns(q, runs)
 			u.checkOutputs(q, runs, u.naive.group(by, value, true, u.size))
+			runs = slices.DeleteFunc(runs, u.leavesOut)
+			u.checkRuns(q, runs)
 			u.checkTimeline(q, runs)
 		})
 	})
 }
+
+// leavesOut reports whether the filter seeded leaves a run out.
+func (u *runsUnderTest) leavesOut(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
 	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Run, []byte, error) { return questions.List(u.Context(), u.view, q, p) })
@@ -351,7 +354,7 @@ func TestEffectsEqualModel(t *testing.T) {
 				name = "system_prompt"
 			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
-			q := effects.Query{Variable: variable, Any: u.any, A: values[0], B: values[1]}
+			q := effects.Query{Variable: variable, Any: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
 			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
@@ -415,7 +418,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	for _, r := range u.naive.runs(q.Any, u.size) {
 		value, given := r.values[name]
 		at := slices.Index([]string{q.A, q.B}, value)
-		if !given || at < 0 {
+		if !given || at < 0 || u.leavesOut(r) {
 			continue
 		}
 		var combination []string

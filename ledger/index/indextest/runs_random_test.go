@@ -40,7 +40,7 @@ func (g *generations) few(name string, texts ...string) string {
 
 // generation draws an IPC record. Some are incomplete, and some claim the ipc_id of others.
 func (g *generations) generation() string {
-	seed := g.few("seed", `"seed":0,`, `"seed":1,`)
+	seed := g.few("seed", `"seed":0,`, `"seed":1,`, "", `"seed":null,`)
 	if g.few("claims", "no", "no", "yes") == "yes" {
 		seed = fmt.Sprintf(`"ipc_id":%q,`, rapid.SampledFrom(g.claims).Draw(g.T, "claim"))
 	}
@@ -52,9 +52,9 @@ func (g *generations) generation() string {
 		g.few("environment", "", `"environment":{"model_digest":"d1"},`, `"environment":{"model_digest":"d2","host_platform":"h1"},`,
 			`"environment":{"model_digest":"d1","host_platform":"h2","ollama_build_hash":"o"},`) +
 		g.few("input", inputs(g.T)...) +
-		few(g.T, "model", `"model":"m1",`, `"model":"m2",`, `"model":"a model with quite a long name",`) +
-		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`) +
-		g.few("max_tokens", `"max_tokens":8}`, `"max_tokens":9}`)
+		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`, "") +
+		g.few("max_tokens", `"max_tokens":8,`, `"max_tokens":9,`, "", `"max_tokens":null,`) +
+		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
 }
 
 // inputs returns inputs as records state them: payloads with a seed and without one, and hashes
@@ -157,9 +157,9 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// isRun reports whether a record is a run (spec: Runs): it has an ipc_id and an output hash.
+// isRun reports whether a record is a run (spec: Runs): it has an input and an output.
 func (r *naiveGeneration) isRun() bool {
-	return r.hashes["ipc_id"] != "" && r.hashes["output_hash"] != ""
+	return r.hashes["input_hash"] != "" && r.hashes["output_hash"] != ""
 }
 
 // value returns the record's value of a name by which runs are grouped.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"colophon/ledger/index"
@@ -139,7 +140,7 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 
 // listed returns the record for a list, without State and Body.
 func (r *IPCRecord) listed(rest encodedRecord) Record {
-	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID)}
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID), Incomplete: slices.Collect(r.IPC.Incomplete())}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))
 	var occurred []byte

@@ -27,6 +27,7 @@ const (
 	buildName       = "build"
 	Subject         = "subject"
 	Flag            = "flag"
+	Incomplete      = "incomplete" // what an IPC record lacks
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
 	producerName    = "producer"     // the producer's id
@@ -158,6 +159,9 @@ func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.I
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
 	v.Add(Input, ipc.Input())
+	for part := range ipc.Incomplete() {
+		v.AddRecurring(Incomplete, []byte(part))
+	}
 }
 
 // addProducer adds the producer of a record and its number.

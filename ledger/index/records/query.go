@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"colophon/ledger/event"
@@ -56,6 +57,7 @@ type Record struct {
 	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
+	Incomplete     []string // what an IPC record lacks (spec: Receipts)
 	Body           []byte   // of the event; nil without Filter.Bodies
 }
 
@@ -150,6 +152,10 @@ func recordOf(e *event.Event) Record {
 		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
 		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
 		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
+	}
+	if e.Kind == record.IPCRecord {
+		ipc := e.IPC()
+		one.Incomplete = slices.Collect(ipc.Incomplete())
 	}
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {

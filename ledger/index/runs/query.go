@@ -98,16 +98,18 @@ type members struct {
 	view        *index.View
 	id          rowstore.Identity // of the group
 	any         bool
+	seeded      bool
 	hasDeadRuns bool // some of them are not live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
 	g, err := groups.Newest(v, id)
-	return members{v, id, q.Any, g.HasDeadRuns()}, err
+	return members{v, id, q.Any, q.Seeded, g.HasDeadRuns()}, err
 }
 
-// appendRun appends the run at seq if it is live or the query selects any state.
+// appendRun appends the run at seq if the query selects its state, and runs without a seed if it
+// has none.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
 	if m.hasDeadRuns {
@@ -117,7 +119,10 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 		}
 	}
 	r, err := records.ReadIPCRecord(ctx, m.view, seq)
-	return append(rows, Run{r, record.State(state)}), err
+	if err != nil || m.seeded && r.Seed == nil {
+		return rows, err
+	}
+	return append(rows, Run{r, record.State(state)}), nil
 }
 
 // Step is a run of a timeline.
