@@ -45,7 +45,7 @@ type Group struct {
 }
 
 // Group returns the group of one value, such as Group("model", "m1", nil).
-func (s *DriftService) Group(by, value string, o *StateOptions) *Group {
+func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
 
@@ -91,7 +91,7 @@ func between(q url.Values, a, b string) url.Values {
 
 // Timeline lists the runs that have a value in common, each with its cause against the run before: GET
 // /drift/timeline. By is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
-func (s *DriftService) Timeline(by, value string, o *StateOptions) *List[wire.TimelineRow] {
+func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
@@ -106,7 +106,7 @@ type Effects struct {
 
 // Effects compares the runs that have value a of a variable with those that have b and are equal otherwise. The
 // variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens or seed.
-func (s *DriftService) Effects(variable, a, b string, o *StateOptions) *Effects {
+func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)
 	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}

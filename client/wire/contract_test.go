@@ -98,6 +98,7 @@ var parts = map[string]exchange{
 	"RunDAGLine":              {request: wire.BatchLine{}},
 	"CitationSetLine":         {request: wire.BatchLine{}},
 	"PathFingerprintLine":     {request: wire.BatchLine{}},
+	"NativeLine":              {request: wire.NativeLine{}},
 	"Problem":                 {answer: wire.Problem{}},
 	"EventLine":               {answer: wire.EventLine{}},
 	"Event":                   {answer: wire.Event{}},

@@ -130,13 +130,11 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
 	}
 	for name, value := range r.Member("hashes").Members() {
-		if string(name.Text()) != "seedless_input_hash" { // input finds it
-			v.text(findable(string(name.Text())), value)
+		if strings.HasSuffix(string(name.Text()), "input_hash") { // either can be the input
+			v.text(findable("input"), value)
+			v.text(variableOf+"input", value)
 		}
-	}
-	if kind == record.IPCRecord {
-		v.text(findable("input"), inputOf(r))
-		v.lacks(r)
+		v.text(findable(strings.TrimPrefix(string(name.Text()), "seedless_")), value)
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
@@ -178,27 +176,7 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
-	v.text(variableOf+"input", inputOf(r))
-}
-
-// lacks adds what an IPC record lacks.
-func (v *logValues) lacks(r pyjson.Value) {
-	hashes := r.Member("hashes")
-	for i, value := range [...]pyjson.Value{hashes.Member("input_hash"), hashes.Member("system_prompt_hash"), hashes.Member("output_hash"),
-		r.Member("temperature"), r.Member("max_tokens"), r.Member("seed")} {
-		if !value.Given() {
-			v.add(findable("incomplete"), record.IPCParts[i])
-		}
-	}
-}
-
-// inputOf returns the variable input of an IPC record (spec: Seedless hash).
-func inputOf(r pyjson.Value) pyjson.Value {
-	hashes := r.Member("hashes")
-	if seedless := hashes.Member("seedless_input_hash"); seedless.Given() {
-		return seedless
-	}
-	return hashes.Member("input_hash")
+	v.add(findable("incomplete"), record.IPCParts[len(record.IPCParts)-1])
 }
 
 func (v *logValues) text(kind string, value pyjson.Value) {

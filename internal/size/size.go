@@ -1,0 +1,46 @@
+// Package size reads and writes sizes like 64MiB.
+package size
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bytes is a number of bytes, 0 or more. Its text is a decimal number, with or without the suffix
+// KiB, MiB, GiB or TiB.
+type Bytes int64
+
+// binaryUnits lists the units, the largest first.
+var binaryUnits = [...]struct {
+	name  string
+	bytes Bytes
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// MarshalText uses the largest unit that gives a whole number.
+func (b Bytes) MarshalText() ([]byte, error) {
+	for _, unit := range binaryUnits {
+		if b >= unit.bytes && b%unit.bytes == 0 {
+			return fmt.Appendf(nil, "%d%s", b/unit.bytes, unit.name), nil
+		}
+	}
+	return strconv.AppendInt(nil, int64(b), 10), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	digits, factor := string(text), Bytes(1)
+	for _, unit := range binaryUnits {
+		if number, found := strings.CutSuffix(digits, unit.name); found {
+			digits, factor = strings.TrimSpace(number), unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || n > uint64(math.MaxInt64/factor) {
+		return fmt.Errorf("%q is not a size; write it like 67108864 or 64MiB", text)
+	}
+	*b = Bytes(n) * factor
+	return nil
+}
