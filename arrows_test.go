@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "storage"},
 	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
-	"ledger/index/effects":               {"internal/bloom", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "storage"},
+	"ledger/index/effects":               {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rundags":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "storage"},
 	"ledger/index/producers":             {"ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "storage"},
 	"ledger/index/paths":                 {"ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},

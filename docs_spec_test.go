@@ -193,7 +193,7 @@ var specExamples = []struct {
 }{
 	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
 	{"question-forms", exampleQuestionForms},
-	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
+	{"ipc", exampleIPC}, {"seedless", exampleSeedless}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
 	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
@@ -300,6 +300,13 @@ func exampleIPC(e *example) {
 	e.computed("ipc_id", e.effective(record.IPCRecord, body, "ipc_id"))
 	require.Equal(e.t, sha256Hex([]byte(joined)), e.value("ipc_id"))
 	e.computed("ipc_id_advanced", e.effective(record.IPCRecord, body, "ipc_id_advanced"))
+}
+
+func exampleSeedless(e *example) {
+	const form = `{"scene": "door", "weights": [1, 0.5]}`
+	e.computed("form", form)
+	e.computed("seedless_input_hash", e.effective(record.IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "seedless_input_hash"))
+	require.Equal(e.t, sha256Hex([]byte(form)), e.value("seedless_input_hash"))
 }
 
 func exampleAxisPayload(e *example) {

@@ -376,7 +376,7 @@ type Receipt struct {
 // is empty but for Incomplete.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks to be complete
+	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
 	Category            string             `json:"category,omitempty"` // new, modified or unchanged
@@ -444,6 +444,7 @@ type ListedRecord struct {
 	Hashes       Hashes            `json:"hashes"`
 	Mismatches   []string          `json:"mismatches"`
 	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Incomplete   []string          `json:"incomplete,omitempty"`   // what an IPC record lacks
 	Labels       map[string]string `json:"labels"`
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed

@@ -42,9 +42,10 @@ func drawAnyIPC(t *rapid.T) string {
 		optional(t, "output", fmt.Sprintf(`"output":%q`, few(t, "output", "yes", "no", "maybe"))) +
 		few(t, "claim", "", "", `"input_hash":"`+zeros+`",`) +
 		optional(t, "environment", fmt.Sprintf(`"environment":{"ollama_build_hash":"o","model_digest":%q,"host_platform":"h"}`, few(t, "digest", "d1", "d2"))) +
-		fmt.Sprintf(`"payload":{"q":%q},"seed":%d,"model":%q,"temperature":%s,"max_tokens":%d}`,
-			few(t, "input", "why?", "how?"), rapid.IntRange(0, 1).Draw(t, "seed"), few(t, "model", "m1", "m2"),
-			few(t, "temperature", "0", "0.7"), rapid.IntRange(8, 9).Draw(t, "max_tokens"))
+		optional(t, "seed", fmt.Sprintf(`"seed":%d`, rapid.IntRange(0, 1).Draw(t, "seed"))) +
+		optional(t, "temperature", `"temperature":`+few(t, "temperature", "0", "0.7")) +
+		optional(t, "max_tokens", `"max_tokens":`+few(t, "max_tokens", "8", "9")) +
+		fmt.Sprintf(`"payload":{"q":%q%s},"model":%q}`, few(t, "input", "why?", "how?"), few(t, "payload's seed", "", `,"seed":1`), few(t, "model", "m1", "m2"))
 }
 
 // drawDigest draws one of three hashes.
