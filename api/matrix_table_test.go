@@ -121,6 +121,7 @@ func expectedOfQueries() []expectation {
 		{"GET " + ofALedger + "/citation-sets/by-chunk/{hash}", read, 200, "~/citation-sets/by-chunk/sha256:" + zeros, ""},
 		{"GET " + ofALedger + "/citation-sets/by-source/{source_id}", read, 200, "~/citation-sets/by-source/x", ""},
 		{"GET " + ofALedger + "/citation-sets/{seq}/document", "read and content" + onLedger, 200, "~/citation-sets/3/document", ""},
+		{"GET " + ofALedger + "/diff", "read and content" + onLedger, 200, "~/diff?a=1&b=1", ""},
 		{"POST " + ofALedger + "/citation-sets/{seq}/pinned-retrieval", read, 200, "~/citation-sets/3/pinned-retrieval", `{"sources":[],"top_k":1}`},
 		{"GET " + ofALedger + "/sources", read, 200, "~/sources", ""},
 		{"GET " + ofALedger + "/sources/{source_id}", read, 200, "~/sources/x", ""},

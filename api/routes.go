@@ -110,6 +110,7 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
 		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.questions.LookUp},
+		{http.MethodGet, ofLedger + "/diff", document, s.questions.Diff},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
 	}
 	for _, q := range query.Questions() {

@@ -21,6 +21,7 @@ import (
 	"colophon/api/questions"
 	"colophon/api/records"
 	"colophon/ledger"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
 )
 
@@ -84,7 +85,7 @@ func New(config Config) (*Server, error) {
 	s.records = &records.Handlers{Shared: s.shared, Appended: config.Metrics.appended}
 	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
 	s.log = log.New(s.shared)
-	s.questions = &questions.Handlers{Shared: s.shared}
+	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (c Config) shared() *call.Shared {
 
 // follow starts the index of a ledger and wakes it after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
-	follower, err := s.config.Index.Follow(l.Name(), l.Store())
+	follower, err := s.config.Index.Follow(l.Name(), l.Published())
 	if err != nil {
 		return err
 	}

@@ -240,6 +240,16 @@ func TestEveryCall(t *testing.T) {
 	effects := l.Drift.Effects("model", "m1", "m2", state)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
+	texts := &client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}
+	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.QueryOptions)
+	call("attributeChange", attribution, err)
+	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
+	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", texts)))
+	changed, err = l.Drift.Effects("model", "m1", "m2", texts).Get(ctx)
+	call("listEffects", changed, err)
+	require.Equal(t, uint64(1), changed.Text.Pairs)
+	diff, err := l.Drift.Diff(ctx, w.at["first"], w.at["second"], "output")
+	call("diffTexts", diff, err)
 	rerun, err := l.Drift.Reproduce(ctx, wire.Rerun{Seq: w.at["first"], Output: new("Anna."), Environment: &wire.Environment{ModelDigest: new("d2")}}, point)
 	call("reproduce", rerun, err)
 

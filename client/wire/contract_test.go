@@ -44,6 +44,7 @@ var operations = map[string]exchange{
 	"attributeChange":      {nil, wire.Attribution{}},
 	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
+	"diffTexts":            {nil, wire.TextDiff{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
 	"listRunDAGs":          {nil, wire.Page[wire.ListedRun]{}},
 	"lookUpRunDAG":         {wire.LookupRequest{}, wire.Lookup{}},
