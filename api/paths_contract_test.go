@@ -64,7 +64,8 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 		"?after=6":                               {start, snow, rain},
 		"?after=6&status=new":                    {start, rain},
 		"?after=6&validated=true":                {snow},
-		"?after=6&validated=false&build=1%2Fa":   {rain},
+		"?after=6&validated=false&build=1%2Fa":   {`{"seq":2,"path_id":"d2f2e1184115c4dd",`, rain},
+		"?after=6&validated=true&build=2":        {snow},
 		"?after=6&status=modified":               {},
 		"?as_of=6&status=unchanged&proofs=false": {snow},
 	} {
@@ -79,8 +80,8 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 	history := asked(t, s, project(historyOf, "path_id", "d2f2e1184115c4dd"))
 	require.Regexp(t, `"seq":2,"kind":"path_fingerprint",.*"build":"1/a"},{"seq":3,.*},{"seq":4,"kind":"path_validated",`+
 		`"time":"[^"]*","record_seq":3,"category":"unchanged","validated":true,.*"reason":"cold"}\]}`, history)
-	require.Regexp(t, `"build":"1/a","time":"[^"]*","new":2,"modified":0,"unchanged":0,"gone":0,"paths":2},`+
-		`{"seq":3,"build":"2","time":"[^"]*","new":0,"modified":0,"unchanged":1,"gone":1,"paths":1}\]}`, asked(t, s, project(buildsOf)))
+	require.Regexp(t, `"build":"1/a","branch":null,"base":null,"time":"[^"]*","new":2,"modified":0,"unchanged":0,"gone":0,"paths":2,"other_bases":0},`+
+		`{"seq":3,"build":"2","branch":null,"base":"1/a","time":"[^"]*","new":0,"modified":0,"unchanged":1,"gone":1,"paths":1,"other_bases":0}\]}`, asked(t, s, project(buildsOf)))
 	require.Contains(t, asked(t, s, project(goneOf, "build", "2")), `"rows":[`+rain)
 	require.Contains(t, asked(t, s, project(goneOf, "build", "1%2Fa")), `"rows":[]}`)
 	require.Contains(t, asked(t, s, project(collisionsOf)),

@@ -90,25 +90,69 @@ func (s *Server) registerSource(c echo.Context) error {
 	})
 }
 
-// validatePath validates the current fingerprint of a path, or withdraws the validation. The
-// event names the record, in case the path changes before the event is in the log.
+// validatePath validates the fingerprint that a path has in a build, or withdraws the
+// validation. The event names the record, in case the path changes before the event is in the
+// log.
 func (s *Server) validatePath(c echo.Context) error {
 	l, o, err := s.verb(c)
 	if err != nil {
 		return err
 	}
-	path, unknown := s.currentPath(c, l)
+	project, err := element(c, "project")
+	if err != nil {
+		return err
+	}
+	pathID, err := element(c, "path_id")
+	if err != nil {
+		return err
+	}
 	body, err := s.readBody(c)
 	if err != nil {
 		return err
 	}
 	return s.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		v, err := record.ParseValidation(path, text)
+		request, err := record.ParseValidation(text)
 		if err != nil {
 			return nil, err
 		}
-		return v, unknown
+		path := record.CurrentPath{Project: project, PathID: pathID}
+		return s.validation(c, l, o.key, request, path)
 	})
+}
+
+// validation returns the change that a request makes to a path. It returns 404 for a path that
+// the build lacks, and 409 for one that has another fingerprint there. If an event holds the
+// key already, it returns the change all the same: the ledger then replays or refuses the
+// request (spec: Idempotency).
+func (s *Server) validation(c echo.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
+	view, err := s.viewNow(c, l)
+	if err != nil {
+		return nil, err
+	}
+	var build *string
+	if request.Build != nil {
+		name := string(request.Build)
+		build = &name
+	}
+	p, known, err := paths.Get(view, path.Project, path.PathID, build)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return nil, fmt.Errorf("looking up a path: %w", err)
+	}
+	path.RecordSeq, path.Build, path.ContentFingerprint = p.Seq, p.Build, p.ContentFingerprint
+	var refusal error
+	switch {
+	case !known:
+		refusal = fault(http.StatusNotFound, "no record of that project and build has that path_id")
+	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
+		refusal = fault(http.StatusConflict, "the path has another content_fingerprint in that build; read the path again and validate what it has")
+	default:
+		return request.Of(path), nil
+	}
+	held, err := keyHeld(c.Request().Context(), l, key)
+	if err == nil && !held {
+		err = refusal
+	}
+	return request.Of(path), err
 }
 
 // revokeSource revokes a registered source.
@@ -213,29 +257,6 @@ func sourceID(c echo.Context) (string, error) {
 		err = invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, err
-}
-
-// currentPath returns the current state of the path that the request names.
-func (s *Server) currentPath(c echo.Context, l *ledger.Ledger) (path record.CurrentPath, err error) {
-	if path.Project, err = element(c, "project"); err != nil {
-		return path, err
-	}
-	if path.PathID, err = element(c, "path_id"); err != nil {
-		return path, err
-	}
-	view, err := s.viewNow(c, l)
-	if err != nil {
-		return path, err
-	}
-	p, known, err := paths.Get(view, path.Project, path.PathID)
-	if err = errors.Join(err, view.Close()); err != nil {
-		return path, fmt.Errorf("looking up a path: %w", err)
-	}
-	if !known {
-		return path, fault(http.StatusNotFound, "no record of that project has that path_id")
-	}
-	path.RecordSeq, path.ContentFingerprint = p.Seq, p.ContentFingerprint
-	return path, nil
 }
 
 // checkRegistered returns 404 for a source that is not registered. If an event holds the key

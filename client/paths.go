@@ -22,7 +22,7 @@ type PathFilter struct {
 	QueryOptions
 	Status    string // category of the latest record: new, modified or unchanged
 	Validated *bool
-	Build     string // of the latest record
+	Build     string // "": each path as its latest record states it, of any build
 }
 
 // List lists the paths of a project: GET /paths/{project}.
@@ -49,7 +49,7 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build]
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that a build lacks and the build before it has: GET
+// Gone lists the paths that a build lacks and its base has: GET
 // /paths/{project}/builds/{build}/gone.
 func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())

@@ -9,7 +9,7 @@ type Project struct {
 	Collisions uint64 `json:"collisions"`
 }
 
-// Path is a path as its record, or its record of a build, states it.
+// Path is a path as its latest record, or its latest record of a build, states it.
 type Path struct {
 	Row
 	PathID   string   `json:"path_id"`
@@ -23,18 +23,21 @@ type Path struct {
 // PathStatus has the fingerprints of a path and what follows from them. A fingerprint is 8 hexadecimal
 // digits, nil without content.
 type PathStatus struct {
-	Validated             bool    `json:"validated"`
+	Validated bool `json:"validated"`
+	// ValidatedBefore is the event that validated the same content earlier in the line of builds, where
+	// that does not count any more; 0 if there is none.
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
 }
 
-// PathVersion is a path as one event, a record or a validation, left it.
+// PathVersion is a path as one event, a record or a validation, left it in the build of the record.
 type PathVersion struct {
 	Row
 	Kind      Kind   `json:"kind"`
 	Time      Time   `json:"time"`
-	RecordSeq uint64 `json:"record_seq"` // the path's latest record at that time
+	RecordSeq uint64 `json:"record_seq"` // the event itself, or the record that was validated
 	Category  string `json:"category"`
 	PathStatus
 	Route  []string `json:"route,omitempty"`
@@ -45,13 +48,17 @@ type PathVersion struct {
 // Build counts the paths of a build. Its Seq is that of the build's first record.
 type Build struct {
 	Row
-	Build     string `json:"build"`
-	Time      Time   `json:"time"`
-	New       uint64 `json:"new"`
-	Modified  uint64 `json:"modified"`
-	Unchanged uint64 `json:"unchanged"`
-	Gone      uint64 `json:"gone"` // paths of the build before that this one lacks
-	Paths     uint64 `json:"paths"`
+	Build       string  `json:"build"`
+	Branch      *string `json:"branch"`
+	Base        *string `json:"base"`                   // the build that it is compared with
+	UnknownBase *string `json:"unknown_base,omitempty"` // a base that it names and that the project did not have
+	Time        Time    `json:"time"`
+	New         uint64  `json:"new"`
+	Modified    uint64  `json:"modified"`
+	Unchanged   uint64  `json:"unchanged"`
+	Gone        uint64  `json:"gone"` // paths of the base that this one lacks
+	Paths       uint64  `json:"paths"`
+	OtherBases  uint64  `json:"other_bases"` // records that name another base or branch
 }
 
 // Collision is a path whose path_id belonged to another route.

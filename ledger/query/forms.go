@@ -24,7 +24,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm   = &form{func(string) bool { return true }, "text"}
 	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
+	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source|other_base)$`).MatchString, `"mismatch", "unregistered_source", or "other_base"`}
 	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
 	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
 	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}

@@ -56,7 +56,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project in their latest state.
+// Paths lists the paths of a project or of a build, each after its latest record there.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
@@ -71,7 +71,7 @@ func pathRow(v *View, p *paths.Row) wire.Path {
 }
 
 func pathStatus(p *paths.Path) wire.PathStatus {
-	return wire.PathStatus{Validated: p.Validated, LinksChanged: p.LinksChanged,
+	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.ValidatedBefore, LinksChanged: p.LinksChanged,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
 }
 
@@ -105,8 +105,8 @@ func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 }
 
 func buildRow(v *View, b *paths.Build) wire.Build {
-	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Time: timeOf(b.Time), New: b.New, Modified: b.Modified, Unchanged: b.Unchanged,
-		Gone: b.Gone, Paths: b.Paths}
+	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
+		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
 }
 
 // BuildName names a build of a project.
@@ -116,7 +116,7 @@ func buildInPath(p Parameters) (BuildName, error) {
 	return BuildName{p["project"], p["build"]}, nil
 }
 
-// Gone lists the paths of the previous build that a build lacks.
+// Gone lists the paths of the base of a build that the build lacks.
 func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.Gone(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {

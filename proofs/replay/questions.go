@@ -188,6 +188,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "events", "true")
 	b.askAll("/records", "clock", "occurred")
 	b.askAll("/records", "flag", "unregistered_source")
+	b.askAll("/records", "flag", "other_base")
 	b.askAll("/records", "flag", "mismatch")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		b.askAll("/records", "kind", string(kind))
