@@ -98,6 +98,7 @@ func expectedOfQueries() []expectation {
 		{"GET " + ofALedger + "/paths/{project}", read, 200, "~/paths/p", ""},
 		{"GET " + ofALedger + "/paths/{project}/builds", read, 200, "~/paths/p/builds", ""},
 		{"GET " + ofALedger + "/paths/{project}/builds/{build}/gone", read, 200, "~/paths/p/builds/b1/gone", ""},
+		{"GET " + ofALedger + "/paths/{project}/compare", read, 200, "~/paths/p/compare?a=b1&b=b1", ""},
 		{"GET " + ofALedger + "/paths/{project}/collisions", read, 200, "~/paths/p/collisions", ""},
 		{"GET " + ofALedger + "/paths/{project}/{path_id}", read, 200, "~/paths/p/0cc175b9", ""},
 		{"GET " + ofALedger + "/drift/groups", read, 200, "~/drift/groups?by=model", ""},

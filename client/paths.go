@@ -55,6 +55,16 @@ func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.P
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
+// Compare lists the paths of two builds, with what is different in b: GET /paths/{project}/compare. status
+// is new, modified, unchanged, gone, or "" for all.
+func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
+	q := o.values()
+	setText(q, "a", a)
+	setText(q, "b", b)
+	setText(q, "status", status)
+	return list[wire.PathDifference](s.ledger, join("paths", project, "compare"), q)
+}
+
 // Collisions lists the paths whose path_id belonged to another route: GET /paths/{project}/collisions.
 func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Collision] {
 	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())

@@ -38,6 +38,7 @@ var operations = map[string]exchange{
 	"getPathHistory":       {nil, wire.Page[wire.PathVersion]{}},
 	"listBuilds":           {nil, wire.Page[wire.Build]{}},
 	"listGonePaths":        {nil, wire.Page[wire.Path]{}},
+	"compareBuilds":        {nil, wire.Page[wire.PathDifference]{}},
 	"listPathCollisions":   {nil, wire.Page[wire.Collision]{}},
 	"listGroups":           {nil, wire.Page[wire.Group]{}},
 	"getGroup":             {nil, wire.GroupAnswer{}},

@@ -61,6 +61,36 @@ type Build struct {
 	OtherBases  uint64  `json:"other_bases"` // records that name another base or branch
 }
 
+// PathDifference is a path in two builds, A and B. Its Seq is that of its record in B, or in A if it is gone.
+type PathDifference struct {
+	Row
+	PathID       string    `json:"path_id"`
+	Route        []string  `json:"route"`
+	Status       string    `json:"status"` // of B against A: new, modified, unchanged or gone
+	LinksChanged bool      `json:"links_changed"`
+	A            *PathSide `json:"a"` // nil where the build lacks the path
+	B            *PathSide `json:"b"`
+	// Renamed are paths that may be the same under another route: the other build has the content of a
+	// new or gone path under a route that this one lacks. At most 5.
+	Renamed []PathRename `json:"renamed"`
+}
+
+// PathSide is a path in one of two builds.
+type PathSide struct {
+	Seq                   uint64  `json:"seq"`
+	Validated             bool    `json:"validated"`
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus
+	ContentFingerprint    *string `json:"content_fingerprint"`
+	RawContentFingerprint *string `json:"raw_content_fingerprint"`
+}
+
+// PathRename is a path of another route with the same content.
+type PathRename struct {
+	Seq    uint64   `json:"seq"`
+	PathID string   `json:"path_id"`
+	Route  []string `json:"route"`
+}
+
 // Collision is a path whose path_id belonged to another route.
 type Collision struct {
 	Row

@@ -103,6 +103,7 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/paths/{project}", path: "~/paths/p", status: 200},
 	{route: "GET " + ofLedger + "/paths/{project}/builds", path: "~/paths/p/builds", status: 200},
 	{route: "GET " + ofLedger + "/paths/{project}/builds/{build}/gone", path: "~/paths/p/builds/b1/gone", status: 200},
+	{route: "GET " + ofLedger + "/paths/{project}/compare", path: "~/paths/p/compare?a=b1&b=b1", status: 200},
 	{route: "GET " + ofLedger + "/paths/{project}/collisions", path: "~/paths/p/collisions", status: 200},
 	{route: "GET " + ofLedger + "/paths/{project}/{path_id}", path: "~/paths/p/0cc175b9", status: 200},
 	{route: "GET " + ofLedger + "/drift/groups", path: "~/drift/groups?by=model", status: 200},

@@ -429,9 +429,14 @@ func (b *questionBuilder) paths() {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsList)
 	}
+	last := make(map[string]string) // build of each project
 	for _, both := range b.some(buildOf) {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
+		if before, known := last[project]; known && before != "" && build != "" {
+			b.ask("/paths/"+url.PathEscape(project)+"/compare", rowsList, "a", before, "b", build)
+		}
+		last[project] = build
 	}
 }
 

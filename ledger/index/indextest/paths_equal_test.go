@@ -103,7 +103,15 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
 				pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
-					return paths.Gone(ctx, v, p.name, build.name, page)
+					return paths.GonePaths(ctx, v, p.name, build.name, page)
+				}))
+		}
+		if len(p.builds) > 0 {
+			a, b := rapid.SampledFrom(p.builds).Draw(t, "a"), rapid.SampledFrom(p.builds).Draw(t, "b")
+			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Gone}).Draw(t, "difference")
+			require.Equal(t, p.compare(a, b, category),
+				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
+					return paths.Compare(ctx, v, paths.Comparison{Project: p.name, A: a.name, B: b.name, Category: category}, page)
 				}))
 		}
 		for _, path := range p.paths {

@@ -390,6 +390,57 @@ func (p *naiveProject) buildList() []paths.Build {
 	return list
 }
 
+// compare returns the paths of two builds.
+func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []paths.Difference {
+	side := func(path *naivePath, build *naiveBuild) *paths.Path {
+		if v := path.inBuild(build); v != nil {
+			return &[]paths.Path{path.at(v, atHead).Path}[0]
+		}
+		return nil
+	}
+	both := p.in(b)
+	for _, path := range p.in(a) {
+		if path.inBuild(b) == nil {
+			both = append(both, path)
+		}
+	}
+	var list []paths.Difference
+	for _, path := range both {
+		d := paths.Difference{A: side(path, a), B: side(path, b), PathID: path.id}
+		switch {
+		case d.A == nil:
+			d.Category = paths.New
+		case d.B == nil:
+			d.Category = paths.Gone
+		case d.A.ContentFingerprint != d.B.ContentFingerprint:
+			d.Category = paths.Modified
+		default:
+			d.Category = paths.Unchanged
+			d.LinksChanged = d.A.ContentFingerprint != "" && d.A.RawContentFingerprint != "" && d.B.RawContentFingerprint != "" &&
+				d.A.RawContentFingerprint != d.B.RawContentFingerprint
+		}
+		shown, in, notIn := path.inBuild(b), a, b
+		if d.B == nil {
+			shown, in, notIn = path.inBuild(a), b, a
+		}
+		d.Route = shown.Route
+		if (d.A == nil || d.B == nil) && shown.ContentFingerprint != "" {
+			for _, other := range p.in(in) {
+				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.ContentFingerprint == shown.ContentFingerprint {
+					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
+				}
+			}
+			// The newest record with the content first; all of this path's later records in the build
+			// have it too.
+			slices.SortFunc(d.Renamed, func(a, b paths.Rename) int { return int(b.Seq) - int(a.Seq) })
+		}
+		if category == "" || category == d.Category {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
 func (p *naiveProject) collisions() []paths.Collision {
 	var list []paths.Collision
 	for _, path := range slices.Backward(p.paths) {

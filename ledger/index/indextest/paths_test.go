@@ -267,7 +267,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
 			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
-				return paths.Gone(t.Context(), v, "p", build.Name, p)
+				return paths.GonePaths(t.Context(), v, "p", build.Name, p)
 			})
 			require.Len(t, lost, int(build.Gone))
 		}
@@ -292,7 +292,7 @@ func TestUnknownPaths(t *testing.T) {
 		},
 		"project's builds":    func() error { _, _, err := paths.Builds(ctx, v, "q", p); return err },
 		"project's conflicts": func() error { _, _, err := paths.Collisions(ctx, v, "q", p); return err },
-		"build's":             func() error { _, _, err := paths.Gone(ctx, v, "p", "2", p); return err },
+		"build's":             func() error { _, _, err := paths.GonePaths(ctx, v, "p", "2", p); return err },
 		"history":             func() error { _, _, err := paths.History(ctx, v, "p", "00000000", p); return err },
 	} {
 		require.ErrorIs(t, query(), paths.ErrNotFound, name)

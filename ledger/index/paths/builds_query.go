@@ -160,11 +160,11 @@ func textOf(text []byte) *string {
 	return &s
 }
 
-// Gone returns the paths of the base of a build that the build lacks, after their latest
+// GonePaths returns the paths of the base of a build that the build lacks, after their latest
 // records there, the newest first record first. A page may have fewer rows than its limit,
 // even none: it ends after 20 keys for each row of the limit. It returns ErrNotFound if there
 // is no such build.
-func Gone(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
+func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
