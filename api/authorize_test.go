@@ -13,6 +13,7 @@ import (
 
 	"colophon"
 	"colophon/api/access"
+	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -238,27 +239,27 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(colophon.OpenAPI, &contract))
 	require.Len(t, contract.Security, 2)
-	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+unauthorized().Detail+"\"\n", "the example of a 401")
-	places := map[scopeTarget]string{theLedger: "ledger", theLog: "log", anyLedger: "any ledger", allLedgers: "all ledgers"}
-	sentences := map[scopeTarget]string{theLedger: " on the ledger.", theLog: " on the ledger, unless its log is public.",
-		anyLedger: " on any ledger.", allLedgers: " on all ledgers."}
+	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+call.Unauthorized().Detail+"\"\n", "the example of a 401")
+	places := map[call.Target]string{call.TheLedger: "ledger", call.TheLog: "log", call.AnyLedger: "any ledger", call.AllLedgers: "all ledgers"}
+	sentences := map[call.Target]string{call.TheLedger: " on the ledger.", call.TheLog: " on the ledger, unless its log is public.",
+		call.AnyLedger: " on any ledger.", call.AllLedgers: " on all ledgers."}
 	for _, r := range start(t).http.Config.Handler.(*Server).routes() {
 		method, path, _ := strings.Cut(r.name(), " ")
 		of := contract.Paths[path]
 		o := map[string]*operation{http.MethodGet: of.Get, http.MethodPost: of.Post, http.MethodPut: of.Put, http.MethodDelete: of.Delete}[method]
 		require.NotNil(t, o, r.name())
-		if r.needs.on == noLedger {
+		if r.needs.On == call.NoLedger {
 			require.Nil(t, o.Scopes, r.name())
 			require.NotNil(t, o.Security, r.name())
 			require.Empty(t, *o.Security, r.name())
 			continue
 		}
 		require.NotNil(t, o.Scopes, r.name())
-		require.Equal(t, places[r.needs.on], o.Scopes.On, r.name())
-		require.ElementsMatch(t, r.needs.any.Names(), slices.Concat(o.Scopes.Any), r.name())
-		require.ElementsMatch(t, r.needs.all.Names(), slices.Concat(o.Scopes.All), r.name())
-		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.on]), "%s: %s", r.name(), o.Description)
-		require.Equal(t, r.needs.on == theLog, o.Security != nil, "%s: only a log needs no token at times", r.name())
+		require.Equal(t, places[r.needs.On], o.Scopes.On, r.name())
+		require.ElementsMatch(t, r.needs.Any.Names(), slices.Concat(o.Scopes.Any), r.name())
+		require.ElementsMatch(t, r.needs.All.Names(), slices.Concat(o.Scopes.All), r.name())
+		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.On]), "%s: %s", r.name(), o.Description)
+		require.Equal(t, r.needs.On == call.TheLog, o.Security != nil, "%s: only a log needs no token at times", r.name())
 		for _, status := range []string{"401", "403"} {
 			require.Contains(t, o.Responses, status, r.name())
 		}
@@ -285,6 +286,6 @@ func TestCredentialsWithoutARuleGetAReason(t *testing.T) {
 		if granted != "" {
 			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.Read}}
 		}
-		require.ErrorContains(t, needs{on: allLedgers, all: access.Admin}.check(i, ""), "this needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this needs the scope admin on all ledgers; "+want)
 	}
 }

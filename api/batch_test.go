@@ -16,11 +16,14 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
+	"colophon/api/problem"
 )
 
 func (s *service) batch(body string, headers ...string) answer {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", ndjson}, headers...)...).want(http.StatusOK)
+	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", call.NDJSON}, headers...)...).want(http.StatusOK)
 }
 
 // lineAnswer has the members of receipts and of problems.
@@ -29,7 +32,7 @@ type lineAnswer struct {
 	Status  int
 	Line    int
 	Detail  string
-	Errors  []errorPlace
+	Errors  []problem.Place
 	Receipt json.RawMessage
 }
 
@@ -81,7 +84,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 func TestBatchRefusesMismatchesWhenAsked(t *testing.T) {
 	s := start(t)
 	got := s.do(http.MethodPost, "/batch?on_mismatch=reject", `{"kind":"ipc_record","record":`+claimedWrong+"}\n"+ipcLine("a", "1"),
-		"Content-Type", ndjson).want(http.StatusOK).parsed()
+		"Content-Type", call.NDJSON).want(http.StatusOK).parsed()
 	require.Equal(t, 422, got[0].Status)
 	require.NotEmpty(t, got[0].Receipt)
 	require.NotNil(t, got[1].Seq)
@@ -117,9 +120,9 @@ func TestCompressedBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.batch(string(encoder.EncodeAll([]byte(ipcLine("b", "2")), nil)), "Content-Encoding", "zstd").parsed(), 1)
 	require.EqualValues(t, 3, s.size())
-	s.do(http.MethodPost, "/batch", "x", "Content-Type", ndjson, "Content-Encoding", "br").problem(http.StatusUnsupportedMediaType)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSON, "Content-Encoding", "br").problem(http.StatusUnsupportedMediaType)
 	s.do(http.MethodPost, "/batch", "x", "Content-Type", "application/json").problem(http.StatusUnsupportedMediaType)
-	s.do(http.MethodPost, "/batch", "x", "Content-Type", ndjson, "Idempotency-Key", "k").problem(http.StatusBadRequest)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSON, "Idempotency-Key", "k").problem(http.StatusBadRequest)
 }
 
 func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
@@ -148,7 +151,7 @@ func TestDroppedConnection(t *testing.T) {
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
-		ndjson, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
+		call.NDJSON, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.size() == 2 }, patience, time.Millisecond)
 	require.NoError(t, connection.Close())
@@ -161,7 +164,7 @@ func TestSpoolThatFails(t *testing.T) {
 	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", call.NDJSON)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -183,7 +186,7 @@ func TestBatchIsFullDuplex(t *testing.T) {
 	r, w := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", r)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", call.NDJSON)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -209,7 +212,7 @@ func TestClientThatReadsLast(t *testing.T) {
 	require.NoError(t, err)
 	defer connection.Close()
 	const lines = 100_000
-	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", ndjson)
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", call.NDJSON)
 	require.NoError(t, err)
 	out := bufio.NewWriterSize(connection, 64<<10)
 	for i := range lines {
@@ -244,25 +247,25 @@ func TestClientThatReadsLast(t *testing.T) {
 // kind of slot than short lines.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
-	for range cap(s.server().parsing.short) {
-		s.server().parsing.short <- struct{}{}
+	for range cap(s.server().shared.Limits.Parsing) {
+		s.server().shared.Limits.Parsing <- struct{}{}
 	}
 	answered := make(chan answer, 1)
 	go func() { answered <- s.batch(ipcLine("a", "short")) }()
-	require.Len(t, s.batch(ipcLine("b", strings.Repeat("long", chunkBytes))).parsed(), 1)
+	require.Len(t, s.batch(ipcLine("b", strings.Repeat("long", 256<<10))).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().parsing.short
+	<-s.server().shared.Limits.Parsing
 	require.Len(t, (<-answered).parsed(), 1)
-	for range cap(s.server().parsing.short) - 1 {
-		<-s.server().parsing.short
+	for range cap(s.server().shared.Limits.Parsing) - 1 {
+		<-s.server().shared.Limits.Parsing
 	}
 
-	for range cap(s.server().parsing.long) {
-		s.server().parsing.long <- struct{}{}
+	for range cap(s.server().shared.Limits.Heavy.Cores) {
+		s.server().shared.Limits.Heavy.Cores <- struct{}{}
 	}
-	go func() { answered <- s.batch(ipcLine("c", strings.Repeat("long", chunkBytes))) }()
+	go func() { answered <- s.batch(ipcLine("c", strings.Repeat("long", 256<<10))) }()
 	require.Len(t, s.batch(ipcLine("d", "short")).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().parsing.long
+	<-s.server().shared.Limits.Heavy.Cores
 	require.Len(t, (<-answered).parsed(), 1)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/ledger/record"
 	"colophon/storage"
@@ -24,7 +25,7 @@ func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
 	require.Contains(t, p.Detail, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it")
-	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", ndjson).want(http.StatusOK).lines()
+	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", call.NDJSON).want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), "was not recorded")
 	require.Contains(t, string(lines[1]), `"seq":2`)
 	s.post("/ipc-records", ipcBody("lost", "y"), "Idempotency-Key", "another").want(http.StatusCreated)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/ledger"
 )
@@ -153,7 +154,7 @@ func TestFollow(t *testing.T) {
 	s.same(6, end.events(1))
 	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
 	s.same(7, head.events(1))
-	require.Eventually(t, func() bool { return s.server().limits.Followers.InUse() == 6 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Followers.InUse() == 6 }, patience, time.Millisecond)
 	s.metrics().require(t, 6, "colophon_followers")
 }
 
@@ -185,7 +186,7 @@ func TestFollowRefusals(t *testing.T) {
 	require.NoError(t, err)
 	head.Header.Set("Accept", eventStream)
 	require.Equal(t, eventStream, s.send(head).want(http.StatusOK).header.Get("Content-Type"))
-	require.Zero(t, s.server().limits.Followers.InUse())
+	require.Zero(t, s.server().shared.Limits.Followers.InUse())
 }
 
 // Followers that begin anywhere, at any time, get every event once and in order, during writes
@@ -214,58 +215,6 @@ func TestFollowersMissNothing(t *testing.T) {
 		require.NoError(t, err)
 		s.same(from, list)
 	}
-}
-
-// Events for several followers at the same place are read and encoded once.
-func TestFramesAreShared(t *testing.T) {
-	s := start(t)
-	for i := range 100 {
-		s.post("/ipc-records", ipcBody("", strconv.Itoa(i))).want(http.StatusCreated)
-	}
-	l, f := s.ledger(), newFrames()
-	blocks := make([]*block, 50)
-	var all sync.WaitGroup
-	for i := range blocks {
-		all.Go(func() {
-			var err error
-			blocks[i], err = f.at(t.Context(), l, 3, l.Head().Size)
-			require.NoError(t, err)
-		})
-	}
-	all.Wait()
-	for _, b := range blocks {
-		require.Same(t, blocks[0], b)
-	}
-	last := uint64(0)
-	for next := uint64(3); next < l.Head().Size; {
-		b, err := f.at(t.Context(), l, next, l.Head().Size)
-		require.NoError(t, err)
-		require.Greater(t, b.next, next)
-		require.True(t, b.next%blockEvents == 0 || b.next == l.Head().Size || len(b.bytes) >= blockBytes, "%d to %d", next, b.next)
-		require.Equal(t, next/blockEvents, (b.next-1)/blockEvents)
-		last, next = next, b.next
-	}
-	s.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)
-	b, err := f.at(t.Context(), l, last, l.Head().Size)
-	require.NoError(t, err)
-	require.EqualValues(t, 101, b.next, "as it was encoded")
-}
-
-// A block has no more bytes than a follower can get at once, or one event.
-func TestFramesAreBounded(t *testing.T) {
-	s := start(t)
-	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
-	for range 10 {
-		s.post("/citation-sets", strings.TrimSuffix(subject, ",")+"]}").want(http.StatusCreated)
-	}
-	f, blocks := newFrames(), 0
-	for next := uint64(0); next < s.size(); blocks++ {
-		b, err := f.at(t.Context(), s.ledger(), next, s.size())
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(b.bytes), blockBytes+160<<10)
-		next = b.next
-	}
-	require.Greater(t, blocks, 3)
 }
 
 func TestHeartbeats(t *testing.T) {
@@ -314,7 +263,7 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", call.NDJSON)
 	request.Header.Set("Authorization", "Bearer "+made.Text)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
@@ -381,7 +330,7 @@ func TestFollowersAtOnce(t *testing.T) {
 	refused("192.0.2.4")
 	require.EqualValues(t, 3, s.refusals(limits.RefusedFollowers))
 	leave()
-	require.Eventually(t, func() bool { return s.server().limits.Followers.InUse() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Followers.InUse() == 3 }, patience, time.Millisecond)
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
@@ -441,7 +390,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 	require.Less(t, sent, events)
 }
 
-// Damage ends a stream visibly, and the server does not cache it.
+// Damage ends a stream visibly.
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))
@@ -453,23 +402,6 @@ func TestFollowDamage(t *testing.T) {
 	broken := s.listen("?from=0")
 	_, err = io.ReadAll(broken.lines)
 	require.Error(t, err)
-	f := s.server().streams.frames
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	require.NotContains(t, f.blocks.Current, position{ledger.Default, 0})
-	require.NotEmpty(t, f.blocks.Current)
-}
-
-// A commit without waiting followers costs nothing; one with many costs one timer.
-func TestCommitsWithoutFollowers(t *testing.T) {
-	quiet := new(stream)
-	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))
-	news, _ := quiet.changed()
-	again, _ := quiet.changed()
-	require.Equal(t, news, again)
-	quiet.committed()
-	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))
-	<-news
 }
 
 // The rate of all followers together is bounded, and they take turns.

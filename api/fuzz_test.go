@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/limits"
+	"colophon/api/problem"
 )
 
 // stocked returns a service with a few records of every kind.
@@ -56,7 +57,7 @@ func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecord
 	s.http.Config.Handler.ServeHTTP(w, r)
 	require.True(t, w.Code < 500 || w.Code == http.StatusServiceUnavailable, "%d %s", w.Code, w.Body)
 	if w.Code >= 400 {
-		var p problem
+		var p problem.Problem
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p), "%s", w.Body)
 		require.Equal(t, w.Code, p.Status)
 		require.NotEmpty(t, p.Detail)

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/problem"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/keystore"
@@ -106,11 +108,11 @@ func (a answer) want(status int) answer {
 }
 
 // problem checks that the answer is a problem of that status.
-func (a answer) problem(status int) problem {
+func (a answer) problem(status int) problem.Problem {
 	a.t.Helper()
 	a.want(status)
 	require.Equal(a.t, "application/problem+json", a.header.Get("Content-Type"))
-	var p problem
+	var p problem.Problem
 	a.json(&p)
 	require.Equal(a.t, status, p.Status)
 	require.NotEmpty(a.t, p.Title)
@@ -178,3 +180,7 @@ func (a answer) lines() [][]byte {
 }
 
 const patience = time.Minute
+
+const eventStream = "text/event-stream"
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"colophon/api/problem"
 )
 
 // Hosts are the host names that a server without authentication answers to, beside localhost
@@ -24,7 +26,7 @@ func (h Hosts) Check(r *http.Request) error {
 	if name == "localhost" || net.ParseIP(name).IsLoopback() || slices.ContainsFunc(h, matchesHost(name)) {
 		return nil
 	}
-	return fault(http.StatusMisdirectedRequest, "refused: the request names a host that is not this server's; "+
+	return problem.New(http.StatusMisdirectedRequest, "refused: the request names a host that is not this server's; "+
 		"use 127.0.0.1 or localhost, or start the server with --allow-host and the name")
 }
 

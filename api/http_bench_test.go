@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
 )
 
 // The benchmarks of this file measure the cost of a request without the disk: the ledger is in
@@ -74,7 +76,7 @@ func BenchmarkBatchLine(b *testing.B) {
 	}
 	r, err := http.NewRequest(http.MethodPost, s.url+"/batch", &body)
 	require.NoError(b, err)
-	r.Header.Set("Content-Type", ndjson)
+	r.Header.Set("Content-Type", call.NDJSON)
 	b.ReportAllocs()
 	b.ResetTimer()
 	report := cpu(b)
@@ -108,7 +110,7 @@ func BenchmarkShortBatch(b *testing.B) {
 			b.ResetTimer()
 			report := cpu(b)
 			for _, body := range bodies {
-				answer := s.do(http.MethodPost, "/batch", string(body), "Content-Type", ndjson, "Content-Encoding", encoding)
+				answer := s.do(http.MethodPost, "/batch", string(body), "Content-Type", call.NDJSON, "Content-Encoding", encoding)
 				require.Equal(b, lines, bytes.Count(answer.body, []byte(`"leaf_hash"`)))
 			}
 			report()

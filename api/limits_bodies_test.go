@@ -13,7 +13,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
-	"colophon/api"
+	"colophon/api/limits"
+	"colophon/api/questions"
 )
 
 // bulk is the approximate length of a filled body, in bytes.
@@ -136,9 +137,9 @@ func TestBodiesWeighWhatTheyTake(t *testing.T) {
 				k.body = body
 				r := k.request(t, "")
 				took := allocated(func() { s.api.ServeHTTP(httptest.NewRecorder(), r) })
-				weight := api.Weight(body)
+				weight := limits.Weight(body)
 				if strings.HasSuffix(e.route, "/pinned-retrieval") {
-					weight += api.RetrievalMemory(body)
+					weight += questions.RetrievalMemory(body)
 				}
 				require.LessOrEqual(t, took, allowed*weight+fixed, "%s: %.200s", name, body)
 			}

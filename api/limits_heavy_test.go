@@ -3,6 +3,7 @@ package api
 import (
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"colophon/api/limits"
 )
 
-// fillHeavy takes all cores for heavy work until the returned function is called.
+// fillHeavy takes all cores for heavy work and all turns of reads until the returned function is
+// called.
 func (s *service) fillHeavy() (release func()) {
-	cores := s.server().limits.Heavy.Cores
+	cores := s.server().shared.Limits.Heavy.Cores
+	endTurns := s.fillTurns(s.server())
 	for range cap(cores) {
 		cores <- struct{}{}
 	}
@@ -22,7 +25,40 @@ func (s *service) fillHeavy() (release func()) {
 		for range cap(cores) {
 			<-cores
 		}
+		endTurns()
 	}
+}
+
+// fillTurns takes all turns of reads until the returned function is called.
+func (s *service) fillTurns(server *Server) (release func()) {
+	var turns []*limits.ReadTurn
+	for range runtime.GOMAXPROCS(0) {
+		turn := new(limits.ReadTurn)
+		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }))
+		turns = append(turns, turn)
+	}
+	return func() {
+		for _, turn := range turns {
+			turn.Release()
+		}
+	}
+}
+
+// The lines of a batch that record nothing wait like a read. All others do not.
+func TestRefusedLinesWaitForATurn(t *testing.T) {
+	s := start(t)
+	release := s.fillTurns(s.server())
+	s.batch(ipcLine("a", "1"))
+	answered := make(chan answer)
+	go func() { answered <- s.batch("malformed\nmalformed\n") }()
+	select {
+	case <-answered:
+		require.Fail(t, "they did not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	release()
+	require.Len(t, (<-answered).lines(), 2)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // heavyBody is a record whose decoding is heavy.
@@ -30,7 +66,7 @@ func heavyBody(run string) string {
 	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
 }
 
-// Heavy work waits for a core, for a bounded time. Everything else continues.
+// Heavy writes wait for a core and reads for a turn, for a bounded time. Everything else continues.
 func TestHeavyWorkIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
@@ -43,6 +79,8 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 		"page":      func() answer { return s.get("/records?limit=100") },
 		"content":   func() answer { return s.get("/records/1/content/output") },
 		"document":  func() answer { return s.get("/citation-sets/2/document") },
+		"receipt":   func() answer { return s.get("/records/1/receipt") },
+		"public":    func() answer { return s.get("/log/checkpoint") },
 		"events":    func() answer { return s.get("/events") },
 		"retrieval": func() answer { return s.post("/citation-sets/2/pinned-retrieval", retrieval) },
 		"compute":   func() answer { return compute(heavyBody("")) },
@@ -58,49 +96,49 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	release := s.fillHeavy()
 	for name, ask := range heavy {
 		refused := ask()
-		require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many large requests", name)
+		require.Regexp(t, "^too many (large requests are|requests wait)", refused.problem(http.StatusServiceUnavailable).Detail, name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
 	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavy))
 	s.post("/ipc-records", ipcBody("c", "small")).want(http.StatusCreated)
-	compute(ipcBody("", "small")).want(http.StatusOK)
-	s.get("/records/2").want(http.StatusOK)
-	s.get("/records?limit=1").want(http.StatusOK)
+	s.batch(ipcLine("d", "1"))
 	release()
 	for name, ask := range heavy {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
-	work := &s.server().limits.Heavy
-	require.Eventually(t, func() bool { return len(work.Cores) == 0 && len(work.Reads) == 0 }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == 0 && s.server().limits.Writing.InUse() == 0 }, patience, time.Millisecond)
+	work := &s.server().shared.Limits.Heavy
+	require.Eventually(t, func() bool { return len(work.Cores) == 0 && s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.server().shared.Limits.Reading.InUse() == 0 && s.server().shared.Limits.Writing.InUse() == 0
+	}, patience, time.Millisecond)
 }
 
 // A client that does not read its answer takes no core, and neither does one that waits for
 // memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
-	work := &s.server().limits.Heavy
+	work := s.server().shared.Limits.Reads
 	const size = 11 << 20 // more than the sockets hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().limits.Reading.InUse() == size }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return len(work.Cores) == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
+	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 
 	c := contextFrom(s, hog+":1")
-	require.NoError(t, buildAnswer(c, limits.HeavyMemory))
-	require.Len(t, work.Cores, 1)
-	require.NoError(t, holdAnswer(c, limits.HeavyMemory/2))
-	require.Len(t, work.Cores, 1, "the work goes on")
-	require.NoError(t, holdAnswer(c, 2*limits.HeavyMemory))
-	require.Empty(t, work.Cores, "it may wait for memory")
-	require.NoError(t, buildAnswer(c, 2*limits.HeavyMemory))
-	_, err := io.WriteString(&c.writer, "x")
+	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
+	require.Equal(t, 1, work.InUse())
+	require.NoError(t, c.Hold(limits.HeavyMemory/2))
+	require.Equal(t, 1, work.InUse(), "the work goes on")
+	require.NoError(t, c.Hold(2*limits.HeavyMemory))
+	require.Zero(t, work.InUse(), "it may wait for memory")
+	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))
+	_, err := io.WriteString(c.Writer(), "x")
 	require.NoError(t, err)
-	require.Empty(t, work.Cores, "it may wait for the client")
-	c.end()
-	require.Empty(t, work.Reads)
+	require.Zero(t, work.InUse(), "it may wait for the client")
+	c.End()
 }
 
 // A long answer that has begun waits for a core as long as its client does.
@@ -108,10 +146,10 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	release := s.fillHeavy()
 	c := contextFrom(s, hog+":1")
-	require.Error(t, beginHeavy(c, limits.HeavyMemory, true))
+	require.Error(t, c.BeginRead())
 	c.Response().WriteHeader(http.StatusOK)
 	begun := make(chan error)
-	go func() { begun <- beginHeavy(c, limits.HeavyMemory, true) }()
+	go func() { begun <- c.BeginRead() }()
 	select {
 	case err := <-begun:
 		require.Fail(t, "it did not wait", "%v", err)
@@ -119,5 +157,5 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	}
 	release()
 	require.NoError(t, <-begun)
-	c.end()
+	c.End()
 }

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
 )
 
 func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
 
 // contextFrom returns a request from an address.
-func contextFrom(s *service, remote string) *call {
+func contextFrom(s *service, remote string) *call.Call {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
 	return s.server().newCall(httptest.NewRecorder(), r)
@@ -85,11 +87,11 @@ func (r *raw) ended() {
 func (s *service) quiet() {
 	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
-	l := s.server().limits
+	l := s.server().shared.Limits
 	require.Eventually(s.t, func() bool {
 		return l.Connections.Open.Load() == 0 && l.Batches.InUse() == 0 && l.Followers.InUse() == 0 &&
 			l.Writing.InUse() == 0 && l.Reading.InUse() == 0 && l.Spools.Taken.Load() == 0 &&
-			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api.(*batch)")
+			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api/batch.(*batch)")
 	}, patience, time.Millisecond)
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/ledger/record"
 )
@@ -56,24 +56,6 @@ func allocated(f func()) uint64 {
 // unbounded holds nothing.
 func unbounded(int64) (release func(), err error) { return func() {}, nil }
 
-// linesOf reads a compressed body like a batch.
-func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
-	t.Helper()
-	open, err := limits.Decompressor(encoding, unbounded)
-	require.NoError(t, err)
-	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedMemory, "bodies")
-	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
-	defer reader.close()
-	for more := true; more; {
-		c := newChunk(memory, limits.Holder{})
-		more = reader.fill(c)
-		lines = append(lines, c.lines...)
-		c.release()
-	}
-	require.Zero(t, memory.InUse())
-	return lines
-}
-
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
 	bomb := strings.Repeat("\x00", limits.FreeExpansion+16<<20)
@@ -91,62 +73,20 @@ func TestDecompressionBombs(t *testing.T) {
 	require.EqualValues(t, 2, s.refusals(limits.RefusedExpansion))
 }
 
-// A body that is as repetitive as records can be passes, however long it is.
-func TestRepetitiveBatchesPass(t *testing.T) {
-	var text strings.Builder
-	for i := 0; text.Len() < limits.FreeExpansion*3/2; i++ {
-		text.WriteString(ipcLine(fmt.Sprint(i), "x"))
-	}
-	body := gzipped(t, text.String())
-	lines := linesOf(t, "gzip", body)
-	require.NoError(t, lines[len(lines)-1].err, "%d times", text.Len()/len(body))
-}
-
 func TestZstdWindows(t *testing.T) {
 	s := start(t)
 	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
-	// A frame that claims a gigabyte in a single segment and has no content.
-	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
-	huge = append(huge, 0x01, 0x00, 0x00) // a last block, raw and empty
-	var lines []lineSpan
-	require.Less(t, allocated(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxWindow))
-	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyError(lines[0].err).Status)
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
-}
-
-// The cost of a body is at most in proportion to its length, however it is divided into
-// members, frames, and lines.
-func TestManyMembers(t *testing.T) {
-	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxWindow), zstd.WithEncoderConcurrency(1)}
-	for name, c := range map[string]struct {
-		encoding string
-		body     func(n int) string
-		each     uint64 // bytes allocated for each member, at most
-	}{
-		"empty gzip members": {"gzip", func(n int) string { return strings.Repeat(gzipped(t, ""), n) }, 256},
-		"gzip members":       {"gzip", func(n int) string { return strings.Repeat(gzipped(t, "{}\n"), n) }, 512},
-		"zstd frames":        {"zstd", func(n int) string { return strings.Repeat(zstandard(t, tiny, "{}\n"), n) }, 2048},
-		"blank lines":        {"identity", func(n int) string { return strings.Repeat("\n", n) }, 8},
-		"blank gzip lines":   {"gzip", func(n int) string { return gzipped(t, strings.Repeat("\n", n)) }, 8},
-		"short lines":        {"identity", func(n int) string { return strings.Repeat("x\n", n) }, 512},
-	} {
-		t.Run(name, func(t *testing.T) {
-			once := allocated(func() { linesOf(t, c.encoding, c.body(1)) })
-			body := c.body(20_000)
-			many := allocated(func() { linesOf(t, c.encoding, body) })
-			require.Less(t, many, once+20_000*c.each)
-		})
-	}
 }
 
 // Bytes after a batch that ended early are not taken for a request.
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
-	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is no gzip", ndjson)
+	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is no gzip", call.NDJSON)
 	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
-	require.Eventually(t, func() bool { return s.server().limits.Batches.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Batches.InUse() == 0 }, patience, time.Millisecond)
 	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, smuggler.SetReadDeadline(time.Now().Add(patience)))
 	rest, _ := io.ReadAll(smuggler.answers)
@@ -217,7 +157,7 @@ func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := zstandard(t, nil, ipcLine("", "1"))
 	for held := int64(limits.MaxWindow); held <= 2*limits.MaxWindow; held += limits.MaxWindow {
-		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", ndjson, line)
+		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", call.NDJSON, line)
 		s.underWay(held)
 	}
 	refused := s.batch(line, "Content-Encoding", "zstd").parsed()

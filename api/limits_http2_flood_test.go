@@ -125,7 +125,9 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	_ = f.conn.Close()
 	<-ended
 	s.http.Client().CloseIdleConnections()
-	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 && s.server().limits.Reading.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.server().shared.Limits.Requests.InUse() == 0 && s.server().shared.Limits.Reading.InUse() == 0
+	}, patience, time.Millisecond)
 }
 
 // A connection has a bounded number of requests in progress. It refuses more and stays open.
@@ -141,7 +143,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.NotNil(t, frame, "the connection goes on")
 	require.Equal(t, f.stream, frame.Header().StreamID)
 	require.Equal(t, http2.ErrCodeRefusedStream, frame.(*http2.RSTStreamFrame).ErrCode)
-	require.LessOrEqual(t, s.server().limits.Followers.InUse(), maxStreams)
+	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)
 }
 
 // All connections of an address together have no more requests in progress than half of those
@@ -162,7 +164,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Equal(t, "200", f.status(f.stream), "what watches the server is answered")
 	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
 	_ = f.conn.Close()
-	require.Eventually(t, func() bool { return s.server().limits.Requests.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // A header that is too long, in one frame or in many, is refused, and an endless header ends
@@ -214,13 +216,13 @@ func TestSlowStreamsOverHTTP2(t *testing.T) {
 	plain := s
 	s = s.secured()
 	f := s.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	read := func() int64 { return s.server().limits.Reading.InUse() }
+	read := func() int64 { return s.server().shared.Limits.Reading.InUse() }
 	for range 50 {
 		require.NoError(t, f.get("/v1/ledgers/default/records/1/content/output"))
 	}
 	require.Eventually(t, func() bool { return read() >= size }, patience, time.Millisecond)
 	require.LessOrEqual(t, read(), int64(48<<20))
-	other := limits.Share{Budget: s.server().limits.Reading, Who: limits.Holder{Name: "other"}}
+	other := limits.Share{Budget: s.server().shared.Limits.Reading, Who: limits.Holder{Name: "other"}}
 	require.Eventually(t, func() bool { return other.Take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
 	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
 )
 
 // secured returns s with HTTP/2 too.
@@ -34,7 +36,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	body, send := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", call.NDJSON)
 	response, err := s.http.Client().Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -59,7 +61,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusUnsupportedMediaType, response.StatusCode)
-	require.EqualValues(t, 1, s.server().limits.Connections.Open.Load(), "all of it on one connection")
+	require.EqualValues(t, 1, s.server().shared.Limits.Connections.Open.Load(), "all of it on one connection")
 	for i, e := range l.events(2) {
 		require.Equal(t, decimal(uint64(i+1)), e.id, "the follower has been idle for longer than a write may take")
 	}

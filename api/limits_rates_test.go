@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/ledger"
 )
@@ -154,7 +155,7 @@ func TestLinesOfABatchWait(t *testing.T) {
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", call.NDJSON)
 	response, err := http.DefaultClient.Do(request) // the one request
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -172,12 +173,12 @@ func TestCallers(t *testing.T) {
 	s := start(t)
 	for _, remote := range []string{"192.0.2.1:1", "[2001:db8::1%eth0]:1", "nonsense"} {
 		c := contextFrom(s, remote)
-		name := s.server().caller(c)
+		name := c.Caller()
 		require.NotRegexp(t, `^([a-z0-9][a-z0-9._-]{0,63}|oidc:.*|mtls:.*)$`, name)
-		c.identity = &access.Identity{Actor: "writer"}
-		require.Equal(t, "writer", s.server().caller(c))
-		c.identity = &access.Identity{Actor: ledger.Anonymous}
-		require.Equal(t, name, s.server().caller(c))
+		c.Identified(&access.Identity{Actor: "writer"})
+		require.Equal(t, "writer", c.Caller())
+		c.Identified(&access.Identity{Actor: ledger.Anonymous})
+		require.Equal(t, name, c.Caller())
 	}
-	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), s.server().address(contextFrom(s, "[2001:db8::1%eth0]:1")))
+	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
 }

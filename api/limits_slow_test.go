@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/ledger"
 )
@@ -55,7 +56,7 @@ func TestIdleBatches(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.BatchIdle = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
 		idle := s.dial()
-		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", ndjson, ipcLine("", "1"), half)
+		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", call.NDJSON, ipcLine("", "1"), half)
 		lines := idle.hear().want(http.StatusOK).parsed()
 		require.Len(t, lines, 2)
 		require.NotNil(t, lines[0].Seq)
@@ -88,7 +89,7 @@ func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
 	deaf := s.dial()
-	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
+	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
 	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
 	deaf.ended()
@@ -108,12 +109,12 @@ func TestSpoolsAreBounded(t *testing.T) {
 			dir := t.TempDir()
 			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = dir, 1<<10; bound(&c.Load) })
 			deaf := s.dial()
-			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", ndjson)
+			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
 			require.Eventually(t, func() bool { // the sockets may hold everything up to the bound
-				return s.server().limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
+				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
-			require.Eventually(t, func() bool { return !goesOn("colophon/api.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
+			require.Eventually(t, func() bool { return !goesOn("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
 			// The client reads what is there, and sees that the answer is not complete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)

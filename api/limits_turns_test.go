@@ -18,7 +18,7 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})
 	require.NoError(t, err)
 	const body = `{"reason":"because","seqs":[0]}`
-	done, err := s.server().limits.Redactions.Take(t.Context(), ledger.Default)
+	done, err := s.server().shared.Limits.Redactions.Take(t.Context(), ledger.Default)
 	require.NoError(t, err)
 	for _, dry := range []string{body, `{"reason":"because","seqs":[0],"dry_run":false,"as_of":1}`} {
 		refused := s.post("/redactions", dry)

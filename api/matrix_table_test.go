@@ -66,6 +66,7 @@ func expectedOfWrites() []expectation {
 		{"POST " + ofALedger + "/batch", "write" + onLedger, 200, "~/batch", ipcLine("", "o")},
 		{"POST " + ofALedger + "/records/{seq}/state", "write" + onLedger, 201, "~/records/1/state", `{"state":"live","reason":"r"}`},
 		{"PUT " + ofALedger + "/paths/{project}/{path_id}/validation", "write" + onLedger, 201, "~/paths/p/0cc175b9/validation", `{"validated":true}`},
+		{"POST " + ofALedger + "/paths/{project}/validations", "read and write" + onLedger, 200, "~/paths/p/validations", `{"validated":true,"build":"b1"}`},
 		{"PUT " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/x", `{}`},
 		{"DELETE " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/revoked-NUMBER", ""},
 		{"DELETE " + ofALedger + "/records/{seq}/content", "admin" + onLedger, 200, "~/records/6/content", `{"reason":"r"}`},

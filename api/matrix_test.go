@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
+	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/proofs"
 )
@@ -102,7 +103,7 @@ func (g *gated) ask(c caller, method, path, body string) answer {
 	}
 	switch {
 	case strings.Contains(path, "/batch"):
-		r.Header.Set("Content-Type", ndjson)
+		r.Header.Set("Content-Type", call.NDJSON)
 	case body != "":
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"colophon/api/call"
 	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
@@ -88,13 +88,13 @@ func (m *Metrics) Handler() http.Handler {
 // metrics answers the gathered metrics. Each request holds a slot until its answer is sent.
 // One caller gets at most half of the slots that are left, so that slow callers cannot shut
 // out others.
-func (s *Server) metrics(c echo.Context) error {
-	who := s.caller(c)
-	if !s.limits.Scrapes.TakeShare(who) {
+func (s *Server) metrics(c *call.Call) error {
+	who := c.Caller()
+	if !s.shared.Limits.Scrapes.TakeShare(who) {
 		return limits.Refuse(limits.RefusedAnswers, http.StatusServiceUnavailable, time.Second,
 			"too many requests for metrics are under way, of this caller or of all (%d); try again later", limits.MaxScrapes)
 	}
-	defer s.limits.Scrapes.Release(who)
+	defer s.shared.Limits.Scrapes.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	return nil
 }

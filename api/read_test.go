@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/call"
+	"colophon/client/wire"
 	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -25,7 +27,7 @@ func filled(t *testing.T, records int) *service {
 	for i := range records {
 		batch.WriteString(ipcLine(fmt.Sprint(i), fmt.Sprint("output ", i)))
 	}
-	a := s.do(http.MethodPost, "/batch", batch.String(), "Content-Type", ndjson).want(http.StatusOK)
+	a := s.do(http.MethodPost, "/batch", batch.String(), "Content-Type", call.NDJSON).want(http.StatusOK)
 	require.Len(t, a.lines(), records)
 	require.EqualValues(t, records+1, s.size())
 	return s
@@ -76,7 +78,7 @@ func TestEventsAreTheLog(t *testing.T) {
 	for next != "" {
 		a := s.get(next).want(http.StatusOK)
 		for _, text := range a.lines() {
-			var l eventLine
+			var l wire.EventLine
 			require.NoError(t, json.Unmarshal(text, &l))
 			require.Equal(t, seq, l.Seq)
 			require.Equal(t, prev, l.Entry[:32])
@@ -86,7 +88,7 @@ func TestEventsAreTheLog(t *testing.T) {
 			prev = sum[:]
 			seq++
 			if seq%50 == 0 {
-				var one eventLine
+				var one wire.EventLine
 				s.get("/events/" + l.EventHash).want(http.StatusOK).json(&one)
 				require.Equal(t, l, one)
 			}

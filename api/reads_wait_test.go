@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/keystore"
@@ -50,9 +53,9 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 	return s.Store.Commit(ctx, old, b)
 }
 
-// Reads never wait for the writer (spec: The log). They are answered while a commit is in
-// progress and records wait behind it.
-func TestReadsDoNotWaitForTheWriter(t *testing.T) {
+// startStuck starts a server on a stuckDatabase.
+func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
+	t.Helper()
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
@@ -69,6 +72,51 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 		require.NoError(t, folded.Close())
 		require.NoError(t, host.Close())
 	})
+	return s, handler, database
+}
+
+// A write counts as one until its answer, and reads leave a core to it.
+func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
+	s, handler, database := startStuck(t)
+	for name, write := range map[string]func() answer{
+		"record": func() answer { return s.post("/ipc-records", ipcBody("", "x")) },
+		"batch":  func() answer { return s.batch(ipcLine("", "1")) },
+	} {
+		select {
+		case <-database.begun: // of the write before
+		default:
+		}
+		database.commits.Lock()
+		answered := make(chan answer)
+		go func() { answered <- write() }()
+		<-database.begun
+		var turns []*limits.ReadTurn
+		for range max(1, runtime.GOMAXPROCS(0)-1) {
+			turns = append(turns, new(limits.ReadTurn))
+			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+		cancel()
+		for _, turn := range turns {
+			turn.Release()
+		}
+		database.commits.Unlock()
+		<-answered
+	}
+	s.post("/ipc-records", `{"malformed`).want(http.StatusBadRequest)
+	s.batch("malformed\n")
+	c := contextFrom(s, hog+":1")
+	c.Writer().BeginWrite(handler.shared.Limits.Reads)
+	c.Response().WriteHeader(http.StatusCreated) // its client may never read it
+	s.fillTurns(handler)()                       // no write is left
+	c.End()
+}
+
+// Reads never wait for the writer (spec: The log). They are answered while a commit is in
+// progress and records wait behind it.
+func TestReadsDoNotWaitForTheWriter(t *testing.T) {
+	s, _, database := startStuck(t)
 	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)
 	s.post("/run-dags", dagBody).want(http.StatusCreated)
 	<-database.begun

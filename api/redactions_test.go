@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
 )
 
 const because = `{"reason":"because"}`
@@ -15,6 +18,12 @@ const because = `{"reason":"because"}`
 func (s *service) remove(url, body string, headers ...string) answer {
 	s.t.Helper()
 	return s.do(http.MethodDelete, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
+// redaction is the answer to a redaction, with its receipts as they came.
+type redaction struct {
+	wire.Redaction
+	Receipts []json.RawMessage `json:"receipts"`
 }
 
 // redacting requests a redaction and returns the answer.
@@ -213,11 +222,11 @@ func TestRedactionByFilter(t *testing.T) {
 	}
 	s.remove("/records/3/content", because).want(http.StatusCreated) // event 7
 	dry := s.redacting(`{"reason":"because","filter":{"label:user":"ann"}}`)
-	require.Equal(t, redaction{
+	require.Equal(t, redaction{Redaction: wire.Redaction{
 		AsOf: 8, DryRun: true, Records: 2, AlreadyRedacted: 1,
-		Erased: contentPieces{2, 16}, Kept: contentPieces{2, uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
-		FirstSeqs: []uint64{1, 5}, FirstRedacted: []redactedRecord{{3, 7}},
-	}, dry)
+		Erased: wire.ContentPieces{Pieces: 2, Bytes: 16}, Kept: wire.ContentPieces{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
+		FirstSeqs: []uint64{1, 5}, FirstAlreadyRedacted: []wire.RedactedEvent{{Seq: 3, RedactedBy: 7}},
+	}}, dry)
 	require.EqualValues(t, 8, s.size(), "nothing is done")
 
 	// A record written in between is not redacted, although the filter matches it.

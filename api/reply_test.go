@@ -71,6 +71,6 @@ func TestLongReceipts(t *testing.T) {
 	}
 	body := `{"subject":"s","citations":[` + strings.Join(citations, ",") + `]}`
 	answer := s.post("/citation-sets", body).want(http.StatusCreated)
-	require.Greater(t, len(answer.body), maxGathered)
+	require.Greater(t, len(answer.body), 32<<10)
 	s.verified(answer)
 }

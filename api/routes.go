@@ -9,7 +9,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"colophon/api/access"
-	questions "colophon/ledger/query"
+	"colophon/api/call"
+	"colophon/api/records"
+	"colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -17,8 +19,8 @@ import (
 // applies if authentication is configured.
 type route struct {
 	method, path string
-	needs        needs
-	handler      echo.HandlerFunc
+	needs        call.Needs
+	handler      call.Handler
 }
 
 // ofLedger begins the paths of all routes about one ledger.
@@ -31,7 +33,7 @@ func (s *Server) routes() []route {
 
 // serverRoutes are about the server itself.
 func (s *Server) serverRoutes() []route {
-	nothing := needs{on: noLedger}
+	nothing := call.Needs{On: call.NoLedger}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
 		{http.MethodGet, "/healthz", nothing, s.healthz},
@@ -40,12 +42,12 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
-		{http.MethodPost, "/v1/snapshots", needs{on: allLedgers, any: access.Admin}, s.snapshot},
-		{http.MethodPost, "/v1/compute/:kind", needs{on: anyLedger, any: access.Write | access.Read}, s.compute},
+		{http.MethodPost, "/v1/snapshots", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.MakeSnapshot},
+		{http.MethodPost, "/v1/compute/:kind", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.Compute},
 	}
 	if !s.config.MetricsElsewhere {
 		// The metrics name all ledgers.
-		metrics := needs{on: allLedgers, any: access.Metrics}
+		metrics := call.Needs{On: call.AllLedgers, Any: access.Metrics}
 		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
 	return list
@@ -54,61 +56,63 @@ func (s *Server) serverRoutes() []route {
 // ledgerRoutes are about ledgers as a whole. The description of a ledger reveals no more than
 // any of its receipts, so any scope suffices for it.
 func (s *Server) ledgerRoutes() []route {
-	admin := needs{on: theLedger, any: access.Admin}
+	admin := call.Needs{On: call.TheLedger, Any: access.Admin}
 	return []route{
-		{http.MethodGet, "/v1/ledgers", needs{on: anyLedger, any: access.AllScopes}, s.listLedgers},
-		{http.MethodPost, "/v1/ledgers", needs{on: allLedgers, any: access.Admin}, s.createLedger},
-		{http.MethodGet, ofLedger, needs{on: theLedger, any: access.AllScopes}, s.describeLedger},
-		{http.MethodGet, ofLedger + "/stats", needs{on: theLedger, any: access.Read}, s.stats},
-		{http.MethodPost, ofLedger + "/freeze", admin, s.freeze},
-		{http.MethodPut, ofLedger + "/visibility", admin, s.changeVisibility},
-		{http.MethodPost, ofLedger + "/keys", admin, s.changeKeys},
-		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.redactRecord},
-		{http.MethodPost, ofLedger + "/redactions", admin, s.redactRecords},
+		{http.MethodGet, "/v1/ledgers", call.Needs{On: call.AnyLedger, Any: access.AllScopes}, s.admin.ListLedgers},
+		{http.MethodPost, "/v1/ledgers", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.CreateLedger},
+		{http.MethodGet, ofLedger, call.Needs{On: call.TheLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
+		{http.MethodGet, ofLedger + "/stats", call.Needs{On: call.TheLedger, Any: access.Read}, s.questions.Stats},
+		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
+		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
+		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
+		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.records.Redact},
+		{http.MethodPost, ofLedger + "/redactions", admin, s.admin.RedactRecords},
 	}
 }
 
 // writeRoutes add records and events to a ledger.
 func (s *Server) writeRoutes() []route {
-	write := needs{on: theLedger, any: access.Write}
+	write := call.Needs{On: call.TheLedger, Any: access.Write}
 	list := []route{
-		{http.MethodPost, ofLedger + "/batch", write, s.batch},
-		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.changeState},
-		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.validatePath},
-		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.registerSource},
-		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.revokeSource},
+		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
+		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
+		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
+		// The answer names paths and what they are.
+		{http.MethodPost, ofLedger + "/paths/:project/validations", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.records.ValidatePaths},
+		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
+		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}
 	for _, kind := range record.Kinds {
-		list = append(list, route{http.MethodPost, ofLedger + writePaths[kind], write, s.write(kind)})
+		list = append(list, route{http.MethodPost, ofLedger + records.Paths[kind], write, s.records.Write(kind)})
 	}
 	return list
 }
 
 // recordRoutes read single records and events.
 func (s *Server) recordRoutes() []route {
-	follow := needs{on: theLedger, any: access.Log | access.Read}
+	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
 	return []route{
-		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.receipt},
-		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.proof},
-		{http.MethodGet, ofLedger + "/records/:seq/content/*", needs{on: theLedger, any: access.Content}, s.content},
-		{http.MethodGet, ofLedger + "/events", follow, s.events},
-		{http.MethodGet, ofLedger + "/events/:hash", follow, s.event},
+		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.Receipt},
+		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.Proof},
+		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.Content},
+		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
+		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.Event},
 	}
 }
 
 // queryRoutes read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
-	read := needs{on: theLedger, any: access.Read}
+	read := call.Needs{On: call.TheLedger, Any: access.Read}
 	// Weights and sources are in the log, but texts are content.
-	document := needs{on: theLedger, all: access.Read | access.Content}
+	document := call.Needs{On: call.TheLedger, All: access.Read | access.Content}
 	list := []route{
-		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.reproduce},
-		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.stageProof},
-		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.citationsDocument},
-		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.pinnedRetrieval},
+		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.Reproduce},
+		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
+		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
+		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
 	}
-	for _, q := range questions.Questions() {
-		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.ask(&q)})
+	for _, q := range query.Questions() {
+		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.questions.Ask(&q)})
 	}
 	return list
 }
@@ -118,25 +122,30 @@ func (s *Server) queryRoutes() []route {
 // tlog-tiles clients need are public. Their answers are cheap and cacheable, and the tiles
 // contain all entries.
 func (s *Server) logRoutes() []route {
-	follow := needs{on: theLedger, any: access.Log | access.Read}
-	public := needs{on: theLog, any: access.Log | access.Read}
+	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
+	public := call.Needs{On: call.TheLog, Any: access.Log | access.Read}
 	return []route{
-		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.inclusion},
-		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.consistency},
-		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.checkpoint},
-		{http.MethodGet, ofLedger + "/log/key", public, s.key},
-		{http.MethodGet, ofLedger + "/log/tile/*", public, s.tile},
+		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.Inclusion},
+		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.Consistency},
+		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.log.Checkpoint},
+		{http.MethodGet, ofLedger + "/log/key", public, s.log.Key},
+		{http.MethodGet, ofLedger + "/log/tile/*", public, s.log.Tile},
 	}
 }
 
 // register adds the routes to Echo.
 func (s *Server) register() {
 	for _, r := range s.routes() {
-		s.echo.Add(r.method, r.path, s.guard(r))
-		if r.needs.on == theLog {
-			s.echo.OPTIONS(r.path, s.preflight)
+		s.echo.Add(r.method, r.path, handlerFunc(s.guard(r)))
+		if r.needs.On == call.TheLog {
+			s.echo.OPTIONS(r.path, handlerFunc(s.preflight))
 		}
 	}
+}
+
+// handlerFunc returns a handler in the form of Echo. Every context of the server is a Call.
+func handlerFunc(h call.Handler) echo.HandlerFunc {
+	return func(c echo.Context) error { return h(c.(*call.Call)) }
 }
 
 // Routes lists the routes, each like "GET /v1/ledgers/{ledger}", sorted.

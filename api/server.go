@@ -6,17 +6,22 @@ package api
 import (
 	"log/slog"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"colophon/api/access"
+	"colophon/api/admin"
+	"colophon/api/batch"
+	"colophon/api/call"
 	"colophon/api/limits"
+	"colophon/api/log"
+	"colophon/api/problem"
+	"colophon/api/questions"
+	"colophon/api/records"
 	"colophon/ledger"
 	"colophon/ledger/index"
-	questions "colophon/ledger/query"
 	"colophon/ledger/record"
 )
 
@@ -54,7 +59,7 @@ type Config struct {
 	// Load bounds the load that clients may cause.
 	Load limits.Load
 	// Snapshot copies the database for a backup. nil if the storage cannot.
-	Snapshot Snapshot
+	Snapshot admin.Snapshot
 }
 
 func (c Config) withDefaults() Config {
@@ -96,30 +101,45 @@ type Server struct {
 	echo   *echo.Echo
 	// origins refuses requests that a web page of another origin caused.
 	origins *http.CrossOriginProtection
-	// unrestricted is the identity of every caller without authentication. It has all scopes.
-	unrestricted *access.Identity
-	totals       questions.Totals
-	limits       *limits.Limits
-	streams      *streams
-	parsing      parsing
+	shared  *call.Shared
+
+	// The handlers of the routes.
+	records   *records.Handlers
+	batch     *batch.Handlers
+	log       *log.Handlers
+	questions *questions.Handlers
+	admin     *admin.Handlers
 }
 
 // New makes a server over an open host and an open index. It indexes every ledger of the host.
 // The caller closes the index before the host.
 func New(config Config) (*Server, error) {
-	s := &Server{config: config.withDefaults(), host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection()}
-	s.limits, s.streams = limits.New(s.config.Load), newStreams()
-	s.parsing = newParsing(runtime.GOMAXPROCS(0), s.limits.Heavy)
-	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
-	s.unrestricted = &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}}
-	s.echo.IPExtractor = limits.AddressExtractor(s.config.Load.TrustedProxies)
+	config = config.withDefaults()
+	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
+	s.records = &records.Handlers{Shared: s.shared, Appended: config.Metrics.appended}
+	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolMemory: config.SpoolMemory, SpoolDir: config.SpoolDir}
+	s.log = log.New(s.shared)
+	s.questions = &questions.Handlers{Shared: s.shared}
+	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}
-	s.config.Metrics.watch(s.host, config.Index)
-	s.config.Metrics.Register(limits.Collector{Limits: s.limits})
+	config.Metrics.watch(s.host, config.Index)
+	config.Metrics.Register(limits.Collector{Limits: s.shared.Limits})
 	s.register()
 	return s, nil
+}
+
+// shared returns what the calls of a server with this configuration share.
+func (c Config) shared() *call.Shared {
+	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
+	return &call.Shared{
+		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.Load), Counts: c.Metrics.load,
+		Access:        c.Access,
+		Unrestricted:  &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}},
+		ClientAddress: limits.AddressExtractor(c.Load.TrustedProxies),
+		MaxBody:       c.MaxBody, MaxLine: c.MaxLine, MaxPage: c.MaxPage, BodyTimeout: c.BodyTimeout, IndexWait: c.IndexWait, Values: c.Limits,
+	}
 }
 
 // follow starts the index of a ledger and wakes it after every commit.
@@ -128,11 +148,11 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	stream := s.streams.open(l)
+	committed := s.log.Open(l)
 	l.OnCommit(func(c ledger.Commit) {
 		s.config.Metrics.observeCommit(l.Name(), c)
 		follower.Wake()
-		stream.committed()
+		committed()
 	})
 	// A commit before OnCommit would otherwise wait for the next commit.
 	follower.Wake()
@@ -147,13 +167,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.echo.ReleaseContext(c.Context)
 }
 
+func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call.Call {
+	return s.shared.New(s.echo.AcquireContext(), w, r)
+}
+
 // checkOrigin refuses requests that a web page of another origin may have caused. Any web page
 // can make a browser post to a server on loopback.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
-		return fault(http.StatusForbidden, "refused: the request comes from a web page of another origin")
+		return problem.New(http.StatusForbidden, "refused: the request comes from a web page of another origin")
 	}
-	if err := s.config.Hosts.Check(r); err != nil && !s.config.Access.Required() {
+	if err := s.config.Hosts.Check(r); err != nil && !s.shared.Access.Required() {
 		return err
 	}
 	return nil
@@ -176,6 +200,6 @@ func (s *Server) HTTP() *http.Server {
 		ConnState:         limits.NoteState,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
-	server.RegisterOnShutdown(s.streams.end)
+	server.RegisterOnShutdown(s.log.End)
 	return server
 }

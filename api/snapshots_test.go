@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/admin"
 	"colophon/storage"
 )
 
@@ -19,7 +20,7 @@ func TestSnapshots(t *testing.T) {
 	})
 	name = "backup"
 	require.JSONEq(t, `{"name":"backup","erasing":3}`, string(s.post(s.http.URL+"/v1/snapshots", "").want(http.StatusCreated).body))
-	err = fmt.Errorf("%w: nobody waits", ErrNoSnapshot)
+	err = fmt.Errorf("%w: nobody waits", admin.ErrNoSnapshot)
 	require.Equal(t, "no copy is made: nobody waits", s.post(s.http.URL+"/v1/snapshots", "").problem(http.StatusConflict).Detail)
 	err = storage.ErrNoSpace
 	s.post(s.http.URL+"/v1/snapshots", "").problem(http.StatusServiceUnavailable)

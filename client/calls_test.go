@@ -176,6 +176,14 @@ func TestEveryCall(t *testing.T) {
 	call("deleteSource", receipt, err)
 	receipt, err = l.Paths.Validate(ctx, "p", w.path, wire.PathValidation{Validated: true, Reason: new("read")}, nil)
 	call("putValidation", receipt, err)
+	plan, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
+	call("postValidations", plan, err)
+	require.NotEmpty(t, plan.Paths)
+	listed := []wire.ListedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
+	validated, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
+	call("postValidations", validated, err)
+	require.NotZero(t, validated.Paths[0].Seq)
+	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.PathUnknown}}, validated.Refused)
 
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
 	call("getContent", content, err)

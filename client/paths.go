@@ -75,6 +75,11 @@ func (s *PathsService) Validate(ctx context.Context, project, pathID string, v w
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
+// ValidateAll validates many paths of a build, or says what that would do: POST /paths/{project}/validations.
+func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
+	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
+}
+
 // ProducersService says what producers have delivered.
 type ProducersService struct{ ledger *Ledger }
 

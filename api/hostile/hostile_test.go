@@ -144,6 +144,12 @@ func (s *attacker) drawer(client uint64) *drawer {
 func (s *attacker) attack(requests int) {
 	var left atomic.Int64
 	left.Store(int64(requests))
+	s.attackWhile(func(n int) bool { return left.Add(-int64(n)) >= 0 })
+}
+
+// attackWhile sends requests from all clients until goOn, which each client calls before its
+// next n requests, returns false.
+func (s *attacker) attackWhile(goOn func(n int) bool) {
 	defer s.holdConnections()()
 	var running sync.WaitGroup
 	for i := range uint64(clients) {
@@ -151,10 +157,10 @@ func (s *attacker) attack(requests int) {
 		running.Go(func() {
 			c := &client{address: s.server.address}
 			defer c.close()
-			for left.Load() > 0 {
+			for {
 				for _, op := range d.turn() {
 					list := s.draw(d, op)
-					if left.Add(-int64(len(list))) < 0 {
+					if !goOn(len(list)) {
 						return
 					}
 					s.send(d, c, list...)

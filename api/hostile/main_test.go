@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		writeOnly(address, os.Stdin, os.Stdout)
 		return
 	}
+	if os.Getenv(refuserOf) != "" {
+		refuseAll(os.Stdout)
+		return
+	}
 	os.Exit(buildAndRun(m))
 }
 

@@ -77,7 +77,8 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 }
 
 // The most memory that a server under GOMEMLIMIT=1GiB may take, in bytes, and the least share
-// of their lone speed that writes keep beside slow readers.
+// of a speed that writes keep: of their lone speed beside slow readers, and of the control's
+// beside the attack as well.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
@@ -94,7 +95,7 @@ func slowAndLarge(t *testing.T) {
 	attack := &attacker{contract: contract, server: server, seen: newMemory(contract), tally: newTally(), seed: number(t, "COLOPHON_HOSTILE_SEED", rand.Uint64())}
 	attack.prepare(t)
 	s := newSlowAttack(t, server, largeBody)
-	w := startWriters(t, server.address)
+	w, refuser := startWriters(t, server.address), startRefuser(t)
 	yieldCores(t)
 	speedDuring := func(f func()) float64 {
 		begin, before := time.Now(), w.written(t, true)
@@ -120,31 +121,46 @@ func slowAndLarge(t *testing.T) {
 	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
 
 	// Senders use all of the cores: they take part in the first of ten parts only.
-	var kept float64
+	control := &attacker{contract: contract, server: refuser, seen: attack.seen, tally: newTally(), seed: attack.seed}
+	var raw, kept float64
 	for part := range 10 {
-		a := lone()
-		for i := range readers {
-			s.reader(s.targets[i%len(s.targets)], i)
-		}
-		for range senders {
-			if part == 0 {
-				s.sender()
+		// crowd has the slow clients come; s.end ends them.
+		crowd := func() {
+			for i := range readers {
+				s.reader(s.targets[i%len(s.targets)], i)
+			}
+			for range senders {
+				if part == 0 {
+					s.sender()
+				}
 			}
 		}
 		share := requests * 99 / 900
 		if part == 0 {
 			share = requests - 9*share
 		}
-		begin := time.Now()
+		a := lone()
+		crowd()
+		begin, own, served := time.Now(), ownTime(), server.time()
 		b := speedDuring(func() { attack.attack(share) })
-		took := time.Since(begin).Seconds()
+		took := time.Since(begin)
+		clients, cores := (ownTime()-own).Seconds()/took.Seconds(), (server.time()-served).Seconds()/took.Seconds()
 		s.end()
+		s.server = refuser
+		crowd()
+		own, begin = ownTime(), time.Now()
+		var refused int64
+		c := speedDuring(func() { refused = control.attackFor(took, clients) })
+		controlled := time.Since(begin).Seconds()
+		controlClients := (ownTime() - own).Seconds() / controlled
+		s.end()
+		s.server = server
 		a = (a + lone()) / 2
-		kept += b / a / 10
-		t.Logf("part %d: %.0f writes/s alone, %.0f beside %.0f hostile requests/s: %.2f; %d MiB resident at most until here", part+1,
-			a, b, float64(share)/took, b/a, server.peak(t)>>20)
+		raw, kept = raw+b/a/10, kept+b/c/10
+		t.Logf("part %d: %.0f writes/s alone, %.0f beside %.0f hostile requests/s (clients %.2f cores, server %.2f), %.0f beside %.0f/s that are refused by another process (clients %.2f cores): %.2f, of the control %.2f; %d MiB resident at most until here",
+			part+1, a, b, float64(share)/took.Seconds(), clients, cores, c, float64(refused)/controlled, controlClients, b/a, b/c, server.peak(t)>>20)
 	}
-	t.Logf("writes beside slow readers and hostile requests keep %.2f of their speed", kept)
+	t.Logf("writes beside slow readers and hostile requests keep %.2f of their lone speed, and %.2f of the control's", raw, kept)
 	s.statuses.Range(func(status, n any) bool {
 		t.Logf("slow readers and senders were answered %d: %d times", status, n.(*atomic.Int64).Load())
 		return true
@@ -155,6 +171,7 @@ func slowAndLarge(t *testing.T) {
 	t.Logf("%d MiB resident at most; %d are allowed", server.peak(t)>>20, mostResident>>20)
 	require.LessOrEqual(t, server.peak(t), int64(mostResident))
 	require.GreaterOrEqual(t, beside/alone, leastSpeed)
+	require.GreaterOrEqual(t, kept, leastSpeed)
 	attack.finish(t)
 }
 

@@ -6,24 +6,20 @@ import (
 	"time"
 )
 
-// HeavyWork bounds how many requests do work at once that keeps a core busy for milliseconds:
-// building large responses, decoding large bodies and long lines of batches. Go's scheduler
-// has no priorities: without the bound, each step of a commit would queue behind all of this
-// work.
+// HeavyWork bounds how many writes do work at once that keeps a core busy for milliseconds:
+// decoding large bodies and long lines of batches. Go's scheduler has no priorities: without the
+// bound, each step of a commit would queue behind all of this work. Reads work in ReadTurns.
 type HeavyWork struct {
 	wait time.Duration // of a request for a core
 
 	Cores chan struct{} // one token for each request that works
-	// Reads has a token for each read that works or is next. A write therefore waits behind at
-	// most as many reads as there are cores.
-	Reads chan struct{}
 }
 
 // HeavyMemory is the number of bytes of memory from which on work is heavy.
 const HeavyMemory = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {
-	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots), Reads: make(chan struct{}, slots)}
+	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots)}
 }
 
 // heavySlot is the right of one request to work on a core. It belongs to the goroutine of the
@@ -34,43 +30,26 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 // itself.
 type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
-	read bool
 }
 
-// Take waits until a core is free or ctx is done.
-func (s *heavySlot) Take(ctx context.Context, work *HeavyWork, read bool) error {
+// Take waits until a core is free, at most Load.Wait, and then returns a 503 Refusal.
+func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil
 	}
-	if read {
-		select {
-		case work.Reads <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	select {
-	case work.Cores <- struct{}{}:
-		s.work, s.read = work, read
-		return nil
-	case <-ctx.Done():
-		if read {
-			<-work.Reads
-		}
-		return ctx.Err()
-	}
-}
-
-// TakeWithin is Take that waits at most Load.Wait and then returns a 503 Refusal.
-func (s *heavySlot) TakeWithin(ctx context.Context, work *HeavyWork, read bool) error {
 	waiting, cancel := context.WithTimeout(ctx, work.wait)
 	defer cancel()
-	err := s.Take(waiting, work, read)
-	if err == nil || ctx.Err() != nil {
-		return err
+	select {
+	case work.Cores <- struct{}{}:
+		s.work = work
+		return nil
+	case <-waiting.Done():
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
-		"too many large requests and responses are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))
+		"too many large requests are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))
 }
 
 // Release gives the slot back, if it is held.
@@ -79,8 +58,5 @@ func (s *heavySlot) Release() {
 		return
 	}
 	<-s.work.Cores
-	if s.read {
-		<-s.work.Reads
-	}
 	s.work = nil
 }

@@ -142,8 +142,12 @@ type Limits struct {
 	Requests    *slots // over HTTP/2, by address
 	Redactions  *turns
 	Heavy       HeavyWork
-	Spools      *SpoolSpace
-	Pace        *FollowPace
+	// Parsing holds a token for each chunk of a batch that is parsed, one per core, so that the
+	// sequencer and the index wait for few.
+	Parsing chan struct{}
+	Reads   *ReadTurns
+	Spools  *SpoolSpace
+	Pace    *FollowPace
 }
 
 func New(load Load) *Limits {
@@ -158,7 +162,9 @@ func New(load Load) *Limits {
 		Scrapes:     newSlots(MaxScrapes),
 		Requests:    newSlots(load.Connections),
 		Redactions:  newTurns(load.Wait),
+		Parsing:     make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Heavy:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.Wait),
+		Reads:       NewReadTurns(runtime.GOMAXPROCS(0), load.Wait),
 		Spools:      &SpoolSpace{Limit: load.Spool},
 		Pace:        NewFollowPace(load.FollowRate),
 	}

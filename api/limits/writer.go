@@ -20,7 +20,9 @@ type Writer struct {
 	metrics    Metrics
 	body       *Body // drained before the response; nil: nothing to drain
 	renewed    time.Time
-	Slot       heavySlot // released before a write waits for the client
+	Slot       heavySlot  // released before a write waits for the client
+	Turn       ReadTurn   // ended before a write waits for the client
+	writing    *ReadTurns // nil unless the request is a write that is under way
 }
 
 // NewWriter returns a writer to w that limits the time for each piece to limit. head
@@ -36,8 +38,27 @@ func (w *Writer) IsHead() bool { return w.head }
 // replaces the time for each piece, and the body is not drained before the response.
 func (w *Writer) Stream(limit time.Duration) { w.limit, w.body = limit, nil }
 
-// ReleaseSlot releases the slot for heavy work, if the request holds one.
-func (w *Writer) ReleaseSlot() { w.Slot.Release() }
+// ReleaseSlot releases the slot for heavy work and ends the turn, if the request holds one.
+func (w *Writer) ReleaseSlot() {
+	w.Slot.Release()
+	w.Turn.Release()
+}
+
+// BeginWrite notes that the request is a write that is under way, until its answer begins or
+// EndWrite is called.
+func (w *Writer) BeginWrite(t *ReadTurns) {
+	w.EndWrite()
+	w.writing = t
+	t.BeginWrite()
+}
+
+// EndWrite notes that the write is no longer under way.
+func (w *Writer) EndWrite() {
+	if w.writing != nil {
+		w.writing.EndWrite()
+		w.writing = nil
+	}
+}
 
 // MaxWrite is the size of a piece in bytes.
 const MaxWrite = 64 << 10
@@ -60,7 +81,8 @@ func (w *Writer) renew() {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *Writer) WriteHeader(status int) {
-	w.Slot.Release()
+	w.ReleaseSlot()
+	w.EndWrite()
 	if w.body != nil {
 		w.body.drain(w.Header())
 		w.body = nil
@@ -71,7 +93,7 @@ func (w *Writer) WriteHeader(status int) {
 
 // Write implements io.Writer.
 func (w *Writer) Write(b []byte) (written int, err error) {
-	w.Slot.Release()
+	w.ReleaseSlot()
 	for {
 		w.renew()
 		n, err := w.ResponseWriter.Write(b[:min(len(b), MaxWrite)])

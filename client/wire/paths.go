@@ -105,3 +105,52 @@ type CollisionHolder struct {
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`
 }
+
+// PathValidationsRequest validates many paths of a build: those of Paths, or those of Status, or all. Only with
+// DryRun false, and then with the AsOf of the dry run, is anything recorded.
+type PathValidationsRequest struct {
+	Validated bool         `json:"validated"`
+	Build     string       `json:"build"`
+	Reason    *string      `json:"reason,omitempty"`
+	Paths     []ListedPath `json:"paths,omitempty"`   // at most 1,000
+	Status    string       `json:"status,omitempty"`  // new, modified or unchanged
+	DryRun    *bool        `json:"dry_run,omitempty"` // default true
+	AsOf      *uint64      `json:"as_of,omitempty"`
+}
+
+// ListedPath is a path, and the fingerprint that it must have; nil for any.
+type ListedPath struct {
+	PathID             string  `json:"path_id"`
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
+}
+
+// PathValidations is what a [PathValidationsRequest] did, or would do.
+type PathValidations struct {
+	AsOf      uint64          `json:"as_of"`
+	DryRun    bool            `json:"dry_run"`
+	Build     string          `json:"build"`
+	Validated bool            `json:"validated"`
+	Unchanged uint64          `json:"unchanged"` // paths that are so already
+	Paths     []ValidatedPath `json:"paths"`
+	Refused   []RefusedPath   `json:"refused"`
+}
+
+// ValidatedPath is a path that was validated, or would be.
+type ValidatedPath struct {
+	PathID             string  `json:"path_id"`
+	RecordSeq          uint64  `json:"record_seq"`
+	ContentFingerprint *string `json:"content_fingerprint"`
+	Seq                uint64  `json:"seq,omitempty"` // of the event; 0 in a dry run
+}
+
+// RefusedPath is a path that is not validated.
+type RefusedPath struct {
+	PathID string `json:"path_id"`
+	Reason string `json:"reason"`
+}
+
+// Reasons of a RefusedPath.
+const (
+	PathUnknown = "unknown" // the build lacks the path
+	PathChanged = "changed" // its fingerprint is another than the one that was to be validated
+)

@@ -247,6 +247,37 @@ type BatchLine struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
 }
 
+// NativeLine is one line of a batch with what another system wrote, as it wrote it.
+type NativeLine struct {
+	Format         string          `json:"format"`
+	Record         json.RawMessage `json:"record"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default follows from the record
+	Zone           string          `json:"zone,omitempty"`            // of times that have none
+	Project        string          `json:"project,omitempty"`         // of the path of a validation cache
+	Subject        string          `json:"subject,omitempty"`         // of citations
+	RunID          string          `json:"run_id,omitempty"`          // of citations
+}
+
+// Imported says what became of the members of a [NativeLine].
+type Imported struct {
+	Change  *ImportedChange  `json:"change,omitempty"` // that follows the record
+	Members []ImportedMember `json:"members"`
+}
+
+// ImportedChange is a change of state or a validation. It has either Seq or Problem.
+type ImportedChange struct {
+	Kind    Kind   `json:"kind"`
+	Seq     uint64 `json:"seq,omitempty"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// ImportedMember says what became of one member.
+type ImportedMember struct {
+	Pointer string `json:"pointer"`
+	Fate    string `json:"fate"` // taken as, kept as label, kept as content, or left
+	As      string `json:"as"`   // the place in the record or, if the member was left, why
+}
+
 // StateChange sets the state of a record.
 type StateChange struct {
 	State  State  `json:"state"`
@@ -334,7 +365,8 @@ type Receipt struct {
 	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // of a run-DAG: null, retrieval, context or answer
 	Replayed      bool             `json:"replayed,omitempty"`     // the idempotency key was known: this is the first receipt
 	Derived
-	Event      json.RawMessage `json:"event,omitempty"` // an [Event], as it is hashed
+	Imported   *Imported       `json:"imported,omitempty"` // for a NativeLine
+	Event      json.RawMessage `json:"event,omitempty"`    // an [Event], as it is hashed
 	Inclusion  *Inclusion      `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/remote"
@@ -287,6 +288,24 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 		require.Equal(t, 46, o.code)
 		require.NotEmpty(t, report.Findings[0].Query)
 	}
+}
+
+// A ledger that has no record yet has answers too.
+func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
+	w := &ledgertest.Ledger{Data: t.TempDir()}
+	url, stop := ledgertest.Serve(t, w.Data)
+	_, text := ledgertest.Send(t, "GET", url, "", "")
+	stop()
+	var description wire.LedgerDescription
+	require.NoError(t, json.Unmarshal([]byte(text), &description))
+	w.Key = description.VerifierKey
+	report, o := audited(t, liar(t, w, lie{}), w.Key, "--replay-index")
+	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
+	require.NotZero(t, report.Queries)
+	added := lie{about: onPath("/sources"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) })}
+	report, o = audited(t, liar(t, w, added), w.Key, "--replay-index")
+	require.NotEmpty(t, report.Findings, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
 // An audit that may not ask ends with an error, never clean.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/api"
+	"colophon/api/admin"
 	"colophon/internal/backup"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
@@ -59,10 +59,10 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	s.post(1)
 	database, copies := s.opened(), datadir.SnapshotsOf(s.data)
 	_, _, err := copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, api.ErrNoSnapshot, "no folder")
+	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no folder")
 	require.NoError(t, copies.Clear())
 	_, _, err = copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, api.ErrNoSnapshot, "nobody waits")
+	require.ErrorIs(t, err, admin.ErrNoSnapshot, "nobody waits")
 
 	held, err := copies.Lock()
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	require.NoError(t, err)
 	require.DirExists(t, filepath.Join(copies.Dir, name, "db"))
 	_, _, err = copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, api.ErrNoSnapshot)
+	require.ErrorIs(t, err, admin.ErrNoSnapshot)
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.Database())

@@ -18,6 +18,7 @@ import (
 	"colophon/internal/importer"
 	"colophon/internal/remote"
 	"colophon/ledger"
+	"colophon/ledger/record/formats"
 )
 
 // importOptions holds the flags of import.
@@ -27,13 +28,17 @@ type importOptions struct {
 	onMismatch string // empty: as the ledger is set
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    cli.Size
+
+	// What the files are, if they have no lines of a batch.
+	format, zone, project, subject, report string
+	dryRun                                 bool
 }
 
 func newImport(c *cli.Console) *cobra.Command {
 	var o importOptions
 	command := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Post the records of NDJSON files to a server",
+		Short: "Post the records of NDJSON files, or of files of other systems, to a server",
 		Long: `Post records to a server as fast as it accepts them. A FILE has one record per line,
 {"kind": …, "record": {…}, "idempotency_key"?: …}. It is plain, or compressed with gzip
 or zstd; - is the standard input.
@@ -45,6 +50,19 @@ number of times the line has occurred in this import, so two equal lines become 
 records. If the connection drops or the server has no space, import waits, connects
 again and continues.
 
+With --format, the files are what another system wrote, as it wrote them:
+
+  axis-log          run_log.jsonl of an axis lab, with or without its hashes
+  axis-save         folders of an axis lab with metadata.json; folders of such folders
+  citations         citations.json of a run; folders of runs
+  validation-cache  a story's validation cache; needs --project
+  providence        providence_cache: an SQLite file, or its rows as NDJSON
+
+Hashes in the files become claims. States and validations follow their records. A member
+that no field has becomes a label or content. The end of the output says what became of
+every member, and --report says it for every entry. With --dry-run nothing is sent.
+A repeated import of the same files adds nothing.
+
 At the end, import prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
 computes; GET /records?flag=mismatch lists them) and refused.
@@ -52,7 +70,9 @@ computes; GET /records?flag=mismatch lists them) and refused.
 Exit codes: 0 the server has all lines, 1 a line was refused or could not be read, 2 bad
 arguments or no such file, 3 the server cannot be reached.`,
 		Example: `  colophon import generations.ndjson.gz run-dags.ndjson.zst
-  zcat old.ndjson.gz | colophon import --ledger archive --on-mismatch reject -`,
+  zcat old.ndjson.gz | colophon import --ledger archive --on-mismatch reject -
+  colophon import --format axis-save --dry-run data
+  colophon import --format validation-cache --project story --zone America/New_York allpaths-validation-status.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
 			return runImport(command.Context(), c, o, files)
@@ -61,6 +81,14 @@ arguments or no such file, 3 the server cannot be reached.`,
 	o.server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not hold (`policy`); default is the setting of the ledger")
+	flags := command.Flags()
+	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names()+"; default is lines as POST /batch takes them")
+	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that have none: UTC, +01:00, Europe/Berlin; without it such a time is kept as a label")
+	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
+	flags.StringVar(&o.subject, "subject", "", "`name` of what citations are for; default is the name of the folder of citations.json")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: say what would be taken, and send nothing")
+	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
+	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has its own limit")
@@ -73,9 +101,32 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	default:
 		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; give accept or reject", o.onMismatch)
 	}
-	size, err := checkFiles(files)
+	native, err := o.native()
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	size, err := checkFiles(files, native != nil && importer.TakesFolders(native.Format))
+	if err != nil {
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	if o.report != "" {
+		f, err := os.Create(o.report)
+		if err != nil {
+			return cli.Exitf(cli.ExitUsage, "--report: %w", err)
+		}
+		defer func() {
+			if err := f.Close(); err != nil {
+				c.Say("--report: %v", err)
+			}
+		}()
+		native.Report = f
+	}
+	if native != nil && native.DryRun {
+		tally, err := importer.Run(ctx, nil, importer.Options{MaxLine: int(o.maxLine), Stdin: c.In, Native: native}, files)
+		if err == nil {
+			c.Say("dry run: nothing was sent")
+		}
+		return report(c, tally, err)
 	}
 	server, err := o.server.Connect(c)
 	if err != nil {
@@ -95,11 +146,16 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return err
 	}
 	tally, err := importer.Run(ctx, patient.Ledger(o.ledger),
-		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add}, files)
+		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add, Native: native}, files)
 	bar.Finish()
 	if err != nil {
 		err = explainImport(ctx, server, err, attempts)
 	}
+	return report(c, tally, err)
+}
+
+// report prints the tally, and returns the error that ends the command.
+func report(c *cli.Console, tally *importer.Tally, err error) error {
 	if printErr := printTally(c, tally); printErr != nil {
 		return errors.Join(err, printErr)
 	}
@@ -107,6 +163,36 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return err
+}
+
+func formatNames() []string {
+	names := make([]string, len(formats.All))
+	for i, f := range formats.All {
+		names[i] = string(f)
+	}
+	return names
+}
+
+// native reads the flags that say what the files are. It returns nil if they have lines of a
+// batch.
+func (o *importOptions) native() (*importer.Native, error) {
+	if o.format == "" {
+		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
+			return nil, errors.New("--zone, --project, --subject, --report, and --dry-run need --format")
+		}
+		return nil, nil
+	}
+	format, err := formats.Parse(o.format)
+	if err != nil {
+		return nil, fmt.Errorf("--format: %w", err)
+	}
+	n := &importer.Native{Format: format, Project: o.project, Subject: o.subject, DryRun: o.dryRun}
+	if o.zone != "" {
+		if n.Zone, err = formats.ParseZone(o.zone); err != nil {
+			return nil, fmt.Errorf("--zone: %w", err)
+		}
+	}
+	return n, nil
 }
 
 // explainImport returns the error that ends an import, with what to do.
@@ -126,14 +212,24 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 // printTally prints the table to the standard output, and the first failures to the standard
 // error.
 func printTally(c *cli.Console, t *importer.Tally) error {
-	const row = "%-17s %10d %10d %10d %10d\n"
+	const row = "%-20s %10d %10d %10d %10d\n"
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-17s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
+	fmt.Fprintf(&table, "%-20s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
 	for _, k := range t.Kinds {
 		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Refused)
 	}
 	total := t.Total()
 	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Refused)
+	if len(t.Members) > 0 {
+		fmt.Fprintf(&table, "\n%10s  %s\n", "count", "member")
+	}
+	for _, m := range t.Members {
+		colon := ""
+		if m.Fate == formats.Left {
+			colon = ":" // why follows
+		}
+		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
+	}
 	if _, err := io.WriteString(c.Out, table.String()); err != nil {
 		return err
 	}
@@ -154,7 +250,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 
 // checkFiles returns an error if a file is missing, before import sends anything. size is the
 // number of bytes to read, and -1 if it is not known.
-func checkFiles(files []string) (size int64, err error) {
+func checkFiles(files []string, folders bool) (size int64, err error) {
 	stdin, known := 0, true
 	for _, name := range files {
 		if name == "-" {
@@ -167,6 +263,10 @@ func checkFiles(files []string) (size int64, err error) {
 		}
 		if err != nil {
 			return 0, err
+		}
+		if info.IsDir() && folders {
+			known = false
+			continue
 		}
 		if info.IsDir() {
 			return 0, fmt.Errorf("%s is a folder; name the files in it", name)

@@ -44,7 +44,7 @@ which shows how the paths of a project change from build to build.`,
 	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&p.project, "project", "", "`name` of the story")
 	flags.StringVar(&p.build, "build", "", "`name` of the build, such as a commit")
-	command.AddCommand(p.newCheck())
+	command.AddCommand(p.newCheck(), p.newValidate())
 	return command
 }
 
@@ -246,4 +246,93 @@ func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
 		c.NoDiff = "The latest record of this path in the build is not from this folder. Give each build a name of its own."
 	}
 	return posted
+}
+
+// validateCommand holds the flags of validate.
+type validateCommand struct {
+	*pathsCommand
+	request wire.PathValidationsRequest
+	reason  string
+	undo    bool
+	dryRun  bool
+	json    bool
+}
+
+func (p *pathsCommand) newValidate() *cobra.Command {
+	v := &validateCommand{pathsCommand: p}
+	command := &cobra.Command{
+		Use:   "validate [PATH_ID...]",
+		Short: "Validate paths of a build",
+		Long: `Validate paths of a build: those that you name, those of a --status, or all. Validations
+reach the builds that go on from this one without a change of the path.
+
+Every path that changes its state gets an event of its own. Paths that are validated
+already are left as they are. A path that changes meanwhile is not validated.
+
+Exit codes: 0 done, 1 a path was refused or the command failed, 2 bad arguments, 3 the
+server cannot be reached.`,
+		Example: `  colophon paths validate --project harrow-vale --build 89023717b66e --dry-run
+  colophon paths validate 811d1f03 cb49a1b5 --project harrow-vale --build 89023717b66e --reason 'Read aloud.'`,
+		RunE: func(command *cobra.Command, args []string) error { return v.run(command.Context(), args) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified or unchanged (`category`)")
+	flags.StringVar(&v.reason, "reason", "", "`reason`; it stays in the log")
+	flags.BoolVar(&v.undo, "undo", false, "withdraw validations")
+	flags.BoolVar(&v.dryRun, "dry-run", false, "report what validate would do, without doing it")
+	flags.BoolVar(&v.json, "json", false, "print the server's answer as JSON")
+	return command
+}
+
+func (v *validateCommand) run(ctx context.Context, ids []string) error {
+	if err := v.connect(); err != nil {
+		return err
+	}
+	v.request.Build, v.request.Validated, v.request.Reason = v.build, !v.undo, given(v.reason)
+	for _, id := range ids {
+		v.request.Paths = append(v.request.Paths, wire.ListedPath{PathID: id})
+	}
+	done, err := v.paths().ValidateAll(ctx, v.project, v.request)
+	if err == nil && !v.dryRun {
+		v.request.DryRun, v.request.AsOf = new(false), &done.AsOf
+		done, err = v.paths().ValidateAll(ctx, v.project, v.request)
+	}
+	if err != nil {
+		return v.server.Exit(err)
+	}
+	if err := v.print(done); err != nil {
+		return err
+	}
+	if len(done.Refused) > 0 {
+		return cli.Exitf(cli.ExitFailed, "%s refused: the build lacks it, or its text has changed", cli.Counted(uint64(len(done.Refused)), "path"))
+	}
+	return nil
+}
+
+func (v *validateCommand) print(done *wire.PathValidations) error {
+	if v.json {
+		return cli.WriteJSON(v.Console, done)
+	}
+	t := cli.NewTable(v.Out, cli.TextColumn("path"), cli.TextColumn("fingerprint"), cli.NumberColumn("record"), cli.TextColumn("event"))
+	var rows [][]string
+	for _, p := range done.Paths {
+		event := cli.None
+		if p.Seq > 0 {
+			event = cli.Decimal(p.Seq)
+		}
+		rows = append(rows, []string{cli.Plain(p.PathID), cli.PlainOr(p.ContentFingerprint), cli.Decimal(p.RecordSeq), event})
+	}
+	for _, p := range done.Refused {
+		rows = append(rows, []string{cli.Plain(p.PathID), cli.None, cli.None, "refused: " + cli.Plain(p.Reason)})
+	}
+	if len(rows) > 0 {
+		if err := t.Write(rows); err != nil {
+			return err
+		}
+	}
+	if done.DryRun {
+		v.Say("dry run: nothing was recorded")
+	}
+	v.Say("%s so already", cli.Counted(done.Unchanged, "path"))
+	return nil
 }

@@ -64,6 +64,7 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/batch", path: "~/batch", body: someLines, status: 200},
 	{route: "POST " + ofLedger + "/records/{seq}/state", path: "~/records/1/state", body: `{"state":"live","reason":"r"}`, status: 201},
 	{route: "PUT " + ofLedger + "/paths/{project}/{path_id}/validation", path: "~/paths/p/0cc175b9/validation", body: `{"validated":true}`, status: 201},
+	{route: "POST " + ofLedger + "/paths/{project}/validations", path: "~/paths/p/validations", body: `{"validated":true,"build":"b1"}`, status: 200},
 	{route: "PUT " + ofLedger + "/sources/{source_id}", path: "~/sources/x", body: `{"chunk_hashes":[]}`, status: 201},
 	{route: "PUT " + ofLedger + "/visibility", path: "~/visibility", body: `{"log":"public"}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},

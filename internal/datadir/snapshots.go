@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"colophon/api"
+	"colophon/api/admin"
 	"colophon/internal/folderlock"
 	"colophon/internal/safefile"
 	"colophon/storage"
@@ -36,7 +36,7 @@ func (s Snapshots) Database() string { return filepath.Join(s.Dir, snapshotName,
 var ErrSnapshotHeld = errors.New("a running backup reads a copy of the database, which may have erased content until the backup ends")
 
 // errNoBackup means that no backup is waiting, so nothing would remove the requested copy.
-var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", api.ErrNoSnapshot)
+var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)
 
 // Lock creates the folder if needed, locks it for a backup, and removes left-over copies. The
 // error wraps storage.ErrInUse if another backup has the lock.
@@ -102,7 +102,7 @@ func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing
 }
 
 // Answer makes the copy for a backup in another process, which has requested it from its server.
-// The error wraps api.ErrNoSnapshot if no backup is waiting, or if it already has its copy.
+// The error wraps admin.ErrNoSnapshot if no backup is waiting, or if it already has its copy.
 func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {
@@ -115,7 +115,7 @@ func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name 
 	}
 	erasing, err = s.Make(ctx, database)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: the running backup already has its copy", api.ErrNoSnapshot)
+		err = fmt.Errorf("%w: the running backup already has its copy", admin.ErrNoSnapshot)
 	}
 	return snapshotName, erasing, err
 }

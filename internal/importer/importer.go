@@ -1,4 +1,5 @@
-// Package importer posts the records of NDJSON files to a ledger, and counts the outcomes.
+// Package importer posts the records of NDJSON files, or of files that other systems wrote, to a
+// ledger, and counts the outcomes.
 package importer
 
 import (
@@ -7,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"colophon/client"
+	"colophon/client/wire"
 )
 
 // Options configures an import. Lines must be shorter than MaxLine bytes.
@@ -17,6 +20,7 @@ type Options struct {
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
+	Native     *Native     // what the files are if they have no lines of a batch; nil: they have
 }
 
 // Limits of lines that are sent and not answered yet. Short lines cost more than their bytes.
@@ -32,8 +36,18 @@ const (
 // twice.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
+	lines := o.lines(files, counted)
+	if o.Native != nil {
+		lines = o.nativeLines(files, counted)
+		if o.Native.DryRun {
+			for range lines {
+				panic("importer: a dry run sends nothing")
+			}
+			return counted.tally(), counted.failed()
+		}
+	}
 	options := &client.BatchOptions{OnMismatch: o.OnMismatch, Undecoded: true, MaxBytes: windowBytes, MaxLines: windowLines}
-	for result, err := range to.Records.Batch(ctx, o.lines(files, counted), options) {
+	for result, err := range to.Records.Batch(ctx, lines, options) {
 		if err != nil {
 			return counted.tally(), err
 		}
@@ -50,8 +64,42 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrAnswer, line.place(), err)
 		}
 		counted.accept(line, a)
+		if line.entry != nil && line.entry.Change != nil {
+			if err := change(ctx, to, line, a, counted); err != nil {
+				return counted.tally(), err
+			}
+		}
 	}
-	return counted.tally(), nil
+	return counted.tally(), counted.failed()
+}
+
+// change makes the change of state or the validation that follows a record. The error is that
+// of a server that cannot be asked.
+func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
+	c := l.entry.Change
+	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
+	options := &client.ChangeOptions{IdempotencyKey: c.Key, Minimal: true}
+	var receipt *wire.Receipt
+	var err error
+	if c.State == "" {
+		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason}, options)
+	} else {
+		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
+		if parseErr != nil {
+			return fmt.Errorf("%w to %s: its seq is %q", client.ErrAnswer, l.place(), a.seq)
+		}
+		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason}, options)
+	}
+	problem := (*client.Error)(nil)
+	switch {
+	case err == nil:
+		counted.accept(follows, answer{replayed: receipt.Replayed})
+	case errors.As(err, &problem) && !problem.Temporary():
+		counted.refuse(follows, refusal(err))
+	default:
+		return err
+	}
+	return nil
 }
 
 // lines yields the lines of all files, and counts those that cannot be read.

@@ -11,16 +11,25 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"colophon/ledger/record/formats"
 )
 
 type line struct {
 	file   string
-	number int    // from 1
-	kind   string // the kind in the line; empty if it has none
-	text   []byte // without the line end
+	number int            // from 1
+	kind   string         // the kind in the line; empty if it has none
+	text   []byte         // without the line end
+	entry  *formats.Entry // of an import with a format
 }
 
-func (l *line) place() string { return fmt.Sprintf("%s:%d", l.file, l.number) }
+func (l *line) place() string {
+	place := fmt.Sprintf("%s:%d", l.file, l.number)
+	if l.entry != nil && l.entry.Name != "" {
+		place += ": " + l.entry.Name
+	}
+	return place
+}
 
 type input struct {
 	name    string // "-" is the standard input

@@ -1,12 +1,14 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/formats"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -61,6 +63,16 @@ type Tally struct {
 	// Notes describes the first accepted lines with claims that do not hold. Failures describes
 	// the first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
+	// Members counts what became of the members of native values, in the order of their patterns.
+	Members []MemberCount
+}
+
+// MemberCount counts the members of one pattern that had one fate.
+type MemberCount struct {
+	Pattern string
+	Fate    formats.Fate
+	As      string
+	Count   int
 }
 
 type KindCounts struct {
@@ -87,9 +99,13 @@ type counter struct {
 	kinds    map[string]*Counts
 	failures []string // in the order of the answers
 	notes    []string
+	fates    map[MemberCount]int // by member, without its count
+	err      error               // that ended the report
 }
 
-func newCounter() *counter { return &counter{kinds: make(map[string]*Counts)} }
+func newCounter() *counter {
+	return &counter{kinds: make(map[string]*Counts), fates: make(map[MemberCount]int)}
+}
 
 // tally returns the counts so far.
 func (t *counter) tally() *Tally {
@@ -101,13 +117,72 @@ func (t *counter) tally() *Tally {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
 		}
 	}
+	for m, count := range t.fates {
+		m.Count = count
+		done.Members = append(done.Members, m)
+	}
+	slices.SortFunc(done.Members, func(a, b MemberCount) int {
+		return cmp.Or(strings.Compare(a.Pattern, b.Pattern), strings.Compare(string(a.Fate), string(b.Fate)), strings.Compare(a.As, b.As))
+	})
 	return done
+}
+
+// maxPatterns bounds the rows of Tally.Members.
+const maxPatterns = 1000
+
+// members counts what became of the members of an entry.
+func (t *counter) members(members []formats.Member) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range members {
+		row := MemberCount{Pattern: m.Pattern, Fate: m.Fate, As: m.As}
+		if row.Pattern == "" {
+			row.Pattern = "/"
+		}
+		if _, is := t.fates[row]; !is && len(t.fates) >= maxPatterns {
+			row.Pattern, row.As = "(others)", "…"
+		}
+		t.fates[row]++
+	}
+}
+
+// fail keeps the first error of the report.
+func (t *counter) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *counter) failed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// tryOut counts an entry of a dry run, whose record the ledger takes.
+func (t *counter) tryOut(l *line) {
+	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
+	if err != nil {
+		t.refuse(l, err)
+		return
+	}
+	a := answer{seq: "(none)"}
+	for _, c := range r.Mismatches() {
+		a.mismatched = append(a.mismatched, c.Field)
+	}
+	r.Release()
+	t.accept(l, a)
+	if c := l.entry.Change; c != nil {
+		t.accept(&line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}, answer{})
+	}
 }
 
 // of returns the counts of a kind. All unknown kinds share one row, so that a malformed file
 // does not make a long table. The caller holds t.mu.
 func (t *counter) of(kind string) *Counts {
-	if !slices.Contains(record.Kinds[:], record.Kind(kind)) {
+	if !slices.Contains(kindNames(), kind) {
 		kind = UnknownKind
 	}
 	c := t.kinds[kind]
@@ -148,10 +223,11 @@ func (t *counter) refuse(l *line, err error) {
 	}
 }
 
+// kindNames are the kinds of records, and of the changes that an import makes.
 func kindNames() []string {
-	names := make([]string, len(record.Kinds))
+	names := make([]string, len(record.Kinds), len(record.Kinds)+2)
 	for i, kind := range record.Kinds {
 		names[i] = string(kind)
 	}
-	return names
+	return append(names, string(record.RecordStateChanged), string(record.PathValidated))
 }

@@ -44,8 +44,9 @@ var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions,
 func Questions() []Question { return questions }
 
 // Find returns the question that a path below the ledger's asks, and the elements of the path.
-// The path is percent-encoded. ok is false if no question has that path. An element that is
-// fixed takes precedence over a parameter, as in the routes of the server.
+// The path is percent-encoded. ok is false if no question has that path. As in the routes of the
+// server, an element that is fixed takes precedence over a parameter, and the last element is
+// not empty.
 func Find(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
@@ -73,7 +74,7 @@ func (q *Question) match(path string) (Parameters, bool) {
 			continue
 		}
 		value, err := url.PathUnescape(given[i])
-		if err != nil {
+		if err != nil || value == "" && i == len(own)-1 {
 			return nil, false
 		}
 		elements[name] = value

@@ -26,7 +26,10 @@ func TestFind(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "/paths/:project/builds", found.Path)
 	require.Equal(t, Parameters{"project": "p"}, elements)
-	for _, path := range []string{"", "/", "/drift", "/drift/groups/model", "/drift/groups/model/a/b", "/producers/%zz", "/nothing"} {
+	_, elements, ok = Find("/paths//builds")
+	require.True(t, ok)
+	require.Equal(t, Parameters{"project": ""}, elements)
+	for _, path := range []string{"", "/", "/paths/", "/drift", "/drift/groups/model", "/drift/groups/model/a/b", "/producers/%zz", "/nothing"} {
 		_, _, ok := Find(path)
 		require.False(t, ok, path)
 	}

@@ -45,14 +45,10 @@ type ValidationRequest struct {
 func ParseValidation(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
 	err := parseRequest(body, func(o strict.Object) {
-		r.read(o)
+		r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
 		r.ContentFingerprint = o.Digits("content_fingerprint", "", rules.FingerprintDigits)
 	}, "validated", "reason", "build", "content_fingerprint")
 	return r, err
-}
-
-func (r *ValidationRequest) read(o strict.Object) {
-	r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
 }
 
 // Of returns the change of one path. Its fingerprint and its build are those of the path,

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"container/list"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,6 +10,12 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/proofs"
+)
+
+// Bounds of a contentCheck.
+const (
+	maxGood       = 1 << 16  // digests
+	cachedContent = 32 << 20 // bytes
 )
 
 // contentCheck checks the content that is stored for the records of events, and rebuilds the
@@ -23,14 +28,16 @@ type contentCheck struct {
 	rebuilder  Rebuilder
 	report     *Report
 
-	cache   contentCache
-	needed  map[proofs.Hash]bool // content of redacted records that is kept for another record
-	digests []proofs.Hash        // scratch
+	cache   *ContentCache
+	sizes   map[proofs.Hash]uint64 // of content that has its digest
+	needed  map[proofs.Hash]bool   // content of redacted records that is kept for another record
+	digests []proofs.Hash          // scratch
 }
 
 func newContentCheck(t *target, stored Source, reread *rereader, report *Report) *contentCheck {
 	return &contentCheck{
-		target: t, stored: stored, reread: reread, report: report, cache: newContentCache(), needed: make(map[proofs.Hash]bool),
+		target: t, stored: stored, reread: reread, report: report, cache: NewContentCache(cachedContent),
+		sizes: make(map[proofs.Hash]uint64), needed: make(map[proofs.Hash]bool),
 		redactions: &redactionCheck{target: t, stored: stored, reread: reread, lists: make(map[uint64]*record.SeqList)},
 	}
 }
@@ -87,7 +94,7 @@ func distinct(list []proofs.Hash) uint64 {
 
 // notStored says what is wrong with a piece of content that a record needs, or returns "".
 func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
-	held, good := c.cache.sizes[digest]
+	held, good := c.sizes[digest]
 	if !good {
 		content, err := c.read(digest)
 		if err != nil {
@@ -96,7 +103,10 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 		if held = uint64(len(content)); sha256.Sum256(content) != digest {
 			return "altered: its bytes do not have the digest that the event names", nil
 		}
-		c.cache.noteGood(digest, held)
+		if len(c.sizes) == maxGood {
+			clear(c.sizes)
+		}
+		c.sizes[digest] = held
 	}
 	// Content that is not kept for this record is erased once the other records are redacted.
 	switch kept, err := c.stored.Referenced(c.ctx, digest, seq); {
@@ -112,12 +122,12 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 
 // read reads a piece of content unless it is in the cache.
 func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
-	if content, cached := c.cache.get(digest); cached {
+	if content, cached := c.cache.Get(digest); cached {
 		return content, nil
 	}
 	content, err := c.stored.Content(c.ctx, digest)
 	if err == nil {
-		c.cache.put(digest, content)
+		c.cache.Put(digest, content)
 	}
 	return content, err
 }
@@ -173,53 +183,4 @@ func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error)
 		}
 	}
 	return fmt.Sprintf("not erased: it is kept for record %d, which does not name it", seq), nil
-}
-
-// Bounds of a contentCache.
-const (
-	maxGood   = 1 << 16  // digests
-	maxCached = 32 << 20 // bytes of content, without the last piece
-)
-
-// contentCache keeps the pieces of content that were used last, and the sizes of more pieces that
-// have their digest.
-type contentCache struct {
-	sizes  map[proofs.Hash]uint64
-	bytes  int
-	pieces map[proofs.Hash]*list.Element // of order
-	order  list.List                     // of cachedPiece, the one used last in front
-}
-
-type cachedPiece struct {
-	digest proofs.Hash
-	bytes  []byte
-}
-
-func newContentCache() contentCache {
-	return contentCache{sizes: make(map[proofs.Hash]uint64), pieces: make(map[proofs.Hash]*list.Element)}
-}
-
-func (c *contentCache) noteGood(digest proofs.Hash, size uint64) {
-	if len(c.sizes) == maxGood {
-		clear(c.sizes)
-	}
-	c.sizes[digest] = size
-}
-
-func (c *contentCache) get(digest proofs.Hash) ([]byte, bool) {
-	at, cached := c.pieces[digest]
-	if !cached {
-		return nil, false
-	}
-	c.order.MoveToFront(at)
-	return at.Value.(cachedPiece).bytes, true
-}
-
-func (c *contentCache) put(digest proofs.Hash, content []byte) {
-	c.pieces[digest] = c.order.PushFront(cachedPiece{digest, content})
-	for c.bytes += len(content); c.bytes > maxCached && c.order.Len() > 1; {
-		oldest := c.order.Remove(c.order.Back()).(cachedPiece)
-		delete(c.pieces, oldest.digest)
-		c.bytes -= len(oldest.bytes)
-	}
 }

@@ -21,7 +21,7 @@ const (
 	KindSignature  Kind = "signature"  // the checkpoint is not signed by the log's key
 	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, too old, or of another log
 	KindRollback   Kind = "rollback"   // the log is shorter than it was
-	KindFork       Kind = "fork"       // the log is another one than it was
+	KindFork       Kind = "fork"       // the log is not the one seen before
 	KindHead       Kind = "head"       // the stored head is not that of the entries
 	KindContent    Kind = "content"    // content is missing, altered, or not erased
 	KindRedaction  Kind = "redaction"  // a redaction is not the one in the events

@@ -28,7 +28,7 @@ type contentChecker struct {
 	jobs    chan contentJob // nil after the last job
 	done    chan contentResult
 	workers sync.WaitGroup
-	pieces  *pieceCache
+	pieces  *audit.ContentCache
 	memory  *semaphore.Weighted // bytes of content that may be in memory
 
 	// The goroutine of the walk owns what follows.
@@ -58,7 +58,7 @@ type contentResult struct {
 func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: newPieceCache(), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
+	c := &contentChecker{client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: audit.NewContentCache(cachedContent), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
 	for range parallel {
 		rebuilder := new(audit.Rebuilder)
 		c.rebuilt = append(c.rebuilt, rebuilder)
@@ -182,7 +182,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	defer c.memory.Release(size)
 	pieces := make(map[string][]byte)
 	for i, n := range named {
-		piece, kept := c.pieces.get(n.digest)
+		piece, kept := c.pieces.Get(n.digest)
 		if isLast := i == len(named)-1; !kept || isLast && result.fetched == 0 {
 			result.fetched++
 			piece, result.goneBy, result.err = c.piece(ctx, job.seq, n)
@@ -208,8 +208,11 @@ type contentPiece struct {
 	size   int64
 }
 
-// maxContent bounds a piece of content, in bytes.
-const maxContent = 64 << 20
+// Bounds of content, in bytes.
+const (
+	maxContent    = 64 << 20 // of a piece
+	cachedContent = 64 << 20 // of pieces that are kept
+)
 
 // maxRecordContent bounds the content of one record that is audited, in bytes.
 const maxRecordContent = 4 * maxContent
@@ -259,7 +262,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	if sha256.Sum256(answer.Body) != n.digest {
 		return nil, nil, contentDamage(seq, n.name, "altered: its bytes do not have the digest that the event names")
 	}
-	c.pieces.put(n.digest, answer.Body)
+	c.pieces.Put(n.digest, answer.Body)
 	return answer.Body, nil, nil
 }
 
@@ -270,38 +273,4 @@ func contentDamage(seq uint64, name, format string, args ...any) error {
 
 func contentPath(seq uint64, name string) string {
 	return fmt.Sprintf("/records/%d/content/%s", seq, url.PathEscape(name))
-}
-
-// pieceCache keeps recently fetched content. It is safe for concurrent use.
-type pieceCache struct {
-	mu    sync.Mutex // guards what follows
-	kept  map[proofs.Hash][]byte
-	order []proofs.Hash // of kept, oldest first
-	bytes int
-}
-
-// maxPieces bounds the cached content, in bytes.
-const maxPieces = 64 << 20
-
-func newPieceCache() *pieceCache { return &pieceCache{kept: make(map[proofs.Hash][]byte)} }
-
-func (p *pieceCache) get(digest proofs.Hash) ([]byte, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	piece, kept := p.kept[digest]
-	return piece, kept
-}
-
-func (p *pieceCache) put(digest proofs.Hash, piece []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, kept := p.kept[digest]; kept {
-		return
-	}
-	p.kept[digest], p.order, p.bytes = piece, append(p.order, digest), p.bytes+len(piece)
-	for p.bytes > maxPieces {
-		p.bytes -= len(p.kept[p.order[0]])
-		delete(p.kept, p.order[0])
-		p.order = p.order[1:]
-	}
 }

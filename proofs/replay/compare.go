@@ -22,16 +22,23 @@ const (
 	largeAnswers = 2        // in memory at once
 )
 
+// source answers questions: the audited server, or the reference. It is safe for concurrent use.
+type source interface {
+	// page returns a page of an answer. The error is fetch.ErrTooLong if it is longer than
+	// maxAnswer or has more than maxValues.
+	page(ctx context.Context, q question, p pageRequest) (*answerPage, error)
+}
+
 // comparer asks the server and the reference the same questions, and compares the answers. ask
 // and askAll may run concurrently with themselves; one goroutine owns everything else.
 type comparer struct {
+	client    *fetch.Client // of the server
 	server    source
-	reference reference
+	reference *reference
 	size      uint64 // that the reference shows; the server has shown that it has as much
 	walk      *monitor.Walk
 	copy      *logCopy
 	keys      []*proofs.Verifier // of the log
-	origin    string             // of the log
 
 	memory     *fetch.Memory
 	smallPages atomic.Bool // the server refuses pages of maxRows
@@ -45,8 +52,10 @@ type comparer struct {
 	largestIn  question // the question that it answers
 }
 
-func newComparer(server source, r reference, size uint64) *comparer {
-	return &comparer{server: server, reference: r, size: size, memory: fetch.NewMemory(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
+func newComparer(client *fetch.Client, r *reference, size uint64) *comparer {
+	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewMemory(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
+	c.server = auditedServer{c}
+	return c
 }
 
 // comparison is the outcome of one question.

@@ -2,25 +2,31 @@ package replay
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
-	"time"
+	"sync/atomic"
+
+	"github.com/transparency-dev/formats/log"
 
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/audit"
+	"colophon/storage"
 )
 
 // logCopy is a copy of a log in files, without content. The walk of the audit adds entries. After
-// show, the entries below the shown size can be read, concurrently too.
+// show, the entries below the shown size can be read, concurrently too. It implements index.Log
+// and query.Log.
 type logCopy struct {
-	name    string // of the ledger
-	size    uint64 // entries that it shows
-	written uint64 // entries
+	name    string        // of the ledger
+	origin  string        // of the log
+	size    atomic.Uint64 // entries that it shows; the index reads it at any time
+	written uint64        // entries
 	entries *os.File
 	ends    *os.File // of each entry, the offset of its end
 	out     [2]*bufio.Writer
@@ -28,11 +34,16 @@ type logCopy struct {
 	// redactedBy has the redacting event of each redacted record.
 	redactedBy map[uint64]uint64
 	// tile reads a tile of the verified tree, which may be larger. It is safe for concurrent use.
-	tile func(level uint8, index uint64) ([]byte, error)
+	tile  func(level uint8, index uint64) ([]byte, error)
+	cache *proofs.TileCache
+	tree  *proofs.Prover // of the shown size
 }
 
+// cachedTiles bounds the cache of tiles. A tile takes 16 KiB.
+const cachedTiles = 1024
+
 func newLogCopy(dir, name string) (*logCopy, error) {
-	l := &logCopy{name: name, redactedBy: make(map[uint64]uint64)}
+	l := &logCopy{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
 	for i, file := range [...]**os.File{&l.entries, &l.ends} {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("log-%d", i)))
 		if err != nil {
@@ -61,39 +72,22 @@ func (l *logCopy) add(e audit.Walked) error {
 	return err
 }
 
-// show makes the first size entries readable.
+// show makes the first size entries readable. Nothing but the index may be reading.
 func (l *logCopy) show(size uint64) error {
-	l.size = size
-	return errors.Join(l.out[0].Flush(), l.out[1].Flush())
-}
-
-// rootAt returns the root of the tree at a size.
-func (l *logCopy) rootAt(size uint64) (proofs.Hash, error) {
+	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
+		return err
+	}
 	tree, err := proofs.OpenTree(size, l.tile, nil)
 	if err != nil {
-		return proofs.Hash{}, fmt.Errorf("the tree of the copy of the log: %w", err)
+		return fmt.Errorf("the tree of the copy of the log: %w", err)
 	}
-	return tree.Root(), nil
+	l.tree = proofs.NewProver(tree.Snapshot(), l.cache, l.tile)
+	l.size.Store(size)
+	return nil
 }
 
-// timeOf returns the time of an event, and its hash.
-func (l *logCopy) timeOf(seq uint64) (time.Time, proofs.Hash, error) {
-	entry, err := l.read(seq)
-	if err != nil {
-		return time.Time{}, proofs.Hash{}, err
-	}
-	prev, body, err := proofs.SplitEntry(entry)
-	if err != nil {
-		return time.Time{}, proofs.Hash{}, err
-	}
-	var event struct {
-		Time time.Time `json:"time"`
-	}
-	if err := json.Unmarshal(body, &event); err != nil {
-		return time.Time{}, proofs.Hash{}, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
-	}
-	return event.Time, proofs.EventHash(prev, body), nil
-}
+// shown returns the number of entries that can be read.
+func (l *logCopy) shown() uint64 { return l.size.Load() }
 
 // read reads an entry.
 func (l *logCopy) read(seq uint64) ([]byte, error) {
@@ -111,6 +105,61 @@ func (l *logCopy) read(seq uint64) ([]byte, error) {
 		return nil, fmt.Errorf("entry %d of the copy of the log: %w", seq, err)
 	}
 	return entry, nil
+}
+
+// Name implements query.Log.
+func (l *logCopy) Name() string { return l.name }
+
+// Head implements index.Log.
+func (l *logCopy) Head(ctx context.Context) (storage.Head, error) {
+	return storage.Head{Size: l.shown()}, ctx.Err()
+}
+
+// Entry implements index.Log and query.Log.
+func (l *logCopy) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if size := l.shown(); seq >= size {
+		return nil, fmt.Errorf("entry %d of %d: %w", seq, size, storage.ErrNotFound)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return l.read(seq)
+}
+
+// Entries implements index.Log.
+func (l *logCopy) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		for seq := from; seq < l.shown(); seq++ {
+			entry, err := l.Entry(ctx, seq)
+			if !yield(storage.Entry{Seq: seq, Bytes: entry}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Redaction implements query.Log.
+func (l *logCopy) Redaction(_ context.Context, seq uint64) (uint64, error) {
+	by, redacted := l.redactedBy[seq]
+	if !redacted || by >= l.shown() {
+		return 0, storage.ErrNotFound
+	}
+	return by, nil
+}
+
+// Prover implements query.Log.
+func (l *logCopy) Prover(context.Context) *proofs.Prover { return l.tree }
+
+// Checkpoint implements query.Log. Only the text of a checkpoint follows from the log, so it has
+// no signature.
+func (l *logCopy) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
+	root, err := l.tree.Root(size)
+	return textOf(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
+}
+
+// textOf returns the text of a checkpoint that is signed.
+func textOf(c proofs.Checkpoint) []byte {
+	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }
 
 // Close closes the files.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -39,16 +38,6 @@ const (
 	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
 )
 
-// metricsOf returns the metrics of a ledger in an answer. problem says why the server does not
-// show them.
-func metricsOf(answer fetch.Answer, ledger string) (s *scrape, problem string, err error) {
-	if answer.Status != http.StatusOK {
-		return nil, answer.Problem, nil
-	}
-	s, err = readMetrics(answer.Body, ledger)
-	return s, "", err
-}
-
 // linesOf selects the lines about one ledger. A server may have many ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
@@ -79,9 +68,15 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
 	}
+	return scrapeOf(slices.Collect(maps.Values(families)), ledger)
+}
+
+// scrapeOf selects the metrics of a ledger.
+func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 	s := &scrape{series: make(map[string]float64), types: make(map[string]string)}
 	sizes := make(map[string]uint64)
-	for name, family := range families {
+	for _, family := range families {
+		name := family.GetName()
 		if !strings.HasPrefix(name, ledgerMetrics) {
 			continue
 		}

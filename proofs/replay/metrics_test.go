@@ -42,6 +42,18 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	return string(text)
 }
 
+// The reference has the metrics of a server.
+func TestMetricsOfTheReference(t *testing.T) {
+	l := ledgertest.NewForAnswers(t, 10)
+	got, err := readMetrics([]byte(scraped(t, l)), ledger.Default)
+	require.NoError(t, err)
+	expected, err := compareLedger(t, l).reference.metrics()
+	require.NoError(t, err)
+	require.Equal(t, got.size, expected.size)
+	require.Equal(t, got.series, expected.series)
+	require.Equal(t, got.types, expected.types)
+}
+
 // The comparison finds every change of a line of the metrics that the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 10)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,7 +57,7 @@ func (c *comparer) request(ctx context.Context, from source, q question, p pageR
 		p.limit = 0
 	}
 	for {
-		page, err := c.requestPage(ctx, from, q, p)
+		page, err := from.page(ctx, q, p)
 		switch {
 		case errors.Is(err, fetch.ErrTooLong) && q.paged() && p.limit != 1:
 			p.limit = max(1, cmp.Or(p.limit, defaultRows)/50)
@@ -77,9 +76,13 @@ func (c *comparer) request(ctx context.Context, from source, q question, p pageR
 // defaultRows is the number of rows of a page if the request does not say.
 const defaultRows = 100
 
-func (c *comparer) requestPage(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
+// auditedServer is the server, as a source.
+type auditedServer struct{ *comparer }
+
+// page implements source.
+func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*answerPage, error) {
 	atLeast := c.size
-	answer, err := from.Do(ctx, fetch.Request{Path: q.at(p), OfServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
+	answer, err := c.client.Do(ctx, fetch.Request{Path: q.at(p), OfServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,7 @@ func (c *comparer) requestPage(ctx context.Context, from source, q question, p p
 			return nil, err
 		}
 	}
-	if page.size, err = c.sizeOf(q, page, from == c.server); err != nil {
+	if page.size, err = c.sizeOf(q, page); err != nil {
 		return nil, err
 	}
 	switch {
@@ -135,16 +138,16 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	return nil
 }
 
-// sizeOf returns the size that an answer says it is as of. Sizes that the server claims are
-// compared with the log at the end.
-func (c *comparer) sizeOf(q question, p *answerPage, claimed bool) (size uint64, err error) {
+// sizeOf returns the size that an answer of the server says it is as of. It notes the sizes that
+// the answer claims; they are compared with the log at the end.
+func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	switch {
 	case q.form.text:
 		var proof *proofs.TlogProof
 		if proof, err = proofs.ParseTlogProof(p.body); err != nil {
 			return 0, fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
 		}
-		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, append(slices.Clone(c.keys), c.reference.key())...)
+		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, c.keys...)
 		if err != nil {
 			return 0, fmt.Errorf("%w: its checkpoint: %w", fetch.ErrMalformed, err)
 		}
@@ -161,15 +164,13 @@ func (c *comparer) sizeOf(q question, p *answerPage, claimed bool) (size uint64,
 	if err != nil || size == 0 {
 		return 0, fmt.Errorf("%w: it does not state its size", fetch.ErrMalformed)
 	}
-	if claimed {
-		c.noteSize(q, size)
-		if q.form == statisticsForm {
-			head, err := strconv.ParseUint(string(p.document.Root().Member("tree_size").Raw()), 10, 64)
-			if err != nil || head < size {
-				return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + decimal(size), string(p.document.Root().Member("tree_size").Raw())}
-			}
-			c.noteSize(q, head)
+	c.noteSize(q, size)
+	if q.form == statisticsForm {
+		head, err := strconv.ParseUint(string(p.document.Root().Member("tree_size").Raw()), 10, 64)
+		if err != nil || head < size {
+			return 0, &badAnswer{"tree_size", "the log is smaller than its index", "at least " + decimal(size), string(p.document.Root().Member("tree_size").Raw())}
 		}
+		c.noteSize(q, head)
 	}
 	return size, nil
 }

@@ -55,6 +55,17 @@ type answerForm struct {
 	noProofs, noAfter bool
 }
 
+// mediaType returns the media type of the answers.
+func (f *answerForm) mediaType() string {
+	switch {
+	case f.lines:
+		return "application/x-ndjson"
+	case f.text:
+		return f.accept
+	}
+	return "application/json"
+}
+
 // Forms of answers.
 var (
 	indexForm       = &answerForm{size: "as_of", sizeMember: []string{"as_of"}}

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"context"
-	"log/slog"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,11 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/internal/testing/ledgertest"
-	"colophon/ledger/event"
-	"colophon/ledger/record/pyjson"
-	"colophon/proofs"
-	"colophon/proofs/audit"
-	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
 )
 
@@ -60,43 +57,37 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	})
 }
 
-// The reference is not closed while a request may read its index.
-func TestReferenceOutlivesItsRequests(t *testing.T) {
-	l := ledgertest.New(t, 300, 0, 0)
-	k := &check{dir: t.TempDir()}
-	var err error
-	k.copy, err = newLogCopy(k.dir, "default")
-	require.NoError(t, err)
-	defer k.copy.Close()
-	log := l.Read(t, l.Data)
-	var document pyjson.Document
-	for seq, entry := range log.All {
-		require.NoError(t, document.Parse(entry[proofs.HashSize:]))
-		require.NoError(t, k.copy.add(audit.Walked{Seq: uint64(seq), Entry: entry, Event: document.Root(), Body: &event.Body{}}))
-	}
-	var r *serverReference
-	var free []bool // whether the reference could be closed when a tile was read
-	k.copy.tile = func(level uint8, index uint64) ([]byte, error) {
-		if r.requests != nil {
-			could := r.requests.TryLock()
-			if could {
-				r.requests.Unlock()
-			}
-			free = append(free, could)
+// The reference finds the same values as a server in the path and the query of a question.
+func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
+	l := ledgertest.NewForAnswers(t, 5)
+	url, stop := ledgertest.Serve(t, l.Data)
+	for i, name := range []string{"", ".", "..", "a/b", "/", "a%2Fb", "%", "a b", "a+b", "a?b=c&d", "a#b", ":a", "*", "é☃", "\u0000", "<&>"} {
+		text, err := json.Marshal(name)
+		require.NoError(t, err)
+		run, err := json.Marshal(fmt.Sprint("run ", i, " ", name))
+		require.NoError(t, err)
+		producer := ""
+		if name != "" && name != "\u0000" { // no producer has such a name
+			producer = fmt.Sprintf(`"producer":{"id":%s,"seq":1},`, text)
 		}
-		return log.Tile(t.Context(), level, index)
+		for path, body := range map[string]string{
+			"/ipc-records":       `{"run_id":%[2]s,%[3]s"payload":{"q":"Who?"},"output":%[1]s,"model":%[1]s,"temperature":0.5,"max_tokens":9,"seed":7,"labels":{"name":%[1]s}}`,
+			"/citation-sets":     `{"run_id":%[2]s,%[3]s"subject":%[1]s,"citations":[{"source_id":%[1]s,"text":"Ana keeps it.","weight":1}]}`,
+			"/path-fingerprints": `{"run_id":%[2]s,%[3]s"project":%[1]s,"build":%[1]s,"route":["Start",%[1]s],"content":"Go on."}`,
+		} {
+			status, answer := ledgertest.Send(t, "POST", url+path, fmt.Sprintf(body, text, run, producer), "application/json")
+			require.Contains(t, []int{http.StatusCreated, http.StatusUnprocessableEntity}, status, answer)
+			if status != http.StatusCreated {
+				t.Logf("%s %q: %s", path, name, answer)
+			}
+		}
 	}
-	opened, err := openReference(k.copy, k.dir, monitor.Options{Timeout: time.Minute, Parallel: 1, Log: slog.New(slog.DiscardHandler), Progress: func(string, uint64, uint64) {}})
-	require.NoError(t, err)
-	r = opened.(*serverReference)
-	require.NoError(t, r.show(t.Context(), uint64(len(log.All))))
-	free = nil
-	answer, err := r.Do(t.Context(), fetch.Request{Path: "/log/tile/0/000", MaxBytes: fetch.MaxNote})
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.Status)
-	require.Len(t, answer.Body, proofs.FullTile*proofs.HashSize)
-	require.Equal(t, []bool{false}, free)
-	requests := r.requests
-	require.NoError(t, r.Close())
-	require.False(t, requests.TryRLock(), "no request may begin once it is closed")
+	l.Size = ledgertest.Head(t, url)
+	stop()
+	w := compareLedger(t, l)
+	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(7, 7))) {
+		finding, err := w.named(q, nil)
+		require.NoError(t, err, q)
+		assert.Nil(t, finding, "%v", finding)
+	}
 }

@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -80,26 +82,19 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 			return fmt.Errorf("waiting for the index: %w", err)
 		}
 	}
-	url := k.MetricsURL
-	if url == "" {
-		url = a.Client().URL() + "/metrics"
+	answer, err := a.Client().GetURL(ctx, cmp.Or(k.MetricsURL, a.Client().URL()+"/metrics"), maxMetrics)
+	if err == nil && answer.Status != http.StatusOK {
+		a.Report().Withhold("metrics: " + answer.Problem)
+		return nil
 	}
-	answer, err := a.Client().GetURL(ctx, url, maxMetrics)
-	var problem string
 	if err == nil {
-		k.metrics, problem, err = metricsOf(answer, a.Options().Ledger)
+		k.metrics, err = readMetrics(answer.Body, a.Options().Ledger)
 	}
 	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
 		a.Report().Found(monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Message: err.Error()})
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		a.Report().Withhold("metrics: " + problem)
-	}
-	return nil
+	return err
 }
 
 // Entry adds an entry to the copy of the log.
@@ -116,16 +111,13 @@ func (k *check) Close() error {
 
 // Finish compares the server's answers with those from the copy of the log.
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
-	size := k.published
+	size := max(k.published, 1) // a log has at least its first event
 	if k.metrics != nil {
 		if f := k.metrics.checkSizes(k.published, k.copy.written); f != nil {
 			w.Report().Found(*f)
 			return nil
 		}
 		size = k.metrics.size
-	}
-	if size < 2 {
-		return nil // nothing is asked about the first event, which belongs to the server
 	}
 	c, err := k.open(ctx, w, size)
 	if err != nil {
@@ -134,7 +126,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	defer func() { err = errors.Join(err, c.reference.Close()) }()
 	w.Report().AsOf = size
 	if k.metrics != nil {
-		if err := k.compareMetrics(ctx, w, c); err != nil {
+		if err := k.compareMetrics(w, c); err != nil {
 			return err
 		}
 	}
@@ -170,7 +162,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the checkpoint: %w", err), r.Close())
 	}
-	c.origin = checkpoint.Origin
+	k.copy.origin = checkpoint.Origin
 	if err := r.show(ctx, size); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -183,16 +175,16 @@ func (k *check) questions(o monitor.Options) (*questionBuilder, error) {
 	switch {
 	case sample < 0:
 		pairs, few = maxPairs, maxFewQuestions
-	case sample == 0 && k.copy.size <= smallLog:
+	case sample == 0 && k.copy.shown() <= smallLog:
 		sample, pairs = -1, smallLogPairs
 	case sample == 0:
 		sample, pairs = largeLogSample, largeLogSample
 	default:
 		few = min(few, sample)
 	}
-	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.size, content: o.Content}
+	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.shown(), content: o.Content}
 	var document pyjson.Document
-	for seq := range k.copy.size {
+	for seq := range k.copy.shown() {
 		entry, err := k.copy.read(seq)
 		if err != nil {
 			return nil, err
@@ -205,9 +197,7 @@ func (k *check) questions(o monitor.Options) (*questionBuilder, error) {
 			return nil, fmt.Errorf("event %d: %w", seq, err)
 		}
 		b.values.read(seq, document.Root())
-		if seq > 0 { // the reference has a first event of its own
-			b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
-		}
+		b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
 	}
 	return b, b.combine(k.copy)
 }
@@ -248,17 +238,10 @@ func (b *questionBuilder) combine(log *logCopy) error {
 }
 
 // compareMetrics compares the server's metrics with those of the reference.
-func (k *check) compareMetrics(ctx context.Context, w *monitor.Walk, c *comparer) error {
-	answer, err := c.reference.Do(ctx, fetch.Request{Path: "/metrics", OfServer: true, MaxBytes: maxMetrics})
-	var expected *scrape
-	if err == nil {
-		var problem string
-		if expected, problem, err = metricsOf(answer, w.Options().Ledger); err == nil && problem != "" {
-			err = errors.New(problem)
-		}
-	}
+func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
+	expected, err := c.reference.metrics()
 	if err != nil {
-		return fmt.Errorf("asking the copy of the log: /metrics: %w", err)
+		return fmt.Errorf("the metrics of the copy of the log: %w", err)
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)

@@ -9,9 +9,11 @@ bytes in WTF-8.
 import base64
 import hashlib
 import json
+import random
 import re
 import sys
 import unicodedata
+from datetime import datetime, timezone
 
 OPERATIONS = {}
 
@@ -357,6 +359,140 @@ def path(source):
     unlinked = re.sub(r"\[.*?\]\(.*?\)", "", re.sub(r"\[\[.*?\]\]", "", r["content"]))
     return {"path_id": md5(" → ".join(r["route"])), "content_fingerprint": md5(whitespace(unlinked)),
             "raw_content_fingerprint": md5(whitespace(r["content"]))}
+
+
+# What other systems write, with their own hashes in it (docs/users.md, Files of other systems).
+# An operation takes a seed and gives one native value as JSON.
+
+TEXTS = ["", "Once.", "two  spaces\n\n end \u2003", "caf\u00e9 \u2192 \U0001f600", "a\x1cb\u0085c", "\"quoted\"\\", "x" * 200]
+
+
+def native(function):
+    @operation
+    def run(seed):
+        return encode(json.dumps(function(random.Random(seed)), ensure_ascii=bool(seed % 2)))
+
+    OPERATIONS[function.__name__] = OPERATIONS.pop("run")
+    return function
+
+
+def some(r, **members):
+    """The members, each with an even chance."""
+    return {name: value for name, value in members.items() if r.random() < 0.5}
+
+
+def digest(r):
+    return "%064x" % r.getrandbits(256)
+
+
+def stamp(r):
+    return datetime.fromtimestamp(1.7e9 + r.randrange(10**15) / 1e6, timezone.utc)
+
+
+def axis_payload(r):
+    axes = {name: {"label": r.choice(["weary", "kept", "\u00fcber"]), "score": round(r.random(), 3)} for name in r.sample(["age", "health", "demeanor"], 2)}
+    return {"axes": axes, "policy_hash": digest(r), "seed": r.randrange(2**32), "world_id": "pipeworks_web"}
+
+
+def chain(r, payload, prompt, text):
+    model, temperature, tokens = r.choice(["gemma2:2b", "llama3.2:1b"]), r.choice([0.2, 0.0, 1.0, 0.7]), r.randrange(10, 2048)
+    entry = {"input_hash": sha(spaced(payload)), "model": model, "temperature": temperature, "max_tokens": tokens,
+             "system_prompt_hash": sha(system_prompt(prompt)), "output_hash": sha(output(text))}
+    entry["ipc_id"] = sha(f"{entry['input_hash']}:{entry['system_prompt_hash']}:{model}:{temperature}:{tokens}:{payload['seed']}")
+    return entry
+
+
+@native
+def axis_log(r):
+    payload, text = axis_payload(r), r.choice(TEXTS)
+    entry = chain(r, payload, r.choice(TEXTS), text)
+    if r.random() < 0.3:  # older than the chain
+        for name in ["system_prompt_hash", "output_hash", "ipc_id"]:
+            del entry[name]
+    return {**entry, "payload": payload, "output": text, "timestamp": stamp(r).isoformat(),
+            **some(r, operator="ann", note="n" * 300, attempts=3, tags=["a", "b"], nothing=None)}
+
+
+@native
+def axis_save(r):
+    payload, prompt, text = axis_payload(r), r.choice(TEXTS), r.choice(TEXTS)
+    entry = chain(r, payload, prompt, text)
+    at = stamp(r)
+    folder = at.strftime("%Y%m%d_%H%M%S_") + entry["input_hash"][:8]
+    files = {
+        "system_prompt.md": f"# System Prompt\n\n<!-- Axis Descriptor Lab \u2013 system prompt for save {folder} -->\n\n```text\n{prompt}\n```\n",
+        "output.md": f"# Output\n\n<!-- Axis Descriptor Lab \u2013 generated output -->\n<!-- saved: {at.isoformat()} -->\n\n{text}\n",
+        **some(r, **{"baseline.md": f"# Baseline (A)\n\n<!-- x -->\n\n{text}\n", "delta.json": {"removed": ["a"], "added": []}}),
+    }
+    if r.random() < 0.3:  # saved before anything was generated
+        del files["output.md"]
+        entry["output_hash"] = entry["ipc_id"] = None
+    manifest = {name: {"sha256": sha(file) if isinstance(file, str) else None, "role": "x"} for name, file in files.items()}
+    metadata = {"folder_name": folder, "timestamp": at.isoformat(), **entry, "seed": payload["seed"], "world_id": payload["world_id"],
+                "policy_hash": payload["policy_hash"], "axis_count": len(payload["axes"]), "diff_change_pct": None,
+                "manifest": {"manifest_version": 1, "files": manifest}}
+    return {"metadata.json": metadata, "payload.json": payload, **files}
+
+
+@native
+def citations(r):
+    records = []
+    for _ in range(r.randrange(5)):
+        text = r.choice(TEXTS)
+        records.append({"chunk_hash": chunk_hash(text), "source_id": r.choice(["s1", "s2"]), "text": text, "weight": round(r.random(), 4),
+                        "section": r.choice(["Verse 1", "Chorus", None]), **some(r, page=r.randrange(9))})
+    by_section = {}
+    for c in records:
+        by_section.setdefault(c["section"] or "unknown", []).append(c)
+    return {"by_section": by_section, "all_citations": records, "total_count": len(records),
+            "source_ids": sorted({c["source_id"] for c in records}), "run_id": f"run-{r.randrange(10**9)}", "subject": "song",
+            **some(r, skill="LYRICS", seed=42)}
+
+
+def md5(text):
+    return hashlib.md5(text.encode()).hexdigest()[:8]
+
+
+@native
+def validation_cache(r):
+    cache = {}
+    for _ in range(1 + r.randrange(4)):
+        route = " \u2192 ".join(["Start"] + [r.choice(["Day 10 KEB", "raining", "\u00fcber"]) for _ in range(r.randrange(4))])
+        content = r.choice(TEXTS)
+        naive = stamp(r).replace(tzinfo=None).isoformat()
+        cache[md5(route)] = {"route": route, "first_seen": naive, "validated": False, "commit_date": "2025-12-01T06:57:35-05:00", "category": "new",
+                             **some(r, content_fingerprint=md5(content.strip()), route_hash=md5(route))}
+        if r.random() < 0.5:
+            cache[md5(route)].update(validated=True, validated_at=naive, validated_by="ann")
+    return {**cache, "last_updated": "2025-11-21T21:40:37.539570"}
+
+
+@native
+def providence(r):
+    asked, answer, raw = "What is the fastest CPU?", r.choice(TEXTS), r.choice(TEXTS)
+    i = {"audit_mode": r.choice(["STRICT", "HYBRID", "UNGROUNDED"]), "verifier_method": "quote", "n_quotes": r.randrange(3), "n_verified": 0,
+         "lookup_path": "primary", "answer_text": answer, "raw_answer_text": raw, "rendered_text": answer,
+         "sources": [{"document_root": digest(r), "source_role": "primary", "score": 12.5, "chunk_idx": n, "title": "t"} for n in range(r.randrange(3))]}
+    base = {"question_hash": sha(question(asked, r.choice(["strict", "equivalence_class"]))), "conversation_hash": digest(r), "context_root": digest(r)}
+    if r.random() < 0.5:
+        base["evidence_map_root"] = digest(r)
+        i["answer_mode"] = "claim_lattice_pointer"
+    nodes = build(i, base)
+    dag = {"root": pair_root([bytes.fromhex(hash) for _, hash in nodes]), "nodes": [{"stage": stage, "hash": hash} for stage, hash in nodes]}
+    dimensions = {**{name: digest(r) for name in DIMENSIONS}, **base, "schema_version": "9.8", "canonicalization_version": "norm-v1", "chunking_version": "c1"}
+    row = {"id": r.randrange(999), **{name: dimensions[name] for name in DIMENSIONS}, **base, "cache_key": sha("|".join(dimensions[name] for name in DIMENSIONS)),
+           "question_text": asked, "answer_text": answer, "raw_text": raw, "rendered_text": answer,
+           **{name: i[name] for name in ["audit_mode", "verifier_method", "n_quotes", "n_verified", "lookup_path"]},
+           **some(r, answer_mode=i.get("answer_mode")),
+           "run_dag_root": dag["root"], "unverified_quotes": json.dumps(["q"]), "hit_count": r.randrange(99), "created_at": r.randrange(1, 2**31)}
+    if "answer_mode" in i:
+        row["answer_mode"] = i["answer_mode"]
+    blob = {"dag": json.dumps(dag) if r.random() < 0.5 else dag}
+    if r.random() < 0.6:
+        blob["sources"] = i["sources"]
+    row["run_dag_blob"] = json.dumps(blob) if r.random() < 0.5 else blob
+    row.update(some(r, state=r.choice(["live", "stale", "failed", "quarantined"]), state_reason="because"))
+    return row
 
 
 def main():

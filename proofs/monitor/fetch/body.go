@@ -63,7 +63,6 @@ type boundedBody struct {
 	plain    io.Reader         // nil until the first read
 	limit    int64
 	n        int64 // bytes read so far
-	shared   bool  // it has its share of the memory
 	err      error // of the last read
 }
 
@@ -88,11 +87,8 @@ func (b *boundedBody) read(p []byte) (int, error) {
 			return 0, b.classify(err)
 		}
 	}
-	if b.n >= smallAnswer && !b.shared {
-		if err := takeShare(b.ctx); err != nil {
-			return 0, err
-		}
-		b.shared = true
+	if err := TakeShare(b.ctx, b.n); err != nil {
+		return 0, err
 	}
 	most := b.limit - b.n
 	if b.n < smallAnswer {

@@ -43,9 +43,12 @@ func (s *Share) Release() {
 	}
 }
 
-// takeShare waits for room for a large answer, unless the context has no share or the share has
-// its room.
-func takeShare(ctx context.Context) error {
+// TakeShare waits for room for an answer of that many bytes, if it is large. It does not wait if
+// the context has no share, or if the share has its room.
+func TakeShare(ctx context.Context, size int64) error {
+	if size < smallAnswer {
+		return nil
+	}
 	s, _ := ctx.Value(shareKey{}).(*Share)
 	if s == nil || s.taken {
 		return nil

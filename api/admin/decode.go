@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// decode reads a JSON object of strings strictly. Unknown members and JSON that pyjson refuses
+// (spec: Refused JSON) are 400. Values of other types are 422. null counts as absent.
+func decode(c *call.Call, to map[string]*string) error {
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	defer c.EndHeavy()
+	var document pyjson.Document
+	if err := document.ParseWithin(body.Bytes(), record.DefaultLimits().Values); err != nil {
+		return problem.At(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
+	}
+	if document.Root().Kind() != pyjson.Object {
+		return problem.At(http.StatusUnprocessableEntity, "", "must be an object")
+	}
+	for name, value := range document.Root().Members() {
+		pointer := string(pyjson.AppendPointer(nil, name.Text()))
+		target, known := to[string(name.Text())]
+		switch {
+		case !known:
+			return problem.At(http.StatusBadRequest, pointer, "unknown member; remove it or correct its name")
+		case !value.Given():
+		case value.Kind() != pyjson.String || pyjson.HasLoneSurrogate(value.Text()):
+			return problem.At(http.StatusUnprocessableEntity, pointer, "must be a string of valid UTF-8")
+		default:
+			*target = string(value.Text())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+)
+
+// ledgerRow describes a ledger and its head.
+type ledgerRow struct {
+	Name        string    `json:"name"`
+	Origin      string    `json:"origin"`
+	VerifierKey string    `json:"verifier_key"`
+	Created     time.Time `json:"created"`
+	Frozen      bool      `json:"frozen"`
+	OnMismatch  string    `json:"on_mismatch"`
+	Log         string    `json:"log"` // public or private
+	TreeSize    uint64    `json:"tree_size"`
+	RootHash    hexHash   `json:"root_hash"`
+	Tip         hexHash   `json:"tip"` // event_hash of the last event
+	LastEvent   time.Time `json:"last_event"`
+}
+
+func describe(l *ledger.Ledger) ledgerRow {
+	info, head := l.Info(), l.Head()
+	return ledgerRow{
+		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), TreeSize: head.Size,
+		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(),
+	}
+}
+
+// ListLedgers answers the ledgers on which the caller has any scope.
+func (h *Handlers) ListLedgers(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	rows := []ledgerRow{}
+	for _, l := range h.Host.Ledgers() {
+		if c.Identity().On(l.Name()) != 0 {
+			rows = append(rows, describe(l))
+		}
+	}
+	return c.AnswerJSON(http.StatusOK, struct {
+		Ledgers []ledgerRow `json:"ledgers"`
+	}{rows})
+}
+
+func (h *Handlers) DescribeLedger(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	return c.AnswerJSON(http.StatusOK, describe(l))
+}
+
+// CreateLedger makes a ledger with its own signing key.
+func (h *Handlers) CreateLedger(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	n := ledger.New{Actor: c.Actor()}
+	if err := decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.OnMismatch}); err != nil {
+		return err
+	}
+	switch n.OnMismatch {
+	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
+	default:
+		return problem.At(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
+	}
+	l, err := h.Host.Create(c.Request().Context(), n)
+	switch {
+	case errors.Is(err, ledger.ErrName):
+		return problem.At(http.StatusUnprocessableEntity, "/name", ledger.ErrName.Error())
+	case errors.Is(err, ledger.ErrOrigin):
+		return problem.At(http.StatusUnprocessableEntity, "/origin", ledger.ErrOrigin.Error())
+	case err != nil:
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderLocation, "/v1/ledgers/"+l.Name())
+	return c.AnswerJSON(http.StatusCreated, describe(l))
+}
+
+// Freeze ends all writes to a ledger, for good.
+func (h *Handlers) Freeze(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	if err := l.Freeze(c.Request().Context()); err != nil {
+		return err
+	}
+	h.Frozen(l)
+	h.Log.Info("ledger frozen", "ledger", l.Name(), "actor", c.Actor())
+	return c.AnswerJSON(http.StatusOK, describe(l))
+}
+
+// ChangeVisibility makes a ledger's transparency log public or private. This adds no event;
+// the server's log names the caller.
+func (h *Handlers) ChangeVisibility(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	var log string
+	if err := decode(c, map[string]*string{"log": &log}); err != nil {
+		return err
+	}
+	if log != ledger.PublicLog && log != ledger.PrivateLog {
+		return problem.At(http.StatusUnprocessableEntity, "/log", "must be public or private")
+	}
+	if err := l.SetPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
+		return err
+	}
+	h.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
+	return c.AnswerJSON(http.StatusOK, describe(l))
+}
+
+// hexHash is a hash that JSON shows in hexadecimal.
+type hexHash [32]byte
+
+// MarshalText returns 64 lower-case digits.
+func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }

@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+)
+
+// Snapshot copies the database consistently for a backup on the same machine, and returns the
+// name of the copy's folder. erasing counts erased content that may still be in the copied
+// files. The error wraps ErrNoSnapshot if no backup waits for a copy.
+type Snapshot func(ctx context.Context) (name string, erasing int, err error)
+
+// ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.
+var ErrNoSnapshot = errors.New("no copy is made")
+
+// MakeSnapshot makes a copy for `colophon backup`.
+func (h *Handlers) MakeSnapshot(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	if h.Snapshots == nil {
+		return problem.New(http.StatusConflict, "this server's storage makes no snapshots")
+	}
+	name, erasing, err := h.Snapshots(c.Request().Context())
+	if errors.Is(err, ErrNoSnapshot) {
+		return problem.New(http.StatusConflict, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	h.Log.Info("snapshot made", "name", name, "actor", c.Actor())
+	return c.AnswerJSON(http.StatusCreated, struct {
+		Name    string `json:"name"`
+		Erasing int    `json:"erasing"`
+	}{name, erasing})
+}

@@ -1,0 +1,248 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/record"
+	"colophon/ledger/record/formats"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/strict"
+)
+
+// A line of a batch may hold what another system wrote (spec: Requests): a member format in
+// place of kind. The line becomes one record, and the change of state or validation that
+// belongs to it.
+
+// maxNativeValues bounds the JSON values of such a line: the answer accounts for each member.
+const maxNativeValues = 20_000
+
+// nativeLine is what a line with a format has beside its record.
+type nativeLine struct {
+	entry formats.Entry
+}
+
+// hasFormat reports whether a line was refused because of a member format.
+func hasFormat(refused error) bool {
+	invalid := (*strict.Error)(nil)
+	return errors.As(refused, &invalid) &&
+		slices.ContainsFunc(invalid.Problems, func(p strict.Problem) bool { return p.Pointer == "/format" })
+}
+
+// parseNative decodes a line with a format.
+func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
+	limits := b.Values
+	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
+	o.Limits.Values = min(limits.Values, maxNativeValues)
+	var document pyjson.Document
+	if document.ParseWithin(text, o.Limits.Values) != nil {
+		return line, nil, unprocessable("", fmt.Sprintf("a line with a format has at most %d JSON values and names; use colophon import", o.Limits.Values))
+	}
+	root := document.Root()
+	format, key, err := nativeOptions(root, &o)
+	if err != nil {
+		return line, nil, err
+	}
+	entries, err := format.ConvertValue(root.Member("record"), o)
+	if err != nil {
+		return line, nil, unprocessable("/record", err.Error())
+	}
+	entry, err := onlyEntry(entries)
+	if err != nil {
+		return line, nil, err
+	}
+	if key != "" {
+		entry.Key = key
+	}
+	r, err := limits.Parse(entry.Kind, entry.Record)
+	if err != nil {
+		return line, nil, within("/record", err)
+	}
+	return record.Line{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
+}
+
+// nativeOptions reads the members of a line beside its record.
+func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format, key string, err error) {
+	for name, value := range root.Members() {
+		m := string(name.Text())
+		text := string(value.Text())
+		if m == "record" || m != "format" && value.Kind() == pyjson.Null {
+			continue
+		}
+		if value.Kind() != pyjson.String || text == "" || len(text) > record.MaxName || pyjson.HasLoneSurrogate(value.Text()) {
+			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a text of 1 to %d bytes", record.MaxName))
+		}
+		switch m {
+		case "format":
+			format, err = formats.Parse(text)
+		case "idempotency_key":
+			key = text
+		case "zone":
+			o.Zone, err = formats.ParseZone(text)
+		case "project":
+			o.Project = text
+		case "subject":
+			o.Subject = text
+		case "run_id":
+			o.RunID = text
+		default:
+			return "", "", &strict.Error{Malformed: true, Problems: []strict.Problem{{
+				Pointer: string(pyjson.AppendPointer(nil, name.Text())), Detail: "unknown member; remove it or correct its name"}}}
+		}
+		if err != nil {
+			return "", "", unprocessable("/"+m, err.Error())
+		}
+	}
+	return format, key, nil
+}
+
+// onlyEntry returns the entry that has a record.
+func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
+	n := 0
+	for _, e := range entries {
+		switch {
+		case e.Kind == "":
+			only.Members = append(only.Members, e.Members...)
+		case n == 0:
+			e.Members = append(only.Members, e.Members...)
+			only = e
+			n++
+		default:
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return only, unprocessable("/record", fmt.Sprintf("holds %d entries, and a line has one record; send a line for each", n))
+	case only.Record == nil:
+		return only, unprocessable("/record", only.Left)
+	}
+	return only, nil
+}
+
+func unprocessable(pointer, detail string) error {
+	return &strict.Error{Problems: []strict.Problem{{Pointer: pointer, Detail: detail}}}
+}
+
+// within puts the pointers of an error about a record below that of the record.
+func within(pointer string, err error) error {
+	invalid := (*strict.Error)(nil)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	for i := range invalid.Problems {
+		invalid.Problems[i].Pointer = pointer + invalid.Problems[i].Pointer
+	}
+	return invalid
+}
+
+// appendImported adds to a receipt what became of each member, and the change that follows the
+// record. The record is in the log, whatever becomes of the change.
+func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
+	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
+	w.OpenOrdered()
+	if c := native.entry.Change; c != nil {
+		w.Name("change")
+		w.OpenOrdered()
+		w.Text("kind", []byte(c.Kind()))
+		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
+			p, internal := problem.Of(err)
+			if internal {
+				b.Log.Error("change after a line of a batch failed", "ledger", b.ledger.Name(), "error", err)
+			}
+			w.Text("problem", []byte(p.Detail))
+		} else {
+			w.Integer("seq", int(event)) // #nosec G115 -- a count of events
+		}
+		w.Close()
+	}
+	w.Name("members")
+	w.B = append(w.B, '[')
+	for i, m := range native.entry.Members {
+		w.Comma(i)
+		w.OpenOrdered()
+		w.Text("as", []byte(m.As))
+		w.Text("fate", []byte(m.Fate))
+		w.Text("pointer", []byte(m.Pointer))
+		w.Close()
+	}
+	w.B = append(w.B, ']')
+	w.Close()
+	return append(w.B, '}')
+}
+
+// follow makes the change that follows a record, and returns the seq of its event.
+func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event uint64, err error) {
+	v, err := b.change(ctx, e, seq)
+	if err != nil {
+		return 0, err
+	}
+	sub, err := b.ledger.PrepareVerb(v, b.options.Actor, e.Change.Key)
+	if err != nil {
+		return 0, err
+	}
+	ack, err := b.ledger.Submit(sub)
+	switch {
+	case err != nil:
+		return 0, err
+	case ack.Outcome == ledger.Replayed:
+		return ack.First, nil
+	case ack.Outcome == ledger.Conflicted:
+		return 0, problem.New(http.StatusConflict, "another request holds the idempotency key of the change: event %d", ack.First)
+	}
+	return ack.Seq, nil
+}
+
+// change decodes the change as the request for it alone is decoded.
+func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
+	c := e.Change
+	if c.State != "" {
+		var w pyjson.Builder
+		w.Open()
+		w.Text("reason", []byte(c.Reason))
+		w.Text("state", []byte(c.State))
+		w.Close()
+		return record.ParseStateChange(seq, w.B)
+	}
+	head := b.ledger.Head()
+	follower, err := b.WaitForIndex(ctx, b.ledger, head.Size)
+	if err != nil {
+		return nil, err
+	}
+	view, err := follower.View(head.Size)
+	if err != nil {
+		return nil, err
+	}
+	p, known, err := validated(ctx, view, e.Project(), c.Path, seq)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return nil, fmt.Errorf("looking up a path: %w", err)
+	}
+	if !known {
+		return nil, problem.New(http.StatusNotFound, "no record of that project has that path_id")
+	}
+	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
+	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason)}
+	return request.Of(path), nil
+}
+
+// validated returns the path that a validation of the record at seq is about: the path in the
+// build of that record.
+func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
+	e, err := view.Event(ctx, seq)
+	if err != nil {
+		return paths.Path{}, false, err
+	}
+	var build *string
+	if p := e.Path(); p.Build != nil {
+		name := string(p.Build)
+		build = &name
+	}
+	return paths.Get(view, project, pathID, build)
+}

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
+	"colophon/api/limits"
+)
+
+// lockedBuffer is a log that many goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A batch may end before its body: here the body is not gzip, and longer than what is drained. What
+// is left of it must not start a read beside that of the next request on the connection: net/http
+// panics then. With the server's listener, which ends the connection, the two meet only now and then.
+func TestBatchThatEndsBeforeItsBody(t *testing.T) {
+	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
+		t.Run("listener "+name, func(t *testing.T) {
+			logged := new(lockedBuffer)
+			s := start(t, func(c *Config) {
+				c.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			})
+			server := s.http
+			if !listen {
+				server = httptest.NewUnstartedServer(nil)
+				server.Config = s.server().HTTP()
+				server.Start()
+			}
+			body := strings.Repeat("x", limits.DrainBytes+64<<10)
+			for range 20 {
+				request, err := http.NewRequest(http.MethodPost, server.URL+"/v1/ledgers/default/batch", strings.NewReader(body))
+				require.NoError(t, err)
+				request.Header.Set("Content-Type", call.NDJSON)
+				request.Header.Set("Content-Encoding", "gzip")
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					continue // the connection was reset before the answer was read
+				}
+				text, err := io.ReadAll(response.Body)
+				require.NoError(t, response.Body.Close())
+				if err == nil {
+					require.Contains(t, string(text), `"status":400`)
+				}
+			}
+			server.Close()
+			require.NotContains(t, logged.String(), "panic")
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
+	"colophon/ledger/record/cpython"
+	"colophon/ledger/record/formats"
+)
+
+// importedAnswer is what a receipt says of a line with a format.
+type importedAnswer struct {
+	Seq      uint64
+	Replayed bool
+	Checks   map[string]struct{ Result string }
+	Imported struct {
+		Change *struct {
+			Kind, Problem string
+			Seq           uint64
+		}
+		Members []struct{ Pointer, Fate, As string }
+	}
+}
+
+func (a answer) imported() (list []importedAnswer) {
+	a.t.Helper()
+	for _, text := range a.lines() {
+		var l importedAnswer
+		require.NoError(a.t, json.Unmarshal(text, &l), "%s", text)
+		require.NotZero(a.t, l.Seq, "%s", text)
+		require.NotEmpty(a.t, l.Imported.Members, "%s", text)
+		list = append(list, l)
+	}
+	return list
+}
+
+// TestBatchTakesNativeLines posts what Python wrote, with the hashes that it computes, twice.
+func TestBatchTakesNativeLines(t *testing.T) {
+	oracle := cpython.Start(t)
+	s := start(t)
+	seeds := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	for _, f := range formats.All {
+		var body strings.Builder
+		lines := 0
+		for _, native := range cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds) {
+			natives := [][]byte{native}
+			if f == formats.ValidationCache {
+				natives = nil // one line for each entry
+				var cache map[string]json.RawMessage
+				require.NoError(t, json.Unmarshal(native, &cache))
+				for id, entry := range cache {
+					if bytes.HasPrefix(entry, []byte("{")) {
+						natives = append(natives, []byte(`{"`+id+`":`+string(entry)+`}`))
+					}
+				}
+			}
+			for _, native := range natives {
+				body.WriteString(`{"format":"` + string(f) + `","zone":"America/New_York","project":"story","record":` + string(native) + "}\n")
+				lines++
+			}
+		}
+		first := s.batch(body.String()).imported()
+		require.Len(t, first, lines)
+		size, changes := s.size(), 0
+		for _, l := range first {
+			for field, check := range l.Checks {
+				require.NotEqual(t, "mismatch", check.Result, field)
+			}
+			if c := l.Imported.Change; c != nil {
+				require.Empty(t, c.Problem)
+				require.Greater(t, c.Seq, l.Seq)
+				changes++
+			}
+		}
+		require.Equal(t, f == formats.ValidationCache || f == formats.Providence, changes > 0, f)
+		for i, l := range s.batch(body.String()).imported() {
+			require.Equal(t, first[i].Seq, l.Seq)
+			require.True(t, l.Replayed)
+			require.Equal(t, first[i].Imported, l.Imported)
+		}
+		require.Equal(t, size, s.size(), "the second batch adds nothing")
+	}
+}
+
+// nativeValues is more than api/batch takes in a line with a format.
+const nativeValues = 20_001
+
+func TestBatchRefusesNativeLines(t *testing.T) {
+	s := start(t)
+	for line, want := range map[string]struct {
+		status  int
+		pointer string
+	}{
+		`{"format":"poem","record":{}}`:                         {422, "/format"},
+		`{"format":7,"record":{}}`:                              {422, "/format"},
+		`{"format":"axis-log"}`:                                 {422, "/record"},
+		`{"format":"axis-log","record":[]}`:                     {422, "/record"},
+		`{"format":"axis-log","record":{"model":"m"}}`:          {422, "/record/max_tokens"},
+		`{"format":"axis-log","record":{},"zone":"Nowhere"}`:    {422, "/zone"},
+		`{"format":"axis-log","record":{},"kind":"ipc_record"}`: {400, "/kind"},
+		`{"format":"citations","record":{}}`:                    {422, "/record"},
+		`{"format":"validation-cache","project":"p","record":{"a":{"route":"A"},"b":{"route":"B"}}}`:                                                                                                     {422, "/record"},
+		`{"format":"validation-cache","project":"p","record":{"last_updated":"2025"}}`:                                                                                                                   {422, "/record"},
+		`{"format":"providence","record":{"question_text":"Why?"}}`:                                                                                                                                      {422, "/record"},
+		`{"format":"axis-log","record":{"a":[` + strings.Repeat("1,", nativeValues) + `1]}}`:                                                                                                             {422, ""},
+		`{"format":"citations","subject":"s","record":{"x":"[` + strings.Repeat("0,", nativeValues) + `0]","by_section":{"` + strings.Repeat("s", 1<<20) + `":[` + strings.Repeat("{},", 100) + `{}]}}}`: {422, "/record"},
+		`{"kind":"ipc_record","record":{"format":1}}`:                                                                                                                                                    {400, "/record/format"},
+	} {
+		answer := s.do(http.MethodPost, "/batch", line, "Content-Type", call.NDJSON).want(http.StatusOK).parsed()
+		require.Len(t, answer, 1)
+		require.Equal(t, want.status, answer[0].Status, line[:min(len(line), 100)])
+		require.Equal(t, want.pointer, answer[0].Errors[0].Pointer, line[:min(len(line), 100)])
+	}
+	require.EqualValues(t, 1, s.size())
+}

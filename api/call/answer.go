@@ -1,0 +1,124 @@
+package call
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/limits"
+)
+
+// Reply is a buffer for an answer or a part of one. It lets the server send an answer in one
+// piece, with its length.
+type Reply struct {
+	Text []byte
+	pool *ReplyPool
+}
+
+// ReplyPool reuses the buffers of sent answers.
+type ReplyPool struct {
+	buffers sync.Pool
+	MaxKept int // the capacity in bytes up to which a buffer is kept
+}
+
+// replies has the buffers for single answers.
+var replies = ReplyPool{MaxKept: 64 << 10}
+
+// Get returns an empty reply. The caller releases it.
+func (p *ReplyPool) Get() *Reply {
+	if r, kept := p.buffers.Get().(*Reply); kept {
+		return r
+	}
+	return &Reply{pool: p}
+}
+
+// NewReply returns an empty reply for a single answer. The caller releases it.
+func NewReply() *Reply { return replies.Get() }
+
+// Release gives the buffer back. The caller uses the reply no more.
+func (r *Reply) Release() {
+	if cap(r.Text) <= r.pool.MaxKept {
+		r.Text = r.Text[:0]
+		r.pool.buffers.Put(r)
+	}
+}
+
+// Bounds, in bytes, of the answers that are written in one piece although net/http would split
+// them.
+const (
+	minGathered = 3 << 10 // with its header it may be more than 4 KiB
+	maxGathered = 32 << 10
+)
+
+// Memory returns the memory that the text occupies until it is sent, in bytes. It returns 0
+// for a small text, because the operating system buffers that at once.
+func (r *Reply) Memory() int64 {
+	if len(r.Text) <= smallAnswer {
+		return 0
+	}
+	return int64(cap(r.Text))
+}
+
+// Send answers the text.
+func (r *Reply) Send(c *Call, status int, contentType string) error {
+	if err := c.Hold(r.Memory()); err != nil {
+		return err
+	}
+	request := c.Request()
+	if conn, counted := limits.ConnectionOf(request); counted && len(r.Text) >= minGathered && len(r.Text) <= maxGathered &&
+		request.ProtoMajor == 1 && request.TLS == nil && !c.writer.IsHead() {
+		conn.SendWhole(len(r.Text))
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, contentType)
+	h.Set(echo.HeaderContentLength, strconv.Itoa(len(r.Text)))
+	c.Response().WriteHeader(status)
+	_, err := c.Response().Write(r.Text)
+	return err
+}
+
+// Write implements io.Writer.
+func (r *Reply) Write(b []byte) (int, error) {
+	r.Text = append(r.Text, b...)
+	return len(b), nil
+}
+
+// smallAnswer is the length in bytes up to which an answer does not count against the memory
+// budget. The bound on connections bounds the sum of these.
+const smallAnswer = 8 << 10
+
+// AnswerText answers a text that is entirely in memory and belongs to this answer alone.
+func (c *Call) AnswerText(status int, contentType string, text []byte) error {
+	if err := c.Hold(int64(cap(text))); err != nil {
+		return err
+	}
+	return c.Blob(status, contentType, text)
+}
+
+// AnswerShared answers a text that all answers share. It does not count against the memory
+// budget.
+func (c *Call) AnswerShared(contentType string, text []byte) error {
+	return c.Blob(http.StatusOK, contentType, text)
+}
+
+// EncodeJSON writes a value as one line. It does not escape HTML, so that event bodies come
+// out byte for byte.
+func EncodeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// AnswerJSON answers a value as JSON.
+func (c *Call) AnswerJSON(status int, value any) error {
+	answer := NewReply()
+	defer answer.Release()
+	if err := EncodeJSON(answer, value); err != nil {
+		return err
+	}
+	return answer.Send(c, status, echo.MIMEApplicationJSON)
+}

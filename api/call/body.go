@@ -1,0 +1,118 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/limits"
+	"colophon/api/problem"
+)
+
+// Body is a body in memory, and its share of the memory budget.
+type Body struct {
+	bytes.Buffer
+	share limits.Share
+}
+
+var bodies = sync.Pool{New: func() any { return new(Body) }}
+
+// Bounds of the buffers for bodies, in bytes: the largest that is kept for another request,
+// and the largest that is allocated because of a Content-Length alone.
+const (
+	maxPooledBody   = 1 << 20
+	maxPromisedBody = 16 << 10
+)
+
+// Release releases a body. Nothing may refer to its bytes afterwards.
+func (b *Body) Release() {
+	b.share.Release()
+	if b.Cap() <= maxPooledBody {
+		b.Reset()
+		bodies.Put(b)
+	}
+}
+
+// ReadBody reads the JSON body of a write, of at most MaxBody bytes. The caller releases it.
+func (c *Call) ReadBody() (*Body, error) {
+	return c.readBodyInto(c.shared.Limits.Writing)
+}
+
+// ReadQuestion is ReadBody for a request that records nothing. It uses the memory for reading.
+func (c *Call) ReadQuestion() (*Body, error) {
+	return c.readBodyInto(c.shared.Limits.Reading)
+}
+
+// ReadOptionalBody is ReadBody for a request whose body is optional. Without a body, no
+// Content-Type is needed. The caller releases the body.
+func (c *Call) ReadOptionalBody() (*Body, error) {
+	if c.Request().ContentLength == 0 {
+		return new(Body), nil
+	}
+	return c.ReadBody()
+}
+
+// readBodyInto counts the body against a memory budget.
+func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
+	r := c.Request()
+	if err := CheckContentType(r, "application/json"); err != nil {
+		return nil, err
+	}
+	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
+		return nil, problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
+	}
+	source := r.Body
+	if r.ContentLength < 0 || r.ContentLength > c.shared.MaxBody {
+		source = http.MaxBytesReader(c.Response(), source, c.shared.MaxBody)
+	}
+	body := bodies.Get().(*Body)
+	body.share = limits.Share{Budget: budget, Who: c.Holder()}
+	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
+	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
+		body.Release()
+		if slow := limits.SlowBody(err, c.shared.BodyTimeout); slow != nil {
+			return nil, slow
+		}
+		return nil, unreadable(err)
+	}
+	if budget == c.shared.Limits.Writing {
+		c.writer.BeginWrite(c.shared.Limits.Reads)
+	}
+	return body, nil
+}
+
+// unreadable returns the problem for a body that cannot be read. It keeps the error if a limit
+// of the server caused it.
+func unreadable(err error) error {
+	var refused *limits.Refusal
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &refused) || errors.As(err, &tooLarge):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return problem.New(http.StatusBadRequest, "the body ended early")
+	}
+	return problem.New(http.StatusBadRequest, "the body cannot be read to its end; check its encoding")
+}
+
+// CheckContentType refuses requests of another media type.
+func CheckContentType(r *http.Request, want string) error {
+	header := r.Header.Get(echo.HeaderContentType)
+	if header == want {
+		return nil
+	}
+	got, _, err := mime.ParseMediaType(header)
+	if err != nil || got != want {
+		return problem.New(http.StatusUnsupportedMediaType, "Content-Type must be %s", want)
+	}
+	return nil
+}
+
+// Hold takes more of the memory budget for a body, in bytes.
+func (b *Body) Hold(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }

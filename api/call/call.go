@@ -1,0 +1,222 @@
+// Package call is what the handlers of all routes work with: one request, its caller, what it
+// holds of the server's memory and cores, how its parameters and body are read, and how it is
+// answered.
+package call
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/access"
+	"colophon/api/limits"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// Shared is what the calls of a server share. It does not change while the server runs.
+type Shared struct {
+	Host   *ledger.Host
+	Index  *index.Store
+	Log    *slog.Logger
+	Limits *limits.Limits
+	Counts limits.Metrics // of refusals, and of lines of batches
+
+	// Access decides what a caller may do. If it requires no credentials, every caller is
+	// Unrestricted, an identity with all scopes.
+	Access       *access.Authenticator
+	Unrestricted *access.Identity
+	// ClientAddress returns the address of the client, from behind trusted proxies.
+	ClientAddress echo.IPExtractor
+
+	MaxBody     int64         // bytes of a request body
+	MaxLine     int           // bytes of a line of a batch
+	MaxPage     int           // rows of a page
+	BodyTimeout time.Duration // to read a body, except that of a batch
+	IndexWait   time.Duration // how long a request waits for an index that lags behind
+	Values      record.Limits // of the values of a record
+}
+
+// MaxContent bounds the content of one record, in bytes.
+func (s *Shared) MaxContent() int64 { return max(s.MaxBody, int64(s.MaxLine)) }
+
+// Identify authenticates a request. Without authentication every caller has all scopes.
+func (s *Shared) Identify(r *http.Request) (*access.Identity, error) {
+	if !s.Access.Required() {
+		return s.Unrestricted, nil
+	}
+	return s.Access.Authenticate(r)
+}
+
+// Call is one request and the resources that it holds. Only the goroutine of the request uses
+// it.
+type Call struct {
+	echo.Context
+	shared   *Shared
+	identity *access.Identity // the caller; nil until Identified
+	incoming limits.Body
+	writer   limits.Writer
+	answer   limits.Share // of the memory for reading; released when the call ends
+	stream   string       // the client that its HTTP/2 slot is counted for; empty if it holds none
+	// committed says that the ledger has recorded what the call requested. The memory budget
+	// must not refuse the answer then. Its size is bounded by the recorded event.
+	committed bool
+}
+
+// Handler answers the requests of a route.
+type Handler func(c *Call) error
+
+// New prepares a call. It treats HEAD like GET; net/http drops the body of the answer.
+func (s *Shared) New(context echo.Context, w http.ResponseWriter, r *http.Request) *Call {
+	c := &Call{Context: context, shared: s, answer: limits.Share{Budget: s.Limits.Reading}}
+	head := r.Method == http.MethodHead
+	c.writer = limits.NewWriter(w, s.Limits.Load.WriteTimeout, head, s.Counts)
+	if head {
+		r = r.WithContext(r.Context())
+		r.Method = http.MethodGet
+	}
+	c.Reset(c.incoming.Limit(r, &c.writer, s.BodyTimeout), &c.writer)
+	return c
+}
+
+// End releases what the call holds.
+func (c *Call) End() {
+	c.writer.ReleaseSlot()
+	c.writer.EndWrite()
+	c.answer.Release()
+	if c.stream != "" {
+		c.shared.Limits.Requests.Release(c.stream)
+	}
+}
+
+// Abandon releases what the work on an answer held, because a problem is answered instead.
+func (c *Call) Abandon() {
+	c.writer.ReleaseSlot()
+	c.answer.Release()
+}
+
+// Writer returns the writer of the answer.
+func (c *Call) Writer() *limits.Writer { return &c.writer }
+
+// HoldStream makes the call release a slot for HTTP/2 of a client when it ends.
+func (c *Call) HoldStream(client string) { c.stream = client }
+
+// MarkCommitted notes that the ledger has recorded what the call requested.
+func (c *Call) MarkCommitted() { c.committed = true }
+
+// Ledger returns the ledger that the path names.
+func (c *Call) Ledger() (*ledger.Ledger, error) { return c.shared.Host.Ledger(c.Param("ledger")) }
+
+// Identified sets the caller.
+func (c *Call) Identified(i *access.Identity) { c.identity = i }
+
+// Identity returns the caller. Where the route needs no credentials, it returns an anonymous
+// identity without scopes.
+func (c *Call) Identity() *access.Identity {
+	if c.identity != nil {
+		return c.identity
+	}
+	return &access.Identity{Actor: ledger.Anonymous}
+}
+
+// Actor returns the name of the caller that events record.
+func (c *Call) Actor() string { return c.Identity().Actor }
+
+// Address returns the client of a request: one IPv4 address, or the /64 of an IPv6 address.
+func (c *Call) Address() netip.Prefix {
+	ip, err := netip.ParseAddr(c.shared.ClientAddress(c.Request()))
+	if err != nil {
+		return netip.Prefix{} // the listener is not TCP
+	}
+	bits := 64
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		bits = 32
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
+// Caller returns the name that rates and shares count a request under: its identity or, for
+// anonymous requests, its address. The name of an actor never looks like a network.
+func (c *Call) Caller() string {
+	if name := c.Actor(); name != ledger.Anonymous {
+		return name
+	}
+	return c.Address().String()
+}
+
+// Holder returns the caller of a request as a holder of memory.
+func (c *Call) Holder() limits.Holder {
+	if name := c.Actor(); name != ledger.Anonymous {
+		return limits.Holder{Name: name}
+	}
+	return limits.Holder{Address: c.Address()}
+}
+
+// HoldWriting takes memory for writes on behalf of the caller of a request.
+func (c *Call) HoldWriting(bytes int64) (release func(), err error) {
+	own := &limits.Share{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+	return own.Release, own.Take(c.Request().Context(), bytes)
+}
+
+// Hold makes a call hold exactly n bytes of the memory for reading until it ends. A handler
+// whose answer can have any length calls it before it writes the header. While it builds a
+// large answer, the call holds the memory for that instead; see BeginAnswer. A call that needs
+// more memory than it holds first gives back its slot for heavy work.
+func (c *Call) Hold(n int64) error {
+	if c.committed { // its answer must not be refused
+		return nil
+	}
+	if n <= smallAnswer {
+		n = 0
+	}
+	if n <= c.answer.Held {
+		c.answer.Shrink(n)
+		return nil
+	}
+	c.writer.ReleaseSlot()
+	c.answer.Who = c.Holder()
+	return c.answer.Take(c.Request().Context(), n-c.answer.Held)
+}
+
+// BeginAnswer holds memory before the work on an answer begins. The call then has a turn to
+// compute until the answer begins.
+func (c *Call) BeginAnswer(n int64) error {
+	if err := c.Hold(n); err != nil {
+		return err
+	}
+	return c.BeginRead()
+}
+
+// BeginRead takes a turn to compute for a request that records nothing. The turn ends when a
+// piece of the response is sent, or earlier by EndHeavy. It waits at most Load.Wait and then
+// returns a 503 Refusal. If the response has begun, it waits as long as the client does.
+func (c *Call) BeginRead() error {
+	if c.committed {
+		return nil
+	}
+	ctx, turns := c.Request().Context(), c.shared.Limits.Reads
+	if c.Response().Committed {
+		return c.writer.Turn.Take(ctx, turns, c.Holder)
+	}
+	return c.writer.Turn.TakeWithin(ctx, turns, c.Holder)
+}
+
+// BeginDecoding begins the work on a body, which the request already holds memory for. A request
+// that records nothing takes a turn; a write from HeavyMemory on takes a slot for heavy work,
+// which is released when the response begins, or earlier by EndHeavy.
+func (c *Call) BeginDecoding(body *Body) error {
+	if body.share.Budget == c.shared.Limits.Reading {
+		return c.BeginRead()
+	}
+	if body.share.Held < limits.HeavyMemory {
+		return nil
+	}
+	return c.writer.Slot.Take(c.Request().Context(), &c.shared.Limits.Heavy)
+}
+
+// EndHeavy ends the turn of a request, and releases its slot for heavy work.
+func (c *Call) EndHeavy() { c.writer.ReleaseSlot() }

@@ -1,0 +1,59 @@
+package call
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// AsOfHeader is the header with the tree size of an answer whose body does not state it.
+const AsOfHeader = "Colophon-As-Of"
+
+// NDJSON is the media type of lines of JSON.
+const NDJSON = "application/x-ndjson"
+
+// Preference returns the value of return in the Prefer header (RFC 7240), or "".
+func (c *Call) Preference() string {
+	for _, header := range c.Request().Header.Values("Prefer") {
+		for p := range strings.SplitSeq(header, ",") {
+			p, _, _ = strings.Cut(p, ";")
+			name, value, _ := strings.Cut(strings.ToLower(p), "=")
+			if strings.TrimSpace(name) == "return" {
+				return strings.Trim(strings.TrimSpace(value), `"`)
+			}
+		}
+	}
+	return ""
+}
+
+// PreferredType returns the media type with the highest quality in Accept, in lower case and
+// without parameters. The first of equal ones wins.
+func PreferredType(r *http.Request) (best string) {
+	most := 0.0
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
+		name, parameters, _ := strings.Cut(strings.ToLower(part), ";")
+		if q := Quality(parameters); q > most {
+			best, most = strings.TrimSpace(name), q
+		}
+	}
+	return best
+}
+
+// Quality returns q from the parameters of a media type (RFC 9110, section 12.4.2). It returns
+// 1 if q is absent, and 0 (not acceptable) if q is malformed.
+func Quality(parameters string) float64 {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.TrimSpace(name) != "q" {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			return 0
+		}
+		return q
+	}
+	return 1
+}

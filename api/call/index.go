@@ -1,0 +1,60 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"colophon/api/limits"
+	"colophon/ledger"
+	"colophon/ledger/index"
+)
+
+// WaitForIndex returns the index of a ledger once it has folded size events. It blocks for up
+// to IndexWait, then returns a 503.
+func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64) (*index.Follower, error) {
+	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
+	if err == nil && behind {
+		has := follower.Size()
+		err = limits.Refuse("", http.StatusServiceUnavailable, s.IndexWait,
+			"the index has %d events of the ledger, %d less than this answer needs; it is catching up, try again later", has, size-min(size, has))
+	}
+	return follower, err
+}
+
+// WaitForIndexOrLag returns the index of a ledger once it has folded size events. It blocks
+// for up to IndexWait, then returns behind as true.
+func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
+	follower = s.Index.Follower(l.Name())
+	limited, cancel := context.WithTimeout(ctx, s.IndexWait)
+	defer cancel()
+	err = follower.Wait(limited, size)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return follower, true, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("waiting for the index of ledger %q: %w", l.Name(), err)
+	}
+	return follower, false, err
+}
+
+// A client that writes and then queries without the parameter after shall see its write. If
+// the index lacks at most maxRecentEvents, the answer waits up to recentEventsWait for it.
+// That takes milliseconds on a healthy server.
+const (
+	recentEventsWait = time.Second
+	maxRecentEvents  = 10_000
+)
+
+// WaitForRecentEvents waits up to recentEventsWait until the index has folded size events. The
+// caller answers from the index in any case.
+func (s *Shared) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
+	if follower.Size()+maxRecentEvents < size {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.IndexWait))
+	defer cancel()
+	_ = follower.Wait(ctx, size)
+}

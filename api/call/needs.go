@@ -1,0 +1,108 @@
+package call
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"colophon/api/access"
+	"colophon/api/problem"
+	"colophon/ledger"
+)
+
+// Target says which ledgers the scopes of a caller must cover.
+type Target uint8
+
+const (
+	NoLedger   Target = iota // no scope is needed
+	TheLedger                // on the ledger of the path
+	TheLog                   // on the ledger of the path, unless its log is public
+	AnyLedger                // on at least one ledger
+	AllLedgers               // on all ledgers
+)
+
+// Needs are the scopes that a caller must have: at least one of any, and every one of all.
+type Needs struct {
+	On       Target
+	Any, All access.Scopes
+}
+
+// Unauthorized returns the 401 for missing and for invalid credentials alike.
+func Unauthorized() *problem.Problem {
+	return problem.New(http.StatusUnauthorized, "this needs valid credentials: send Authorization: Bearer and a token, "+
+		"which the operator makes with colophon token create")
+}
+
+// Check returns nil if the identity has the needed scopes. It returns 403 if the identity has
+// other scopes on the ledger, and 404 if it has none, whether or not the ledger exists.
+func (n Needs) Check(i *access.Identity, name string) error {
+	var has access.Scopes
+	place := "on any ledger"
+	switch n.On {
+	case AnyLedger:
+		has = i.Anywhere()
+	case AllLedgers:
+		has, place = i.Everywhere(), "on all ledgers"
+	default:
+		has, place = i.On(name), "on the ledger "+strconv.Quote(name)
+		if has == 0 {
+			return fmt.Errorf("ledger %q: %w", name, ledger.ErrUnknown)
+		}
+	}
+	missing := n.missing(has)
+	if missing == "" {
+		return nil
+	}
+	if len(i.Grants) == 0 {
+		return problem.New(http.StatusForbidden, "this needs the scope %s %s; no rule of the access file fits these credentials", missing, place)
+	}
+	granted := "no scope"
+	if has != 0 {
+		granted = has.String()
+	}
+	return problem.New(http.StatusForbidden, "this needs the scope %s %s; the credentials grant %s there", missing, place, granted)
+}
+
+// missing names the scopes that has lacks. It returns "" if has suffices.
+func (n Needs) missing(has access.Scopes) string {
+	if lacking := n.All &^ has; lacking != 0 {
+		return strings.ReplaceAll(lacking.String(), ",", " and ")
+	}
+	if n.Any != 0 && n.Any&has == 0 {
+		return strings.ReplaceAll(n.Any.String(), ",", " or ")
+	}
+	return ""
+}
+
+// ShowsContent reports whether the answer may hold content. Caches must not keep such an
+// answer, because content can be erased (spec: Redactions).
+func (n Needs) ShowsContent() bool { return n.Any == access.Content || n.All&access.Content != 0 }
+
+// AlsoNeeds checks that the caller has one more scope on the ledger of the path.
+func (c *Call) AlsoNeeds(scope access.Scopes) error {
+	return Needs{On: TheLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
+}
+
+// recheck is the shortest time between two access checks of a long request.
+const recheck = time.Second
+
+// StillAllowed returns a function that checks whether the caller still has any of these
+// scopes: tokens are revoked and expire while batches and streams run. It checks at most once
+// per recheck. It belongs to one goroutine.
+func (c *Call) StillAllowed(scopes access.Scopes) func() error {
+	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
+	return func() error {
+		now := time.Now()
+		if now.Sub(looked) < recheck {
+			return nil
+		}
+		looked = now
+		identity, err := c.shared.Identify(r)
+		if err != nil {
+			return Unauthorized()
+		}
+		return Needs{On: TheLedger, Any: scopes}.Check(identity, name)
+	}
+}

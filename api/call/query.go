@@ -1,0 +1,162 @@
+package call
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/query"
+)
+
+// Parameter is a query parameter that a route knows.
+type Parameter struct {
+	name string
+	set  func(value string) error
+}
+
+// Query reads the query parameters. It refuses unknown and repeated parameters instead of
+// ignoring them.
+func (c *Call) Query(known ...Parameter) error {
+	if c.Request().URL.RawQuery == "" {
+		return nil
+	}
+	given, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil { // ParseQuery would skip a part of it
+		return problem.New(http.StatusBadRequest, "the query is malformed: %v", err)
+	}
+	for name, values := range given {
+		if !utf8.ValidString(name) {
+			return problem.New(http.StatusBadRequest, "the query has a parameter whose name is not valid UTF-8")
+		}
+		p := lookup(known, name)
+		if p == nil {
+			return unknown(name, known)
+		}
+		if len(values) != 1 {
+			return problem.Invalid(name, "given more than once")
+		}
+		if !utf8.ValidString(values[0]) {
+			return problem.Invalid(name, "must be valid UTF-8")
+		}
+		if err := p.read(values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read parses the parameter's value. It refuses an empty value, which usually comes from an
+// unset variable in a script.
+func (p *Parameter) read(value string) error {
+	if value == "" {
+		return problem.Invalid(p.name, "must not be empty")
+	}
+	return p.set(value)
+}
+
+// unknown returns the 400 for an unknown parameter. It lists the known ones.
+func unknown(name string, known []Parameter) *problem.Problem {
+	if len(known) == 0 {
+		return problem.Invalid(name, "unknown query parameter; this route has none")
+	}
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.name
+	}
+	slices.Sort(names)
+	return problem.Invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+}
+
+func lookup(known []Parameter, name string) *Parameter {
+	for i := range known {
+		if known[i].name == name {
+			return &known[i]
+		}
+	}
+	return nil
+}
+
+// Text is a parameter of any text that is not empty.
+func Text(name string, to *string) Parameter {
+	return Parameter{name: name, set: func(value string) error {
+		*to = value
+		return nil
+	}}
+}
+
+// Count is a parameter from 0 to 2^64-1. It sets given unless that is nil.
+func Count(name string, to *uint64, given *bool) Parameter {
+	return Parameter{name: name, set: func(value string) error {
+		n, err := query.ParseCount(name, value)
+		if err == nil {
+			*to = n
+			if given != nil {
+				*given = true
+			}
+		}
+		return err
+	}}
+}
+
+// Limit is the parameter that bounds the rows of a page, from 1 to maxPage.
+func Limit(to *int, maxPage int) Parameter {
+	return Parameter{name: "limit", set: func(value string) error {
+		n, err := query.ParseLimit(value, maxPage)
+		if err == nil {
+			*to = n
+		}
+		return err
+	}}
+}
+
+// Elements returns the elements of the path that are parameters of a question, decoded.
+func (c *Call) Elements() (query.Parameters, error) {
+	elements := make(query.Parameters)
+	for _, name := range c.ParamNames() {
+		if name == "ledger" {
+			continue
+		}
+		var err error
+		if elements[name], err = c.Element(name); err != nil {
+			return nil, err
+		}
+	}
+	return elements, nil
+}
+
+// Element returns an element of the path, percent-decoded.
+func (c *Call) Element(name string) (string, error) {
+	value := c.Param(name)
+	if c.Request().URL.RawPath != "" { // without it Echo has decoded the element
+		var err error
+		if value, err = url.PathUnescape(value); err != nil {
+			return "", problem.Invalid(name, "is not percent-encoded text")
+		}
+	}
+	if !utf8.ValidString(value) {
+		return "", problem.Invalid(name, "is not valid UTF-8")
+	}
+	return value, nil
+}
+
+// EventInPath returns the ledger that the path names, its head, and the seq in the path. It
+// returns 404 if the event does not exist.
+func (c *Call) EventInPath() (*ledger.Ledger, *ledger.Head, uint64, error) {
+	l, err := c.Ledger()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	seq, err := query.ParseCount("seq", c.Param("seq"))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	head := l.Head()
+	if seq >= head.Size {
+		return nil, nil, 0, problem.New(http.StatusNotFound, "there is no event %d: the ledger has %d", seq, head.Size)
+	}
+	return l, head, seq, nil
+}

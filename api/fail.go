@@ -1,0 +1,79 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+)
+
+// statusClientGone is the status that metrics show if the client left before its answer. No
+// client receives it.
+const statusClientGone = 499
+
+// fail answers an error. All errors pass through it. It panics with http.ErrAbortHandler if
+// the connection must be dropped instead.
+func (s *Server) fail(err error, c *call.Call) {
+	p, internal := problem.Of(err)
+	if internal && c.Request().Context().Err() != nil {
+		// The client may have closed only its sending half. The abort makes sure that it sees
+		// no answer.
+		c.Response().Status = statusClientGone
+		panic(http.ErrAbortHandler)
+	}
+	if internal {
+		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
+	}
+	s.config.Metrics.load.Count(p.Why)
+	if c.Response().Committed {
+		// A partial answer must not look complete.
+		panic(http.ErrAbortHandler)
+	}
+	h := c.Response().Header()
+	text := call.NewReply()
+	defer text.Release()
+	text.Text = p.AppendLine(text.Text)
+	if full := c.Hold(text.Memory()); full != nil {
+		if c.Request().Context().Err() != nil {
+			c.Response().Status = statusClientGone
+			panic(http.ErrAbortHandler)
+		}
+		p, _ = problem.Of(full)
+		text.Text = p.AppendLine(text.Text[:0])
+	}
+	h.Set(echo.HeaderContentType, "application/problem+json")
+	switch p.Status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", seconds(p.Wait))
+	case http.StatusUnauthorized:
+		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
+	}
+	c.Response().WriteHeader(p.Status)
+	_, _ = c.Response().Write(text.Text) // an error means that the client is gone
+}
+
+// seconds returns a wait as a value of Retry-After: whole seconds, at least 1.
+func seconds(wait time.Duration) string {
+	return strconv.FormatUint(uint64(max(1, math.Ceil(wait.Seconds()))), 10)
+}
+
+// setDefaults sets the headers that every answer has unless its handler overrides them.
+// Browsers must not sniff types. Only the caller's own cache may keep an answer, and it must
+// revalidate each time, because access rights can change at any moment.
+func setDefaults(h http.Header) {
+	h[echo.HeaderXContentTypeOptions] = nosniff
+	h[echo.HeaderReferrerPolicy] = noReferrer
+	h[echo.HeaderCacheControl] = uncached
+}
+
+// Header values that all answers share. They must not be changed in place.
+var (
+	nosniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	uncached   = []string{"private, no-cache"}
+)

@@ -1,0 +1,51 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+)
+
+// handle routes and answers a call, and updates the metrics.
+func (s *Server) handle(c *call.Call) {
+	begin := time.Now()
+	s.echo.Router().Find(c.Request().Method, echo.GetPath(c.Request()), c.Context)
+	series := s.config.Metrics.of(c.Path(), c.Request().Method)
+	series.underWay.Inc()
+	// Deferred, because fail panics if an answer breaks off half-way.
+	defer func() {
+		c.End()
+		series.underWay.Dec()
+		series.requests.WithLabelValues(strconv.Itoa(c.Response().Status)).Inc()
+		series.duration.Observe(time.Since(begin).Seconds())
+	}()
+	if err := s.attempt(c); err != nil {
+		c.Abandon()
+		s.fail(err, c)
+	}
+}
+
+// attempt admits and answers a call. It turns a panic into a 500 that reveals nothing about
+// the panic.
+func (s *Server) attempt(c *call.Call) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r == http.ErrAbortHandler {
+				panic(r)
+			}
+			err = problem.Panicked(r)
+		}
+	}()
+	if err := s.admit(c); err != nil {
+		return err
+	}
+	if err := s.checkOrigin(c.Request()); err != nil {
+		return err
+	}
+	return c.Handler()(c)
+}

@@ -1,0 +1,38 @@
+package api
+
+import (
+	"net/http"
+
+	"colophon/api/call"
+)
+
+// maxHealthyLag is the lag in events above which the index is reported as behind.
+const maxHealthyLag = 100_000
+
+// indexHealth describes a fault of any index, or returns "". The text names no ledger, because
+// the caller needs no credentials. stopped reports a fault that must fail the readiness check.
+// An index that is merely behind does not fail it, because the server still takes writes and
+// answers queries.
+func (s *Server) indexHealth() (detail string, stopped bool) {
+	for _, l := range s.host.Ledgers() {
+		follower := s.config.Index.Follower(l.Name())
+		if follower.Err() != nil {
+			return "the index of a ledger has stopped; the server's log says which, and why", true
+		}
+		if size := l.Head().Size; size > follower.Size()+maxHealthyLag {
+			detail = "the index of a ledger is behind"
+		}
+	}
+	if detail != "" && s.config.Index.Rebuilds() > 0 {
+		detail = "the index was damaged and is being rebuilt"
+	}
+	return detail, false
+}
+
+// answerHealth answers a word, followed by a fault of the index if there is one.
+func answerHealth(c *call.Call, word, detail string) error {
+	if detail != "" {
+		word += "; " + detail
+	}
+	return c.String(http.StatusOK, word+"\n")
+}

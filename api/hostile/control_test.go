@@ -1,0 +1,108 @@
+package hostile_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The attackers share the cores with the server and take processor time that no server can
+// keep for its writes. The control shows how much: in it, the same clients make the same
+// requests of a process that reads and refuses them, and take as much processor time per
+// second as in the attack. The share of speed that writes keep is that of the attack to
+// that of the control.
+
+// refuserOf is the variable of the environment that makes a process of this test a server
+// that refuses all.
+const refuserOf = "COLOPHON_HOSTILE_REFUSER"
+
+// startRefuser starts a server that reads each request and refuses it.
+func startRefuser(t *testing.T) *process {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	p := &process{command: exec.Command(program)}
+	p.command.Env = append(os.Environ(), refuserOf+"=1")
+	p.command.Stderr = os.Stderr
+	out, err := p.command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.command.Start())
+	t.Cleanup(func() {
+		_ = p.command.Process.Kill() // it holds nothing
+		_ = p.command.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	p.address = strings.TrimSpace(line)
+	return p
+}
+
+// refuseAll is the whole of a process that refuses all. It prints its address.
+func refuseAll(out io.Writer) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintln(out, listener.Addr())
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // whatever is wrong with it, the answer is the same
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"type":"about:blank","title":"Not Found","status":404,"detail":"refused"}`)
+	})}
+	_ = server.Serve(listener)
+}
+
+// ownTime is the processor time that this process has used.
+func ownTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// time is the processor time that a process has used; 0 where the system does not tell.
+func (p *process) time() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // what comes before may have spaces
+	fields := strings.Fields(rest)
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// attackFor attacks for a time, from all clients, and takes at most that share of a core. It
+// returns the number of requests.
+func (s *attacker) attackFor(length time.Duration, share float64) (requests int64) {
+	var sent atomic.Int64
+	begin, used := time.Now(), ownTime()
+	s.attackWhile(func(n int) bool {
+		for {
+			passed := time.Since(begin)
+			if passed >= length {
+				return false
+			}
+			if (ownTime() - used).Seconds() <= share*passed.Seconds() {
+				sent.Add(int64(n))
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return sent.Load()
+}

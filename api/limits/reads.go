@@ -1,0 +1,245 @@
+package limits
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ReadTurns shares the cores between writes and the requests that record nothing. Go's scheduler
+// has no priorities: without turns, each step of a commit queues behind every read that computes.
+//
+// A read computes in turns. It ends its turn before it waits for memory, the index, or its
+// client. While no write is under way, as many turns run as there are cores. While one is, one
+// core is left to writes, and after each turn the others rest from reads as long as the turn
+// took for each further write. Callers take turns in rotation, so that a caller with many
+// requests delays each of the others by one turn.
+//
+// make hostile shows what turns are for: writes beside the attack keep 0.86 of the control's speed,
+// and 0.64 without turns (docs/performance.md).
+type ReadTurns struct {
+	cores int
+	wait  time.Duration // of a request for its turn
+
+	start  time.Time
+	writes atomic.Int64 // under way
+	ended  atomic.Int64 // when the last write ended, in nanoseconds since start
+
+	mu      sync.Mutex // guards what follows
+	working int
+	rested  time.Time // while a write is under way, no turn begins before this time
+	armed   bool      // a timer will begin the next turn
+	callers map[Holder]*readCaller
+	waiting []*readCaller // the next first
+}
+
+// mostRest bounds how many times as long as a turn a core rests from reads after it, and
+// longestRest bounds one rest. Writes are under way until a lull after the last one: clients that
+// write one record after the other pause for less.
+const (
+	mostRest    = 3
+	longestRest = time.Second
+	lull        = 2 * time.Millisecond
+)
+
+// readCaller is a caller whose requests wait, the oldest first.
+type readCaller struct {
+	who   Holder
+	queue []*readWaiter
+}
+
+// readWaiter is a request that waits for its turn.
+type readWaiter struct {
+	ready chan struct{} // closed when its turn begins
+	gone  bool          // it waits no longer
+}
+
+// NewReadTurns returns turns on that many cores.
+func NewReadTurns(cores int, wait time.Duration) *ReadTurns {
+	return &ReadTurns{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
+}
+
+// BeginWrite notes that a write is under way: its body is here, and it is not answered yet.
+func (t *ReadTurns) BeginWrite() { t.writes.Add(1) }
+
+// EndWrite ends what BeginWrite has begun.
+func (t *ReadTurns) EndWrite() {
+	t.ended.Store(int64(time.Since(t.start)))
+	t.writes.Add(-1)
+}
+
+// writing reports whether a write is under way or was until a lull ago.
+func (t *ReadTurns) writing(now time.Time) bool {
+	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
+}
+
+// room reports whether fewer turns run than may run at once. The caller holds mu.
+func (t *ReadTurns) room(now time.Time) bool {
+	return t.working < max(1, t.cores-1) || t.working < t.cores && !t.writing(now)
+}
+
+// free reports whether a turn may begin. The caller holds mu.
+func (t *ReadTurns) free(now time.Time) bool {
+	return t.room(now) && (!now.Before(t.rested) || !t.writing(now))
+}
+
+// begin begins as many of the turns that wait as it may. The caller holds mu.
+func (t *ReadTurns) begin(now time.Time) {
+	for len(t.waiting) > 0 && t.free(now) {
+		if w := t.next(); !w.gone {
+			t.working++
+			close(w.ready)
+		}
+	}
+	if len(t.waiting) > 0 && t.working < t.cores && !t.armed {
+		// No event says that the writes have ended.
+		delay := lull
+		if t.room(now) {
+			delay = min(delay, t.rested.Sub(now))
+		}
+		t.armed = true
+		time.AfterFunc(delay, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.armed = false
+			t.begin(time.Now())
+		})
+	}
+}
+
+// next removes the request whose turn is next. The caller holds mu.
+func (t *ReadTurns) next() *readWaiter {
+	caller := t.waiting[0]
+	t.waiting = t.waiting[1:]
+	w := caller.queue[0]
+	if caller.queue = caller.queue[1:]; len(caller.queue) > 0 {
+		t.waiting = append(t.waiting, caller)
+	} else {
+		delete(t.callers, caller.who)
+	}
+	return w
+}
+
+// join adds a request of a caller to those that wait.
+func (t *ReadTurns) join(who Holder) *readWaiter {
+	w := &readWaiter{ready: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	caller := t.callers[who]
+	if caller == nil {
+		caller = &readCaller{who: who}
+		t.callers[who] = caller
+		t.waiting = append(t.waiting, caller)
+	}
+	caller.queue = append(caller.queue, w)
+	t.begin(time.Now())
+	return w
+}
+
+// leave ends the wait of a request and reports whether its turn had not begun.
+func (t *ReadTurns) leave(w *readWaiter) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-w.ready:
+		return false
+	default:
+	}
+	w.gone = true
+	return true
+}
+
+// end ends a turn that began then.
+func (t *ReadTurns) end(began time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.working--
+	others := t.writes.Load() - 1
+	if others <= 0 && len(t.waiting) == 0 {
+		return
+	}
+	now := time.Now()
+	if others > 0 {
+		share := max(1, t.cores-1)
+		rest := min(now.Sub(began)*time.Duration(min(int(others), mostRest*share))/time.Duration(share), longestRest)
+		if t.rested.Before(now) {
+			t.rested = now
+		}
+		t.rested = t.rested.Add(rest)
+	}
+	t.begin(now)
+}
+
+// InUse returns the number of turns that run.
+func (t *ReadTurns) InUse() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.working
+}
+
+// ReadTurn is the turn of one request. It belongs to the goroutine of the request. The zero
+// ReadTurn is not held.
+type ReadTurn struct {
+	turns *ReadTurns // nil while no turn is held
+	began time.Time
+}
+
+// try begins a turn if it need not wait, and reports whether one is held.
+func (s *ReadTurn) try(t *ReadTurns) bool {
+	if s.turns != nil {
+		return true
+	}
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) > 0 || !t.free(now) {
+		return false
+	}
+	t.working++
+	s.turns, s.began = t, now
+	return true
+}
+
+// Take waits for a turn until ctx is done. who returns the caller; it is called only if the
+// request must wait.
+func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) error {
+	if s.try(t) {
+		return nil
+	}
+	w := t.join(who())
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		if t.leave(w) {
+			return ctx.Err()
+		}
+	}
+	s.turns, s.began = t, time.Now()
+	return nil
+}
+
+// TakeWithin is Take that waits at most Load.Wait and then returns a 503 Refusal.
+func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Holder) error {
+	if s.try(t) {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, t.wait)
+	defer cancel()
+	err := s.Take(waiting, t, who)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
+		"too many requests wait for a core; nothing was recorded, try again later")
+}
+
+// Release ends the turn, if one is held.
+func (s *ReadTurn) Release() {
+	if s.turns == nil {
+		return
+	}
+	s.turns.end(s.began)
+	s.turns = nil
+}

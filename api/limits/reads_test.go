@@ -1,0 +1,152 @@
+package limits
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// caller is a function that names a caller.
+func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
+
+// work takes a turn for a caller, says so, and ends it when it may.
+func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- string, finish <-chan struct{}) {
+	var turn ReadTurn
+	if turn.Take(ctx, turns, caller(name)) != nil {
+		return
+	}
+	begun <- name
+	<-finish
+	turn.Release()
+}
+
+// Reads use all cores, and leave one to writes while there are any.
+func TestReadsLeaveACoreToWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewReadTurns(3, time.Hour)
+		begun, finish := make(chan string, 10), make(chan struct{})
+		for range 10 {
+			go work(t.Context(), turns, "a", begun, finish)
+		}
+		synctest.Wait()
+		require.Len(t, begun, 3)
+		turns.BeginWrite()
+		finish <- struct{}{}
+		synctest.Wait()
+		require.Len(t, begun, 3, "two still run")
+		finish <- struct{}{}
+		synctest.Wait()
+		require.Len(t, begun, 4)
+		turns.EndWrite()
+		time.Sleep(2 * lull)
+		require.Len(t, begun, 5, "the core of the writes is used")
+		close(finish)
+		synctest.Wait()
+		require.Zero(t, turns.InUse())
+	})
+}
+
+// After a turn, reads rest as long as it took for each write beyond the first, up to a bound.
+func TestReadsRestBesideWrites(t *testing.T) {
+	for writes, rest := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Millisecond, 3: 20 * time.Millisecond, 100: mostRest * 10 * time.Millisecond} {
+		t.Run(strconv.Itoa(writes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turns := NewReadTurns(2, time.Hour)
+				for range writes {
+					turns.BeginWrite()
+				}
+				var first, second ReadTurn
+				require.NoError(t, first.Take(t.Context(), turns, caller("a")))
+				time.Sleep(10 * time.Millisecond)
+				first.Release()
+				begin := time.Now()
+				require.NoError(t, second.Take(t.Context(), turns, caller("a")))
+				require.Equal(t, rest, time.Since(begin))
+				second.Release()
+				require.Zero(t, turns.InUse())
+			})
+		})
+	}
+}
+
+// The turn of a caller with one request comes after one of each other caller.
+func TestTurnsRotate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewReadTurns(1, time.Hour)
+		begun, finish := make(chan string, 100), make(chan struct{})
+		for range 20 {
+			go work(t.Context(), turns, "many", begun, finish)
+		}
+		synctest.Wait()
+		go work(t.Context(), turns, "one", begun, finish)
+		synctest.Wait()
+		require.Equal(t, "many", <-begun)
+		finish <- struct{}{}
+		require.Equal(t, "many", <-begun)
+		finish <- struct{}{}
+		require.Equal(t, "one", <-begun)
+		close(finish)
+		synctest.Wait()
+		require.Len(t, begun, 18)
+		require.Zero(t, turns.InUse())
+	})
+}
+
+// A request that gives up leaves its place to the next.
+func TestTurnsAreWaitedForWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewReadTurns(1, time.Second)
+		var first, second, third ReadTurn
+		require.NoError(t, first.Take(t.Context(), turns, caller("a")))
+		var refused *Refusal
+		require.ErrorAs(t, second.TakeWithin(t.Context(), turns, caller("b")), &refused)
+		require.Equal(t, RefusedHeavy, refused.Reason)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, second.TakeWithin(ctx, turns, caller("b")), context.Canceled)
+		first.Release()
+		first.Release()
+		require.NoError(t, third.TakeWithin(t.Context(), turns, caller("c")))
+		third.Release()
+		require.Zero(t, turns.InUse())
+	})
+}
+
+// Whatever requests come and give up, all end, and no turn is lost.
+func TestNoTurnIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewReadTurns(2, 50*time.Millisecond)
+		for i := range 500 {
+			go func() {
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 20 {
+					time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+					if r.IntN(4) == 0 {
+						turns.BeginWrite()
+						time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
+						turns.EndWrite()
+						continue
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(60))*time.Millisecond)
+					var turn ReadTurn
+					if turn.TakeWithin(ctx, turns, caller(strconv.Itoa(i%7))) == nil {
+						time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
+						turn.Release()
+					}
+					cancel()
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.writes.Load())
+		require.Empty(t, turns.waiting)
+		require.Empty(t, turns.callers)
+	})
+}

@@ -1,0 +1,162 @@
+package log
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/query"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// eventLine is one line of the answer to GET /events (spec: Requests).
+type eventLine struct {
+	Seq       uint64          `json:"seq"`
+	EventHash string          `json:"event_hash"`
+	Entry     []byte          `json:"entry"`
+	Event     json.RawMessage `json:"event"`
+}
+
+func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return eventLine{}, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	hash := proofs.EventHash(prev, body)
+	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
+}
+
+// Events answers a page of the log as NDJSON, in order. If the client accepts event streams,
+// it follows the log.
+func (h *Handlers) Events(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if call.PreferredType(c.Request()) == eventStream {
+		return h.followEvents(c, l)
+	}
+	var from uint64
+	rows := min(query.DefaultPage, h.MaxPage)
+	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.MaxPage)); err != nil {
+		return err
+	}
+	head := l.Head()
+	if from > head.Size {
+		return problem.Invalid("from", "is beyond the head: the ledger has %d events", head.Size)
+	}
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, call.NDJSON)
+	header.Set(echo.HeaderVary, echo.HeaderAccept)
+	header.Set(call.AsOfHeader, strconv.FormatUint(head.Size, 10))
+	if end := min(from+uint64(rows), head.Size); end < head.Size {
+		header.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.Name(), end, rows))
+	}
+	return sendEvents(c, l, from, min(from+uint64(rows), head.Size))
+}
+
+// blockMemory bounds the memory for a block of lines, in bytes: the entries as the store reads
+// them, and the lines.
+const blockMemory = 2 << 20
+
+// sendEvents answers the lines of the events from up to, but not including, to, one block at a
+// time. No iterator is open while a block is sent, because it would keep the store's memory
+// for as long as the client takes to read.
+func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
+	text := call.NewReply()
+	defer text.Release()
+	if err := c.Hold(blockMemory); err != nil {
+		return err
+	}
+	for from < to {
+		err := c.BeginRead()
+		if err != nil {
+			return err
+		}
+		if from, err = appendEvents(c.Request().Context(), text, l, from, to); err != nil {
+			return err
+		}
+		if err := c.Hold(int64(cap(text.Text))); err != nil {
+			return err
+		}
+		if _, err := c.Response().Write(text.Text); err != nil {
+			return err
+		}
+		text.Text = text.Text[:0]
+	}
+	return nil
+}
+
+// appendEvents appends one block of lines. next is the seq after the last line.
+func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
+	for entry, err := range l.Store().Entries(ctx, from) {
+		if err != nil {
+			return from, fmt.Errorf("entries from %d: %w", from, err)
+		}
+		if entry.Seq >= to || len(text.Text) >= limits.MaxWrite {
+			return entry.Seq, nil
+		}
+		line, err := eventLineOf(entry.Seq, entry.Bytes)
+		if err != nil {
+			return from, err
+		}
+		if err := call.EncodeJSON(text, line); err != nil {
+			return from, err
+		}
+	}
+	return to, nil
+}
+
+// Event answers one event by its event_hash.
+func (h *Handlers) Event(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	hash, err := proofs.ParseHash(c.Param("hash"))
+	if err != nil {
+		return problem.Invalid("event_hash", "must be exactly 64 lower-case hexadecimal digits")
+	}
+	ctx := c.Request().Context()
+	head := l.Head()
+	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
+	if errors.Is(err, storage.ErrNotFound) {
+		var follower *index.Follower
+		c.EndHeavy() // others compute while it waits
+		if follower, err = h.WaitForIndex(ctx, l, head.Size); err != nil {
+			return err
+		}
+		seq, err = follower.Find(ctx, hash, head.Size)
+	}
+	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
+		return problem.New(http.StatusNotFound, "no event of the first %d has that hash", head.Size)
+	}
+	if err != nil {
+		return err
+	}
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return err
+	}
+	found, err := eventLineOf(seq, entry)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(call.AsOfHeader, strconv.FormatUint(head.Size, 10))
+	return c.AnswerJSON(http.StatusOK, found)
+}

@@ -1,0 +1,214 @@
+package log
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/access"
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/query"
+)
+
+const eventStream = "text/event-stream"
+
+// followEvents streams the events of a ledger as server-sent events (spec: Requests). The
+// stream begins after the header Last-Event-ID, else at the parameter from, else at the head.
+func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
+	size := l.Head().Size
+	next, err := followFrom(c, size)
+	if err != nil {
+		return err
+	}
+	who := c.Caller()
+	if !h.Limits.Followers.TakeShare(who) {
+		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
+			"too many clients follow events, of this caller or of all (%d); try again later", h.Limits.Load.Followers)
+	}
+	defer h.Limits.Followers.Release(who)
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, eventStream)
+	header.Set(echo.HeaderCacheControl, "no-store")
+	header.Set(echo.HeaderVary, echo.HeaderAccept)
+	header.Set(call.AsOfHeader, strconv.FormatUint(size, 10))
+	header.Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
+	c.Response().WriteHeader(http.StatusOK)
+	out := c.Writer()
+	if out.IsHead() {
+		return nil
+	}
+	beat := time.NewTicker(h.Limits.Load.Heartbeat)
+	defer beat.Stop()
+	f := &follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
+		hold:    c.Hold,
+		allowed: c.StillAllowed(access.Log | access.Read), ending: h.streams.ending, beat: beat.C, next: next}
+	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
+		return err
+	}
+	return nil // the client is gone
+}
+
+// followFrom returns the seq of the first event to send. A browser that reconnects sends both
+// Last-Event-ID and from; Last-Event-ID wins.
+func followFrom(c *call.Call, size uint64) (uint64, error) {
+	from := size
+	if err := c.Query(call.Count("from", &from, nil)); err != nil {
+		return 0, err
+	}
+	const name = "Last-Event-ID"
+	if last := c.Request().Header.Get(name); last != "" {
+		seen, err := query.ParseCount(name, last)
+		if err != nil {
+			return 0, err
+		}
+		if seen >= size {
+			return 0, problem.Invalid(name, "is beyond the head: the ledger has %d events, the last with the id %d; the id may be of another ledger", size, size-1)
+		}
+		return seen + 1, nil
+	}
+	if from > size {
+		return 0, problem.Invalid("from", "is beyond the head: the ledger has %d events", size)
+	}
+	return from, nil
+}
+
+// follower is one client that follows the events of a ledger. Only the goroutine of its
+// request uses it.
+type follower struct {
+	ledger  *ledger.Ledger
+	stream  *stream
+	frames  *frames
+	pace    *limits.FollowPace
+	out     *limits.Writer
+	allowed func() error            // returns an error once the client may no longer follow
+	hold    func(bytes int64) error // holds memory for answers while a block is sent
+	ending  <-chan struct{}
+	beat    <-chan time.Time
+	next    uint64 // seq of the next event to send
+}
+
+// The reasons why a follower ends.
+var (
+	// errUnread means that the client has gone or reads too slowly.
+	errUnread = errors.New("the follower does not read")
+	// errEnding means that the server shuts down.
+	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
+)
+
+// Reconnection times for the client, in milliseconds: after a broken connection, and after the
+// ledger was frozen.
+const (
+	retrySoon  = 2_000
+	retryNever = 86_400_000
+)
+
+// run sends events until the client stops reading, the server shuts down, or the ledger is
+// frozen. The stream itself tells the client why it ends. An error that run returns must not
+// be answered, because the header is sent already.
+func (f *follower) run(ctx context.Context) error {
+	err := f.write(fmt.Appendf(nil, ": events from %d on\nretry: %d\n\n", f.next, retrySoon))
+	for err == nil {
+		if err = f.allowed(); err != nil {
+			break
+		}
+		changes, frozen := f.stream.changed()
+		// The head is read after the channel is taken. A commit in between closes the channel.
+		switch head := f.ledger.Head().Size; {
+		case f.next < head:
+			err = f.send(ctx, head)
+		case frozen:
+			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no more events follow its first %d", head))
+		default:
+			err = wait(ctx, f, changes)
+		}
+	}
+	var refused *limits.Refusal
+	var forbidden *problem.Problem
+	switch {
+	case errors.Is(err, errEnding):
+		return f.sendEnd("closing", retrySoon, err.Error())
+	case errors.As(err, &refused):
+		return f.sendEnd("refused", retrySoon, refused.Detail)
+	case errors.As(err, &forbidden):
+		return f.sendEnd("refused", retrySoon, forbidden.Detail)
+	case ctx.Err() != nil:
+		return errUnread
+	}
+	return err
+}
+
+// send sends one block, then waits for the follower's share of the bandwidth.
+func (f *follower) send(ctx context.Context, head uint64) error {
+	b, err := f.frames.at(ctx, f.ledger, f.next, head)
+	if err != nil {
+		return err
+	}
+	if err := f.hold(int64(len(b.bytes))); err != nil {
+		return err
+	}
+	if err := f.write(b.bytes); err != nil {
+		return err
+	}
+	if err := f.hold(0); err != nil {
+		return err
+	}
+	f.next = b.next
+	turn := time.NewTimer(f.pace.Delay(len(b.bytes)))
+	defer turn.Stop()
+	return wait(ctx, f, turn.C)
+}
+
+// wait waits until a channel delivers or closes, and sends a comment on every heartbeat.
+func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
+	for {
+		select {
+		case <-until:
+			return nil
+		case <-f.beat:
+			if err := f.allowed(); err != nil {
+				return err
+			}
+			if err := f.write([]byte(":\n\n")); err != nil {
+				return err
+			}
+		case <-f.ending:
+			return errEnding
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sendEnd tells the client why no more events follow.
+func (f *follower) sendEnd(name string, retry int, why string) error {
+	data, err := json.Marshal(struct {
+		Detail string `json:"detail"`
+		Next   uint64 `json:"next"` // seq of the first event that was not sent
+	}{why, f.next})
+	if err != nil {
+		return err
+	}
+	return f.write(fmt.Appendf(nil, "event: %s\nretry: %d\ndata: %s\n\n", name, retry, data))
+}
+
+// write sends bytes at once. It returns errUnread if the client does not read them in time.
+func (f *follower) write(b []byte) error {
+	_, err := f.out.Write(b)
+	if err == nil {
+		err = f.out.FlushError()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
+	}
+	f.out.ClearDeadline()
+	return nil
+}

@@ -1,0 +1,125 @@
+package log
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"colophon/api/limits"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// frames caches events in the form of server-sent events. Followers at the same place share a
+// block, so that each event is read and encoded once.
+type frames struct {
+	// encoders bounds how many blocks are read and encoded at once. It leaves cores for
+	// writes.
+	encoders *semaphore.Weighted
+
+	mu     sync.Mutex // guards the fields below
+	blocks limits.RecentMap[position, *block]
+}
+
+// position is where a block begins.
+type position struct {
+	ledger string
+	from   uint64
+}
+
+// block is a run of consecutive events of a ledger. It is immutable once ready is closed.
+type block struct {
+	ready chan struct{} // closed when the fields below are set
+	next  uint64        // seq after the last
+	bytes []byte
+	err   error
+}
+
+// The bounds of a block. A block ends at the first that it reaches, and may exceed blockBytes
+// by one event. All blocks end where blockEvents divides the seq, so that followers that began
+// at different places share the later blocks.
+const (
+	blockEvents = 32
+	blockBytes  = 64 << 10
+)
+
+// keptBlocks is the size of each of the two generations of cached blocks.
+const keptBlocks = 128
+
+func newFrames() *frames {
+	return &frames{encoders: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+		blocks: limits.NewRecentMap[position, *block](keptBlocks)}
+}
+
+// at returns the block that begins at the event from. head must exceed from.
+func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
+	f.mu.Lock()
+	created := false
+	b := f.blocks.Get(position{l.Name(), from}, func() *block {
+		created = true
+		return &block{ready: make(chan struct{})}
+	})
+	f.mu.Unlock()
+	if created {
+		f.fill(b, l, from, head)
+	}
+	select {
+	case <-b.ready:
+		return b, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fill reads and encodes a block. It ignores the cancellation of any one request, because all
+// followers that wait for the block share the result.
+func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
+	defer close(b.ready)
+	ctx := context.Background()
+	_ = f.encoders.Acquire(ctx, 1) // cannot fail: the context is never cancelled
+	defer f.encoders.Release(1)
+	end := min(head, from-from%blockEvents+blockEvents)
+	b.next = from
+	for entry, err := range l.Store().Entries(ctx, from) {
+		if err == nil {
+			b.bytes, err = appendFrame(b.bytes, entry.Seq, entry.Bytes)
+		}
+		if err != nil {
+			b.err = fmt.Errorf("entries from %d: %w", from, err)
+			f.forget(position{l.Name(), from})
+			return
+		}
+		if b.next++; b.next >= end || len(b.bytes) >= blockBytes {
+			return
+		}
+	}
+}
+
+// forget drops a failed block, so that the next request reads it again.
+func (f *frames) forget(p position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blocks.Remove(p)
+}
+
+// appendFrame appends one server-sent event: the id is the seq, the data is the line that
+// /events answers.
+func appendFrame(dst []byte, seq uint64, entry []byte) ([]byte, error) {
+	prev, body, err := proofs.SplitEntry(entry)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	hash := proofs.EventHash(prev, body)
+	dst = strconv.AppendUint(append(dst, "id: "...), seq, 10)
+	dst = strconv.AppendUint(append(dst, "\ndata: {\"seq\":"...), seq, 10)
+	dst = hex.AppendEncode(append(dst, `,"event_hash":"`...), hash[:])
+	dst = base64.StdEncoding.AppendEncode(append(dst, `","entry":"`...), entry)
+	dst = append(append(dst, `","event":`...), body...)
+	return append(dst, "}\n\n"...), nil
+}

@@ -1,0 +1,93 @@
+package log
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/api/receipts"
+	"colophon/ledger/event"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// part names the part of a record to prove: a stage, or a citation.
+type part struct {
+	stage         string
+	citation      uint64
+	citationGiven bool
+}
+
+// Proof answers the nested proof of one part of a record. It leads from the part's hash to the
+// record's event, and with the receipt to the tree of the requested size, by default the head.
+func (h *Handlers) Proof(c *call.Call) error {
+	l, head, seq, err := c.EventInPath()
+	if err != nil {
+		return err
+	}
+	var p part
+	size := head.Size
+	if err := c.Query(call.Text("stage", &p.stage), call.Count("citation", &p.citation, &p.citationGiven), call.Count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	if (p.stage != "") == p.citationGiven {
+		return problem.Invalid("stage", "give either stage or citation, the part of the record to prove")
+	}
+	if size > head.Size || seq >= size {
+		return problem.Invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+	}
+	const minimal = false
+	receipt, err := receipts.At(c.Request().Context(), l, seq, head, size, minimal)
+	if err != nil {
+		return err
+	}
+	nested, err := p.prove(receipt)
+	if err != nil {
+		return err
+	}
+	body, err := nested.AppendJSON(nil)
+	if err != nil {
+		return fmt.Errorf("proof of a part of event %d: %w", seq, err)
+	}
+	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, body)
+}
+
+// prove finds the part in the event of a receipt and proves it.
+func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
+	var decoder event.Decoder
+	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
+	if err != nil {
+		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
+	}
+	nested := &proofs.Nested{Receipt: r}
+	switch {
+	case p.citationGiven && e.Kind != record.CitationSet:
+		return nil, problem.New(http.StatusNotFound, "event %d is a %s: only a citation_set has citations", r.Seq, e.Kind)
+	case !p.citationGiven && e.Kind != record.RunDAG:
+		return nil, problem.New(http.StatusNotFound, "event %d is a %s: only a run_dag has stages", r.Seq, e.Kind)
+	case p.citationGiven:
+		citations := e.CitationSet().Citations
+		if p.citation >= uint64(len(citations)) {
+			return nil, problem.New(http.StatusNotFound, "event %d has %d citations, counted from 0", r.Seq, len(citations))
+		}
+		nested.Citation = &proofs.NestedCitation{Index: p.citation, ChunkHash: string(citations[p.citation].ChunkHash)}
+	default:
+		nested.Stage, err = nestedStage(&e, p.stage)
+	}
+	return nested, err
+}
+
+// nestedStage proves that a stage is in the tree of its run.
+func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
+	found, own, err := query.StageIn(e.Seq, e.DAG().Stages, name)
+	if err != nil {
+		return nil, err
+	}
+	stage := &proofs.NestedStage{Name: own, Index: uint64(found.Index), Hash: found.Hash, Root: found.Root}
+	stage.Path = append(stage.Path, found.Path...)
+	return stage, nil
+}

@@ -1,0 +1,117 @@
+package log
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/api/receipts"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// hashList answers {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the
+// size of the tree that it leads to, and the checkpoint of that tree. A nil checkpoint is left
+// out.
+func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
+	answer := call.NewReply()
+	defer answer.Release()
+	answer.Text = strconv.AppendUint(append(answer.Text, `{"as_of":`...), size, 10)
+	answer.Text = proofs.AppendHashes(append(answer.Text, `,"hashes":`...), hashes)
+	if checkpoint != nil {
+		answer.Text = pyjson.AppendString(append(answer.Text, `,"checkpoint":`...), checkpoint)
+	}
+	answer.Text = append(answer.Text, '}')
+	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
+}
+
+// Inclusion answers the inclusion proof of an event.
+func (h *Handlers) Inclusion(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	head := l.Head()
+	seq, size, given := uint64(0), head.Size, false
+	if err := c.Query(call.Count("seq", &seq, &given), call.Count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	switch {
+	case !given:
+		return problem.Invalid("seq", "is required")
+	case size > head.Size:
+		return problem.Invalid("tree_size", "is beyond the head: the ledger has %d events", head.Size)
+	case seq >= size:
+		return problem.Invalid("seq", "must be below the tree size, %d", size)
+	}
+	path, err := l.Prover(c.Request().Context(), head).Inclusion(seq, size)
+	if err != nil {
+		return err
+	}
+	return hashList(c, size, path, nil)
+}
+
+// Consistency answers the consistency proof between two tree sizes.
+func (h *Handlers) Consistency(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	head := l.Head()
+	first, second, given := uint64(0), head.Size, false
+	if err := c.Query(call.Count("first", &first, &given), call.Count("second", &second, nil)); err != nil {
+		return err
+	}
+	switch {
+	case !given || first == 0:
+		return problem.Invalid("first", "is required, and at least 1")
+	case second > head.Size:
+		return problem.Invalid("second", "is beyond the head: the ledger has %d events", head.Size)
+	case first > second:
+		return problem.Invalid("first", "must not exceed second, %d", second)
+	}
+	path, err := l.Prover(c.Request().Context(), head).Consistency(first, second)
+	if err != nil {
+		return err
+	}
+	if second == head.Size {
+		return hashList(c, second, path, head.Checkpoint)
+	}
+	return hashList(c, second, path, nil)
+}
+
+// Receipt answers the receipt of an event, with the proof for the head or for the parameter
+// tree_size (spec: Receipts; tlog-proof files). If the client prefers plain text, the answer
+// is a .tlog-proof file.
+func (h *Handlers) Receipt(c *call.Call) error {
+	l, head, seq, err := c.EventInPath()
+	if err != nil {
+		return err
+	}
+	size := head.Size
+	if err := c.Query(call.Count("tree_size", &size, nil)); err != nil {
+		return err
+	}
+	if size > head.Size || seq >= size {
+		return problem.Invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+	}
+	minimal := c.Preference() == "minimal"
+	r, err := receipts.At(c.Request().Context(), l, seq, head, size, minimal)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
+	if minimal || call.PreferredType(c.Request()) != echo.MIMETextPlain {
+		return receipts.Answer(c, http.StatusOK, r)
+	}
+	proof, err := r.TlogProof()
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="%s-%d.tlog-proof"`, l.Name(), seq))
+	return c.AnswerText(http.StatusOK, echo.MIMETextPlainCharsetUTF8, proof.Append(nil))
+}

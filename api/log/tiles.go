@@ -1,0 +1,198 @@
+package log
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// The transparency log in the form of C2SP tlog-tiles (spec: Tiles and entry bundles;
+// Checkpoints).
+
+const immutable = "max-age=31536000, immutable"
+
+// cacheable sets the headers for a resource that never changes. Shared caches may keep it if
+// the log is public. Otherwise only the caller's cache may keep it, for the same credentials.
+func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
+	if !h.open(l) {
+		header.Set(echo.HeaderCacheControl, "private, "+immutable)
+		header.Add(echo.HeaderVary, echo.HeaderAuthorization)
+		return
+	}
+	header.Set(echo.HeaderCacheControl, "public, "+immutable)
+}
+
+// open reports whether the ledger's log can be read without credentials.
+func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.Required() || l.Public() }
+
+// Checkpoint answers the last signed checkpoint.
+func (h *Handlers) Checkpoint(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	if h.open(l) {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	}
+	checkpoint := l.Head().Checkpoint
+	if unchanged(c, checkpoint, "") {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.AnswerShared("text/plain; charset=utf-8", checkpoint)
+}
+
+// Tile answers a hash tile or an entry bundle. It answers 404 for a malformed path as well as
+// for a tile that does not exist.
+func (h *Handlers) Tile(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	path, err := proofs.ParseTilePath("tile/" + c.Param("*"))
+	head := l.Head()
+	if err != nil || !path.In(head.Size) || len(c.QueryParams()) > 0 {
+		return problem.New(http.StatusNotFound, "no such tile at size %d", head.Size)
+	}
+	var body []byte
+	if path.Entries {
+		body, err = h.bundle(c, l, path)
+	} else {
+		body, err = l.Prover(c.Request().Context(), head).Tile(path.Level, path.Index)
+	}
+	if err != nil {
+		return err
+	}
+	h.cacheable(l, c.Response().Header())
+	if !path.Entries {
+		return answerBytes(c, body[:path.Width*proofs.HashSize])
+	}
+	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
+	if acceptsGzip(c.Request()) {
+		return answerGzip(c, body)
+	}
+	return answerBytes(c, body)
+}
+
+// unchanged sets the entity tag of an answer, and reports whether the client has that answer
+// already (RFC 9110, section 13.1.2). coding distinguishes the tags of encodings.
+func unchanged(c *call.Call, body []byte, coding string) bool {
+	sum := sha256.Sum256(body)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + coding + `"`
+	c.Response().Header().Set("ETag", tag)
+	for _, header := range c.Request().Header.Values("If-None-Match") {
+		for had := range strings.SplitSeq(header, ",") {
+			if had = strings.TrimPrefix(strings.TrimSpace(had), "W/"); had == tag || had == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answerBytes answers bytes with their length, to HEAD requests too.
+func answerBytes(c *call.Call, body []byte) error {
+	if unchanged(c, body, "") {
+		return c.NoContent(http.StatusNotModified)
+	}
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
+}
+
+// gzipWriters are pooled, because each allocates a megabyte. Entries consist mostly of hashes,
+// which no level packs better than BestSpeed.
+var gzipWriters = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is invalid
+	}
+	return z
+}}
+
+// answerGzip answers bytes compressed with gzip. It compresses all of them before it sends
+// any, so that a slow client holds neither the bytes nor a writer.
+func answerGzip(c *call.Call, body []byte) error {
+	if unchanged(c, body, "-gzip") {
+		return c.NoContent(http.StatusNotModified)
+	}
+	answer := call.NewReply()
+	defer answer.Release()
+	z := gzipWriters.Get().(*gzip.Writer)
+	z.Reset(answer)
+	_, err := z.Write(body)
+	err = errors.Join(err, z.Close())
+	z.Reset(nil) // release the answer
+	gzipWriters.Put(z)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentEncoding, "gzip")
+	return answer.Send(c, http.StatusOK, echo.MIMEOctetStream)
+}
+
+// bundle reads the entries of a tile. It holds memory for the bundle while that grows, for the
+// copies that growing makes, and for the compressed form.
+func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
+	const copies = 3
+	body, room := []byte(nil), 0
+	first := path.Index * proofs.FullTile
+	for entry, err := range l.Store().Entries(c.Request().Context(), first) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Seq >= first+uint64(path.Width) {
+			break
+		}
+		if need := len(body) + len(entry.Bytes); need > room {
+			room = max(2*need, 256<<10)
+			if err := c.BeginAnswer(int64(copies * room)); err != nil {
+				return nil, err
+			}
+		}
+		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// acceptsGzip reports whether the request names gzip with a quality above 0 (RFC 9110, section
+// 12.5.3).
+func acceptsGzip(r *http.Request) bool {
+	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
+		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
+			name, parameters, _ := strings.Cut(part, ";")
+			if strings.TrimSpace(name) == "gzip" && call.Quality(parameters) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Key answers the current verifier key of the log and its predecessors, in the format that
+// proofs.ParseLogKey reads.
+func (h *Handlers) Key(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	return c.AnswerJSON(http.StatusOK, l.Keys())
+}

@@ -1,0 +1,190 @@
+// Package problem has the RFC 9457 problems that answer every error: what a handler returns, and
+// which problem answers an error of another package.
+package problem
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/limits"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/query"
+	"colophon/ledger/record/strict"
+	"colophon/storage"
+)
+
+// Problem is an RFC 9457 problem. Every error is answered in this form.
+type Problem struct {
+	Type   string  `json:"type"`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail"`
+	Errors []Place `json:"errors,omitempty"`
+	// Line is the line of the batch, counted from 1.
+	Line int `json:"line,omitempty"`
+	// FirstSeq is the event that holds the idempotency key or the run_id of the request.
+	FirstSeq *uint64 `json:"first_seq,omitempty"`
+	// RedactedBy is the event that erased the requested content.
+	RedactedBy *uint64 `json:"redacted_by,omitempty"`
+	// Receipt is the receipt of the event that records the refusal.
+	Receipt json.RawMessage `json:"receipt,omitempty"`
+
+	// Why is set if a limit of the server refused the request. Wait is then the time after
+	// which the client may retry.
+	Why  limits.Reason `json:"-"`
+	Wait time.Duration `json:"-"`
+}
+
+// AppendLine appends a problem as one line of JSON.
+func (p *Problem) AppendLine(dst []byte) []byte {
+	line := bytes.NewBuffer(dst)
+	encoder := json.NewEncoder(line)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(p) // a problem and a buffer: neither can fail
+	return line.Bytes()
+}
+
+// Place describes what is wrong at one place of the request. For a failed check it holds
+// the field and both values.
+type Place struct {
+	Pointer  string `json:"pointer"`
+	Detail   string `json:"detail"`
+	Field    string `json:"field,omitempty"`
+	Claimed  string `json:"claimed,omitempty"`
+	Computed string `json:"computed,omitempty"`
+}
+
+// Error returns the detail, so that a handler can return a problem as an error.
+func (p *Problem) Error() string { return p.Detail }
+
+// New returns a problem that names no place in the request.
+func New(status int, format string, args ...any) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invalid returns the 400 for one query parameter or path element.
+func Invalid(name, format string, args ...any) *Problem {
+	p := New(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
+	p.Errors = []Place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
+	return p
+}
+
+// At returns a problem about one place in the request.
+func At(status int, pointer, detail string) *Problem {
+	p := New(status, "%s: %s", pointer, detail)
+	p.Errors = []Place{{Pointer: pointer, Detail: detail}}
+	return p
+}
+
+// sentinels maps sentinel errors to the problems that answer them.
+var sentinels = []struct {
+	err    error
+	logged bool // log it for the operator
+	status int
+	detail string
+	why    limits.Reason
+}{
+	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
+	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it, so the server's database is damaged; " +
+		"tell the operator, and send the record with another key if it cannot wait", ""},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was written, try again later", limits.RefusedQueue},
+	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written, try again later", ""},
+	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
+	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
+	{ledger.ErrExists, false, http.StatusConflict, "a ledger of that name exists already", ""},
+	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger takes no writes: its store is not what it has signed, as after the restore of an older copy; reads go on, and the server's log says what to do", ""},
+	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger takes no writes: two keys have to sign, and the previous one is missing. The operator puts it back, as keys/NAME.key.previous or in the ledger's variable, and starts the server again; or, if it is lost, ends the overlap with \"colophon keys retire NAME\". Reads go on", ""},
+	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
+	{ledger.ErrOverlap, false, http.StatusConflict, ledger.ErrOverlap.Error(), ""},
+	{ledger.ErrNoOverlap, false, http.StatusConflict, ledger.ErrNoOverlap.Error(), ""},
+	{ledger.ErrKeysFixed, false, http.StatusConflict, ledger.ErrKeysFixed.Error(), ""},
+	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error(), ""},
+	{ledger.ErrKeyInUse, true, http.StatusConflict, ledger.ErrKeyInUse.Error(), ""},
+	{ledger.ErrOriginInUse, false, http.StatusConflict, ledger.ErrOriginInUse.Error(), ""},
+	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
+	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
+	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},
+}
+
+// refusalProblem returns the problem that answers a refusal.
+func refusalProblem(e *limits.Refusal) *Problem {
+	p := New(e.Status, "%s", e.Detail)
+	p.Why, p.Wait = e.Reason, e.Wait
+	return p
+}
+
+// Of returns the problem that answers an error. internal means that the server is at
+// New and must log the error.
+func Of(err error) (p *Problem, internal bool) {
+	var (
+		refused      *limits.Refusal
+		signingError *ledger.SigningError
+		recordError  *strict.Error
+		httpError    *echo.HTTPError
+		tooLarge     *http.MaxBytesError
+		question     *query.Error
+	)
+	switch {
+	case errors.As(err, &p):
+		return p, false
+	case errors.As(err, &refused):
+		return refusalProblem(refused), false
+	case errors.As(err, &signingError):
+		return New(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads go on", signingError.Reason), false
+	case errors.As(err, &recordError):
+		return recordProblem(recordError), false
+	case errors.As(err, &question):
+		return questionProblem(question), false
+	case errors.Is(err, index.ErrPosition):
+		return Invalid("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
+	case errors.As(err, &tooLarge):
+		return refusalProblem(limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
+	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
+		return New(httpError.Code, "there is no such route, or not with this method; /docs lists them"), false
+	case errors.As(err, &httpError):
+		return New(httpError.Code, "%v", httpError.Message), false
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return refusalProblem(limits.Refuse(s.why, s.status, 0, "%s", s.detail)), s.logged
+		}
+	}
+	return New(http.StatusInternalServerError, "the server failed; its log says why"), true
+}
+
+func recordProblem(e *strict.Error) *Problem {
+	status, detail := http.StatusUnprocessableEntity, "the record's values are not acceptable"
+	if e.Malformed {
+		status, detail = http.StatusBadRequest, "the request is malformed"
+	}
+	p := New(status, "%s: %s", detail, e.Error())
+	for _, q := range e.Problems {
+		p.Errors = append(p.Errors, Place{Pointer: q.Pointer, Detail: q.Detail})
+	}
+	return p
+}
+
+// questionProblem returns the problem that answers a question without an answer.
+func questionProblem(e *query.Error) *Problem {
+	switch {
+	case e.Reason == query.NotFound:
+		return New(http.StatusNotFound, "%s", e.Detail)
+	case e.Reason == query.WrongKind:
+		return At(http.StatusUnprocessableEntity, "/"+e.Name, e.Detail)
+	case e.Name == "":
+		return New(http.StatusBadRequest, "%s", e.Detail)
+	}
+	return Invalid(e.Name, "%s", e.Detail)
+}
+
+// Panicked returns the error for a panic that was recovered. Only the log shows its text.
+func Panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

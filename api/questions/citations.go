@@ -1,0 +1,134 @@
+package questions
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
+)
+
+// redactedByHeader names the event that erased the texts of a document.
+const redactedByHeader = "Colophon-Redacted-By"
+
+// CitationsDocument answers the citations document of a set, byte for byte (spec: Citations
+// document). The texts are content and not part of the log. The document of a redacted set has
+// none.
+func (h *Handlers) CitationsDocument(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	elements, err := c.Elements()
+	if err != nil {
+		return err
+	}
+	_, view, err := h.openView(c, &query.Document, elements)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	set, err := query.CitationSet(view, elements)
+	if err != nil {
+		return err
+	}
+	// The store holds the texts once. The document holds them twice, because its buffer grows.
+	if err := c.BeginAnswer(6 * h.MaxContent()); err != nil {
+		return err
+	}
+	texts, err := textsOf(view.Context, l, set.Seq)
+	by, redactedErr := query.RedactedBy(view.Context, l.Store(), set.Seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		texts = nil
+		c.Response().Header().Set(redactedByHeader, strconv.FormatUint(*by, 10))
+	case err != nil:
+		return err
+	}
+	citations := make([]rules.Citation, len(set.Citations))
+	for i, one := range set.Citations {
+		citations[i] = rules.Citation{ChunkHash: []byte(one.ChunkHash), SourceID: []byte(one.SourceID),
+			Text: texts[i], Weight: []byte(one.Weight)}
+		if one.Section != nil {
+			citations[i].Section = []byte(*one.Section)
+		}
+	}
+	c.Response().Header().Set(call.AsOfHeader, strconv.FormatUint(view.Size(), 10))
+	view.Close()
+	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
+}
+
+// pinnedRetrieval selects the chunks that a set cites from the sources in the request, and
+// reports which of them the sources lack.
+func (h *Handlers) PinnedRetrieval(c *call.Call) error {
+	// The body is read first: a slow client must not keep a view open.
+	body, err := c.ReadQuestion()
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if err := body.Hold(c.Request().Context(), RetrievalMemory(body.Bytes())); err != nil {
+		return err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	chunks, topK, err := decodeRetrieval(body.Bytes())
+	if err != nil {
+		return err
+	}
+	elements, err := c.Elements()
+	if err != nil {
+		return err
+	}
+	_, view, err := h.openView(c, &query.Retrieval, elements)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	set, err := query.CitationSet(view, elements)
+	if err != nil {
+		return err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
+		if most := 2 * h.MaxBody; size > most {
+			return problem.At(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
+		}
+		return c.BeginAnswer(pageMemory + 4*size)
+	})
+	if err != nil {
+		return err
+	}
+	return sendAnswer(c, view, answer)
+}
+
+// decodeRetrieval reads {sources, top_k}. The citation set supplies the required hashes.
+func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
+	chunks, required, topK, err := record.DecodeRetrieval(body)
+	if err != nil {
+		return nil, 0, err
+	}
+	if required != nil {
+		return nil, 0, problem.At(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set says what is required")
+	}
+	return chunks, topK, nil
+}
+
+// RetrievalMemory estimates the memory, in bytes, that the chunks of a request need beside
+// their texts. Each chunk is a JSON object, has a hash, and stands in lookup sets.
+func RetrievalMemory(body []byte) int64 {
+	const ofChunk = 600
+	return int64(min(bytes.Count(body, []byte("{")), record.MaxChunks)) * ofChunk
+}

@@ -1,0 +1,120 @@
+package questions
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/proofs"
+)
+
+// eventContent is the part of an event that lists its content.
+type eventContent struct {
+	Record struct {
+		Content map[string]struct {
+			SHA256 string `json:"sha256"`
+		} `json:"content"`
+	} `json:"record"`
+}
+
+// Content answers the exact bytes of a record's content (spec: Content). It answers 410 for a
+// redacted record, even if another record keeps the same bytes.
+func (h *Handlers) Content(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	l, _, seq, err := c.EventInPath()
+	if err != nil {
+		return err
+	}
+	name, err := url.PathUnescape(c.Param("*"))
+	if err != nil {
+		return problem.Invalid("name", "is not a path")
+	}
+	ctx := c.Request().Context()
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var event eventContent
+	if err := json.Unmarshal(entry[proofs.HashSize:], &event); err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	named, ok := event.Record.Content[name]
+	if !ok {
+		return problem.New(http.StatusNotFound, "event %d has no content of that name; GET /v1/ledgers/%s/records/%d lists them", seq, l.Name(), seq)
+	}
+	digest, err := proofs.ParseHash(named.SHA256)
+	if err != nil {
+		return fmt.Errorf("event %d, content %q: %w", seq, name, err)
+	}
+	if err := c.BeginAnswer(3 * h.MaxContent()); err != nil { // the bytes in the store, and a copy
+		return err
+	}
+	body, err := l.Store().Content(ctx, digest)
+	// This check follows the read, so that it sees a redaction that erased the bytes in
+	// between.
+	by, redactedErr := query.RedactedBy(ctx, l.Store(), seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		return redacted(seq, by)
+	case err != nil: // missing content means damage here
+		return fmt.Errorf("content %q of event %d: %w", name, seq, err)
+	}
+	header := c.Response().Header()
+	header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest[:])+":")
+	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	// The bytes may be JSON, text, or text with lone surrogates, which is not valid UTF-8.
+	// Only the client knows their type.
+	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
+}
+
+// redacted returns the 410 for content that was erased.
+func redacted(seq uint64, by *uint64) *problem.Problem {
+	p := problem.New(http.StatusGone, "the content of event %d was erased: event %d says why", seq, *by)
+	p.RedactedBy = by
+	return p
+}
+
+// textsOf returns the texts of a set's citations, keyed by the index of the citation.
+func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte, error) {
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var e eventContent
+	if err := json.Unmarshal(entry[proofs.HashSize:], &e); err != nil {
+		return nil, fmt.Errorf("event %d: %w", seq, err)
+	}
+	texts := make(map[int][]byte)
+	for name, content := range e.Record.Content {
+		var i int
+		if _, err := fmt.Sscanf(name, "citations/%d/text", &i); err != nil {
+			continue
+		}
+		digest, err := proofs.ParseHash(content.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
+		}
+		text, err := l.Store().Content(ctx, digest)
+		if err != nil {
+			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+		}
+		if text == nil {
+			text = []byte{} // an empty text is not a missing one
+		}
+		texts[i] = text
+	}
+	return texts, nil
+}

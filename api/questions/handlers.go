@@ -1,0 +1,15 @@
+// Package questions answers what a ledger's index and content say. The questions of
+// ledger/query need no handler of their own: Ask answers them all. The other handlers read a
+// body, or answer what is no row of the index.
+package questions
+
+import (
+	"colophon/api/call"
+	"colophon/ledger/query"
+)
+
+// Handlers answers questions.
+type Handlers struct {
+	*call.Shared
+	totals query.Totals
+}

@@ -1,0 +1,119 @@
+package questions
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/proofs"
+)
+
+// ask returns the handler of a question: it answers what the question answers.
+func (h *Handlers) Ask(q *query.Question) call.Handler {
+	return func(c *call.Call) error {
+		elements, err := c.Elements()
+		if err != nil {
+			return err
+		}
+		request, view, err := h.openView(c, q, elements)
+		if err != nil {
+			return err
+		}
+		defer view.Close()
+		answer, err := request.Ask(view)
+		if err != nil {
+			return err
+		}
+		return sendAnswer(c, view, answer)
+	}
+}
+
+// sendAnswer closes the view first, so that a slow client does not keep it open.
+func sendAnswer(c *call.Call, view *query.View, answer any) error {
+	view.Close()
+	appender, is := answer.(interface{ AppendJSON([]byte) []byte })
+	if !is {
+		return c.AnswerJSON(http.StatusOK, answer)
+	}
+	text := call.NewReply()
+	defer text.Release()
+	text.Text = append(appender.AppendJSON(text.Text), '\n')
+	return text.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
+}
+
+// openView parses a question, waits for the index, holds memory for the answer, and opens the
+// view. The caller closes the view.
+func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Parameters) (*query.Request, *query.View, error) {
+	l, err := c.Ledger()
+	if err != nil {
+		return nil, nil, err
+	}
+	size := l.Head().Size
+	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.MaxPage)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.EndHeavy() // release the slot of the body before the wait for the index
+	ctx := c.Request().Context()
+	follower, err := h.WaitForIndex(ctx, l, request.Needs)
+	if err != nil {
+		return nil, nil, err
+	}
+	memory := answerMemory(request)
+	if err := c.Hold(memory); err != nil {
+		return nil, nil, err
+	}
+	if request.Size == 0 {
+		h.WaitForRecentEvents(ctx, follower, size)
+	}
+	if err := c.BeginRead(); err != nil {
+		return nil, nil, err
+	}
+	view, err := request.Open(ctx, follower)
+	if err != nil {
+		return nil, nil, err
+	}
+	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view, so that it covers the view
+	return request, view, nil
+}
+
+// Bounds of the memory for one answer, in bytes: the events to read, the rows, their proofs,
+// and the JSON.
+const (
+	pageMemory = 16 << 20
+	rowMemory  = 256 << 10
+	oneMemory  = 1 << 20 // an answer that is no page
+)
+
+// answerMemory bounds the memory for an answer, in bytes.
+func answerMemory(r *query.Request) int64 {
+	return min(pageMemory, oneMemory+rowMemory*int64(r.Limit()))
+}
+
+// logAt is the log of a ledger at one head. It implements query.Log.
+type logAt struct {
+	*ledger.Ledger
+	head *ledger.Head
+}
+
+// Entry returns the entry of an event.
+func (l logAt) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	return l.Store().Entry(ctx, seq)
+}
+
+// Redaction returns the event that redacts a record, or storage.ErrNotFound.
+func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	return l.Store().Redaction(ctx, seq)
+}
+
+// Prover returns a prover for the tree at the head.
+func (l logAt) Prover(ctx context.Context) *proofs.Prover { return l.Ledger.Prover(ctx, l.head) }
+
+// Checkpoint returns the signed checkpoint of a size up to the head's.
+func (l logAt) Checkpoint(ctx context.Context, size uint64) ([]byte, error) {
+	return l.Ledger.Checkpoint(ctx, l.head, size)
+}

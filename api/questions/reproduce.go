@@ -1,0 +1,158 @@
+package questions
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger/event"
+	"colophon/ledger/index/records"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// Reproduce answers whether a re-run reproduced the recorded output. It records nothing.
+func (h *Handlers) Reproduce(c *call.Call) error {
+	body, err := c.ReadQuestion()
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	var document pyjson.Document
+	request, seq, err := decodeRerun(&document, body.Bytes())
+	if err != nil {
+		return err
+	}
+	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)})
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	answer, err := query.Reproduce(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return h.rerun(request, recorded) })
+	if err != nil {
+		return err
+	}
+	return sendAnswer(c, view, answer)
+}
+
+// rerunNames are the members of a re-run, except seq. They are those of an IPC record.
+var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
+	"model", "temperature", "max_tokens", "seed", "environment"}
+
+// decodeRerun reads the members of the re-run that the request gives, and the seq of the
+// record that it repeats.
+func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
+	if err := document.ParseWithin(body, record.DefaultLimits().Values); err != nil {
+		return nil, 0, problem.At(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
+	}
+	root := document.Root()
+	if root.Kind() != pyjson.Object {
+		return nil, 0, problem.At(http.StatusUnprocessableEntity, "", "must be an object")
+	}
+	request = make(map[string]pyjson.Value)
+	for name, value := range root.Members() {
+		switch text := string(name.Text()); {
+		case text != "seq" && !slices.Contains(rerunNames, text):
+			return nil, 0, problem.At(http.StatusBadRequest, string(pyjson.AppendPointer(nil, name.Text())), "unknown member; remove it or correct its name")
+		case value.Given():
+			request[text] = value
+		}
+	}
+	if !request["seq"].Given() {
+		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+	}
+	number, _ := request["seq"].AppendInteger(nil)
+	if seq, err = query.ParseCount("seq", string(number)); err != nil {
+		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
+	}
+	delete(request, "seq")
+	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
+		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/output", "is required, or output_hash: the output of the re-run")
+	}
+	return request, seq, nil
+}
+
+// rerun returns the IPC record that the re-run would have made. The inputs of ipc_id that the
+// request omits are taken from the recorded one. A payload is read like the recorded payload.
+// If the payload is the same, the recorded seed wins over the seed in the payload (spec:
+// Receipts). An environment that the request omits stays unknown, because it may have changed.
+func (h *Handlers) rerun(request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
+	rerun, err := h.rerunWith(request, recorded, recorded.Seed)
+	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
+		return rerun, err
+	}
+	return h.rerunWith(request, recorded, nil) // a different payload has its own seed
+}
+
+// rerunWith uses seed if the request names none. With nil the seed in the payload applies.
+func (h *Handlers) rerunWith(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
+	r, err := h.Values.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
+	if err != nil {
+		return event.IPC{}, err
+	}
+	defer r.Release()
+	entry := r.AppendBody(make([]byte, proofs.HashSize), record.Event{})
+	var decoder event.Decoder
+	e, err := decoder.Decode(record.AppendSuffix(entry, 0, time.Time{}))
+	if err != nil {
+		return event.IPC{}, fmt.Errorf("reading the record of a re-run: %w", err)
+	}
+	return e.IPC(), nil
+}
+
+// rerunBody returns the re-run as a request to record it.
+func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) []byte {
+	body := []byte{'{'}
+	for _, m := range []struct {
+		name     string
+		recorded []byte // as JSON; nil for none
+		instead  string // a member that replaces it if the request has it
+	}{
+		{"payload", nil, ""}, {"payload_schema", schemaOf(request["payload"], recorded), ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
+		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
+		{"output", nil, ""}, {"output_hash", nil, ""},
+		{"model", quoted(recorded.Model), ""}, {"temperature", recorded.Temperature, ""}, {"max_tokens", recorded.MaxTokens, ""},
+		{"seed", seed, ""}, {"environment", nil, ""},
+	} {
+		value := m.recorded
+		if given, ok := request[m.name]; ok {
+			value = given.Raw()
+		} else if _, ok := request[m.instead]; ok {
+			continue
+		}
+		if value == nil {
+			continue
+		}
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(append(pyjson.AppendString(body, []byte(m.name)), ':'), value...)
+	}
+	return append(body, '}')
+}
+
+// quoted returns a text as JSON, and nil for nil.
+func quoted(text []byte) []byte {
+	if text == nil {
+		return nil
+	}
+	return pyjson.AppendString(nil, text)
+}
+
+// schemaOf returns the schema for the payload of a request that names none: that of the
+// recorded payload. It returns nil if there is no payload.
+func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
+	if !payload.Given() {
+		return nil
+	}
+	return quoted(recorded.PayloadSchema())
+}

@@ -1,0 +1,37 @@
+package questions
+
+import (
+	"encoding/json"
+
+	"colophon/api/call"
+	"colophon/api/receipts"
+	"colophon/client/wire"
+	"colophon/ledger/query"
+)
+
+// StageProof answers the proof of a stage in the tree of its run, with the receipt of the run
+// at the size of the answer (spec: Stage proofs).
+func (h *Handlers) StageProof(c *call.Call) error {
+	elements, err := c.Elements()
+	if err != nil {
+		return err
+	}
+	_, view, err := h.openView(c, &query.StageProof, elements)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	proof, err := query.ProveStage(view, elements)
+	if err != nil {
+		return err
+	}
+	log := view.Log.(logAt)
+	receipt, err := receipts.At(view.Context, log.Ledger, proof.Seq, log.head, proof.AsOf, false)
+	if err != nil {
+		return err
+	}
+	return sendAnswer(c, view, struct {
+		*wire.StageProof
+		Receipt json.RawMessage `json:"receipt"` // the bytes of the event, in place of those of the type
+	}{proof, receipt.AppendJSON(nil)})
+}

@@ -1,0 +1,47 @@
+package questions
+
+import (
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/ledger/index/counters"
+)
+
+// statsAnswer holds the counters of a ledger, folded from its first as_of events.
+type statsAnswer struct {
+	AsOf     uint64            `json:"as_of"`
+	TreeSize uint64            `json:"tree_size"`
+	Records  map[string]uint64 `json:"records"`
+	Refusals map[string]uint64 `json:"refusals"`
+	Checks   []checkCount      `json:"checks"`
+}
+
+type checkCount struct {
+	Kind   string `json:"kind"`
+	Field  string `json:"field"`
+	Result string `json:"result"`
+	Count  uint64 `json:"count"`
+}
+
+// Stats returns the ledger's counters at the current head. If the index lags far behind, it
+// returns them at the index's size.
+func (h *Handlers) Stats(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	c.EndHeavy() // others compute while it waits
+	follower, _, err := h.WaitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
+	if err != nil {
+		return err
+	}
+	t := counters.TallyOf(follower) // read before the head, so that as_of never exceeds tree_size
+	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
+	for _, n := range t.Checks {
+		answer.Checks = append(answer.Checks, checkCount(n))
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
+}

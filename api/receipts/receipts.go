@@ -1,0 +1,81 @@
+// Package receipts builds the receipts of events, with their proofs, and answers them.
+package receipts
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// At returns the receipt of an event, with the proof for the tree of that size.
+func At(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	return From(ctx, l, seq, entry, head, size, minimal)
+}
+
+// From is At for an entry that is in memory.
+func From(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return nil, fmt.Errorf("receipt of event %d: %w", seq, err)
+	}
+	return Prove(ctx, l, r, entry, head, size, minimal)
+}
+
+// Prove adds the proof to a receipt, unless minimal is set.
+func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	if minimal {
+		return r, nil
+	}
+	path, err := l.Prover(ctx, head).Inclusion(r.Seq, size)
+	if err != nil {
+		return nil, fmt.Errorf("proving event %d: %w", r.Seq, err)
+	}
+	checkpoint, err := l.Checkpoint(ctx, head, size)
+	if err != nil {
+		return nil, err
+	}
+	r.Proof = &proofs.Proof{
+		Event:      entry[proofs.HashSize:],
+		Inclusion:  proofs.Inclusion{LeafIndex: r.Seq, TreeSize: size, Hashes: path},
+		Checkpoint: checkpoint,
+	}
+	return r, nil
+}
+
+// Answer answers a receipt.
+func Answer(c *call.Call, status int, r *proofs.Receipt) error {
+	answer := call.NewReply()
+	defer answer.Release()
+	answer.Text = r.AppendJSON(answer.Text)
+	return answer.Send(c, status, echo.MIMEApplicationJSON)
+}
+
+// AnswerAppended answers the receipt of an event that is not a record.
+func AnswerAppended(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
+	c.MarkCommitted()
+	receipt, err := proofs.NewReceipt(ack.Entry)
+	if err != nil {
+		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+	}
+	if receipt, err = Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderLocation, Location(l, receipt))
+	return Answer(c, http.StatusCreated, receipt)
+}
+
+// Location returns the path of the event of a receipt.
+func Location(l *ledger.Ledger, r *proofs.Receipt) string {
+	return "/v1/ledgers/" + l.Name() + "/records/" + strconv.FormatUint(r.Seq, 10)
+}

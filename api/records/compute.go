@@ -1,0 +1,49 @@
+package records
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger/record"
+)
+
+// Compute answers the hashes and checks of a record. It records nothing.
+func (h *Handlers) Compute(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	kind, ok := computeKind(c.Param("kind"))
+	if !ok {
+		return problem.New(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
+	}
+	body, err := c.ReadQuestion()
+	if err != nil {
+		return err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		body.Release()
+		return err
+	}
+	r, err := h.parseRecord(kind, body)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	answer := call.NewReply()
+	defer answer.Release()
+	answer.Text = r.AppendComputed(answer.Text)
+	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
+}
+
+// computeKind returns the kind with that name or with that route.
+func computeKind(name string) (record.Kind, bool) {
+	for kind, path := range Paths {
+		if name == string(kind) || "/"+name == path {
+			return kind, true
+		}
+	}
+	return "", false
+}

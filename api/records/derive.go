@@ -1,0 +1,55 @@
+package records
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// deriveTimeout bounds how long the answer to a write waits for its derived facts. The record
+// is durable by then. A receipt must not be lost because the index waits for disk space.
+const deriveTimeout = 10 * time.Second
+
+// AppendReceipt appends a receipt as JSON. It adds the derived facts if the request wants them
+// and the index has them within deriveTimeout.
+func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *Outcome, receipt *proofs.Receipt) []byte {
+	dst = receipt.AppendJSON(dst)
+	if !out.Derive {
+		return dst
+	}
+	facts, err := h.derive(ctx, l, receipt.Seq, out.Record.Kind)
+	if err != nil {
+		h.Log.Warn("answering without derived facts", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
+		return dst
+	}
+	if len(facts) > len("{}") {
+		dst = append(append(dst[:len(dst)-1], ','), facts[1:]...)
+	}
+	return dst
+}
+
+// derive returns the derived facts of a record as a JSON object.
+func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind record.Kind) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
+	defer cancel()
+	follower := h.Index.Follower(l.Name())
+	if err := follower.Wait(ctx, seq+1); err != nil {
+		return nil, err
+	}
+	view, err := follower.View(seq + 1)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	facts, err := query.Facts(ctx, view, seq, kind)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the facts of event %d: %w", seq, err)
+	}
+	return json.Marshal(facts)
+}

@@ -1,0 +1,130 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/api/receipts"
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// Outcome is the result of the write of one record.
+type Outcome struct {
+	Record  *record.Record
+	Refused bool // because of a mismatch
+	Minimal bool
+	Derive  bool
+	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key
+	Ack     ledger.Ack
+}
+
+// Receipt returns the receipt for the outcome of a write (spec: Receipts).
+func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Receipt, error) {
+	ack := out.Ack
+	if ack.Outcome == ledger.Replayed {
+		entry, err := ack.Entry, error(nil)
+		if entry == nil { // the record was redacted since
+			entry, err = l.Store().Entry(ctx, ack.First)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", ack.First, err)
+		}
+		r, err := receipts.From(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.Minimal)
+		if err == nil {
+			r.Replayed = true
+		}
+		return r, err
+	}
+	if out.Refused || ack.Outcome == ledger.Conflicted {
+		r, err := proofs.NewReceipt(ack.Entry)
+		if err != nil {
+			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		}
+		const minimal = false // the receipt proves that the check ran (spec: Refusals)
+		return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
+	}
+	r := &proofs.Receipt{
+		Ledger:        l.Name(),
+		Seq:           ack.Seq,
+		Kind:          string(out.Record.Kind),
+		Time:          ack.Time.Format(record.TimeLayout),
+		EventHash:     ack.EventHash,
+		PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]),
+		LeafHash:      ack.LeafHash,
+		Hashes:        out.Record.HashesJSON(),
+		Checks:        out.Record.ChecksJSON(),
+	}
+	r.Shape, r.FailureStage = out.Record.RunShape()
+	return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.Minimal)
+}
+
+// answer sends the response to a single write.
+func (h *Handlers) answer(c *call.Call, l *ledger.Ledger, out *Outcome) error {
+	c.MarkCommitted()
+	receipt, err := out.Receipt(c.Request().Context(), l)
+	if err != nil {
+		return err
+	}
+	if p := out.Problem(); p != nil {
+		p.Receipt = receipt.AppendJSON(nil)
+		return p
+	}
+	status := out.Status()
+	if status == http.StatusOK {
+		c.Response().Header().Set("Idempotent-Replayed", "true")
+	}
+	c.Response().Header().Set(echo.HeaderLocation, receipts.Location(l, receipt))
+	answer := call.NewReply()
+	defer answer.Release()
+	answer.Text = h.AppendReceipt(c.Request().Context(), answer.Text, l, out, receipt)
+	return answer.Send(c, status, echo.MIMEApplicationJSON)
+}
+
+// Status returns the status for an accepted record.
+func (out *Outcome) Status() int {
+	if out.Ack.Outcome == ledger.Replayed {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
+
+// maxListed bounds the failed checks that a problem lists. Its detail gives their total.
+const maxListed = 100
+
+// Problem returns nil if the record was accepted.
+func (out *Outcome) Problem() *problem.Problem {
+	switch {
+	case out.Ack.Outcome == ledger.Replayed:
+		return nil
+	case out.Ack.Outcome == ledger.Conflicted:
+		return out.conflict()
+	case out.Refused:
+		p := problem.New(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.Record.Mismatches()))
+		mismatches := out.Record.Mismatches()
+		for _, m := range mismatches[:min(len(mismatches), maxListed)] {
+			p.Errors = append(p.Errors, problem.Place{Pointer: out.Record.PointerOf(m), Field: m.Field,
+				Detail:  "the claimed hash differs from the recomputed one",
+				Claimed: string(m.Claimed), Computed: string(m.Computed)})
+		}
+		return p
+	}
+	return nil
+}
+
+// conflict returns the 409 for an idempotency key or a run_id that another record holds.
+func (out *Outcome) conflict() *problem.Problem {
+	p := problem.New(http.StatusConflict, "another record holds this idempotency key: event %d", out.Ack.First)
+	if out.Key == "" {
+		p = problem.New(http.StatusConflict, "another record of this kind has this run_id: event %d; "+
+			"give each run its own, or send the record as it was", out.Ack.First)
+	}
+	p.FirstSeq = &out.Ack.First
+	return p
+}

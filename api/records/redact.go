@@ -1,0 +1,84 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// Redact erases the content of one record (spec: Redactions). For a record that is
+// redacted already, it answers the receipt of the event that redacted it.
+func (h *Handlers) Redact(c *call.Call) error {
+	l, o, err := h.verb(c)
+	if err != nil {
+		return err
+	}
+	seq, err := query.ParseCount("seq", c.Param("seq"))
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		body.Release()
+		return err
+	}
+	v, err := record.ParseRedaction(seq, body.Bytes())
+	body.Release()
+	c.EndHeavy()
+	if err != nil {
+		return err
+	}
+	refusal := problem.New(http.StatusNotFound, "event %d is not a record with content, so nothing can be erased; correct the seq", seq)
+	if seq >= l.Head().Size {
+		return refusal
+	}
+	ctx := c.Request().Context()
+	switch by, err := query.RedactedBy(ctx, l.Store(), seq); {
+	case err != nil:
+		return err
+	case by != nil:
+		held, err := keyHeld(ctx, l, o.Key)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return h.answer(c, l, &Outcome{Minimal: o.Minimal, Ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
+		}
+	}
+	withdrawn, err := l.Withdrawal(ctx, seq)
+	if err != nil {
+		return err
+	}
+	if len(withdrawn.Digests) == 0 {
+		return refusal
+	}
+	sub, err := l.PrepareVerb(v, o.Actor, o.Key)
+	if err != nil {
+		return err
+	}
+	sub.Redactions = []storage.Redaction{withdrawn}
+	return h.submitPrepared(c, l, o, sub)
+}
+
+// keyHeld reports whether an event holds a client's idempotency key. It returns false for an
+// empty key.
+func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	_, err := l.Store().Key(ctx, ledger.HeaderKey(key))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,205 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/api/receipts"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/proofs"
+)
+
+// The verbs change the state of something in the ledger (spec: States; Path validation;
+// Sources; Redactions). Each request writes one event. A repeated request is detected only by
+// its Idempotency-Key (spec: Idempotency).
+
+// A caller with only the scope write may not read the ledger. Therefore a verb parses its
+// request before it looks anything up, and answers alike for every target that it does not
+// apply to. A request that would reveal more leaves an event.
+
+// ChangeState changes the state of an IPC record or a run-DAG. The check cannot race with
+// writes, because the kind of an event never changes.
+func (h *Handlers) ChangeState(c *call.Call) error {
+	l, o, err := h.verb(c)
+	if err != nil {
+		return err
+	}
+	seq, err := query.ParseCount("seq", c.Param("seq"))
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		v, err := record.ParseStateChange(seq, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, checkHasState(c.Request().Context(), l, seq)
+	})
+}
+
+// checkHasState returns the same 404 for an event that has no state and for an event that does
+// not exist.
+func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
+	refusal := problem.New(http.StatusNotFound, "event %d is neither an IPC record nor a run-DAG, and only these have a state; correct the seq", seq)
+	if seq >= l.Head().Size {
+		return refusal
+	}
+	entry, err := l.Store().Entry(ctx, seq)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	r, err := proofs.NewReceipt(entry)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if !record.Kind(r.Kind).HasState() {
+		return refusal
+	}
+	return nil
+}
+
+// RegisterSource registers a source, or replaces its registration.
+func (h *Handlers) RegisterSource(c *call.Call) error {
+	l, o, err := h.verb(c)
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(c)
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		return record.ParseRegistration(id, text)
+	})
+}
+
+// RevokeSource revokes a registered source.
+func (h *Handlers) RevokeSource(c *call.Call) error {
+	l, o, err := h.verb(c)
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(c)
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadOptionalBody()
+	if err != nil {
+		return err
+	}
+	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		v, err := record.ParseRevocation(id, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, h.checkRegistered(c, l, id, o.Key)
+	})
+}
+
+// verb returns the ledger that the path names and the options of the request. Verbs have no
+// query parameters.
+func (h *Handlers) verb(c *call.Call) (*ledger.Ledger, Options, error) {
+	l, err := c.Ledger()
+	if err != nil {
+		return nil, Options{}, err
+	}
+	if err := c.Query(); err != nil {
+		return nil, Options{}, err
+	}
+	o, err := h.Options(c, l)
+	return l, o, err
+}
+
+// submitVerb parses a body, records the verb, and answers its receipt. It releases the body.
+// parse may look things up only after it has parsed.
+func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *call.Body, parse func([]byte) (*record.Verb, error)) error {
+	defer body.Release()
+	if l.Info().Frozen {
+		return ledger.ErrFrozen
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	v, err := parse(body.Bytes())
+	if err != nil {
+		return err
+	}
+	c.EndHeavy()
+	sub, err := l.PrepareVerb(v, o.Actor, o.Key)
+	if err != nil {
+		return err
+	}
+	return h.submitPrepared(c, l, o, sub)
+}
+
+// submitPrepared records a verb and answers its receipt.
+func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub ledger.Submission) error {
+	begin := time.Now()
+	ack, err := l.Submit(sub)
+	if err != nil {
+		return err
+	}
+	h.Appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
+	if ack.Outcome != ledger.Appended {
+		return h.answer(c, l, &Outcome{Minimal: o.Minimal, Key: o.Key, Ack: ack})
+	}
+	return receipts.AnswerAppended(c, l, ack, o.Minimal)
+}
+
+func sourceID(c *call.Call) (string, error) {
+	id, err := c.Element("source_id")
+	if err == nil && len(id) > record.MaxSourceID {
+		err = problem.Invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+	}
+	return id, err
+}
+
+// checkRegistered returns 404 for a source that is not registered. If an event holds the key
+// already, it returns nil: the ledger then replays or refuses the request, and revokes nothing
+// (spec: Idempotency). It looks the key up last, so that a revocation that the index has seen
+// holds its key.
+func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
+	view, err := h.viewNow(c, l)
+	if err != nil {
+		return err
+	}
+	source, _, err := citations.SourceByID(view, id)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return fmt.Errorf("looking up a source: %w", err)
+	}
+	if source.Registered {
+		return nil
+	}
+	if held, err := keyHeld(c.Request().Context(), l, key); held || err != nil {
+		return err
+	}
+	return problem.New(http.StatusNotFound, "no source of that id is registered")
+}
+
+// viewNow returns the index at the current head, so that it covers every acknowledged write.
+func (h *Handlers) viewNow(c *call.Call, l *ledger.Ledger) (*index.View, error) {
+	c.EndHeavy() // release the slot of the body before the wait for the index
+	head := l.Head()
+	follower, err := h.WaitForIndex(c.Request().Context(), l, head.Size)
+	if err != nil {
+		return nil, err
+	}
+	return follower.View(head.Size)
+}

@@ -1,0 +1,89 @@
+package records
+
+import (
+	"time"
+
+	"colophon/api/call"
+	"colophon/ledger"
+	"colophon/ledger/record"
+)
+
+// Paths are the routes that write the four kinds of records (spec: Requests).
+var Paths = map[record.Kind]string{
+	record.IPCRecord:       "/ipc-records",
+	record.RunDAG:          "/run-dags",
+	record.CitationSet:     "/citation-sets",
+	record.PathFingerprint: "/path-fingerprints",
+}
+
+// postedRecord is the record of a request.
+type postedRecord struct {
+	*record.Record
+	body *call.Body // the record refers to its bytes
+}
+
+// release releases the record and its body. Nothing may refer to either afterwards.
+func (p postedRecord) release() {
+	p.Release()
+	p.body.Release()
+}
+
+// parseRecord decodes the record in a body. The caller releases the record. On an error,
+// parseRecord releases the body.
+func (h *Handlers) parseRecord(kind record.Kind, body *call.Body) (postedRecord, error) {
+	r, err := h.Values.Parse(kind, body.Bytes())
+	if err != nil {
+		body.Release()
+		return postedRecord{}, err
+	}
+	return postedRecord{r, body}, nil
+}
+
+// Write returns the handler that writes a record of one kind.
+func (h *Handlers) Write(kind record.Kind) call.Handler {
+	return func(c *call.Call) error {
+		l, err := c.Ledger()
+		if err != nil {
+			return err
+		}
+		o, err := h.Options(c, l)
+		if err != nil {
+			return err
+		}
+		body, err := c.ReadBody()
+		if err != nil {
+			return err
+		}
+		if err := c.BeginDecoding(body); err != nil {
+			body.Release()
+			return err
+		}
+		r, err := h.parseRecord(kind, body)
+		if err != nil {
+			return err
+		}
+		defer r.release()
+		sub, refused, err := Prepare(l, r.Record, o)
+		if err != nil {
+			return err
+		}
+		c.EndHeavy()
+		begin := time.Now()
+		ack, err := l.Submit(sub)
+		if err != nil {
+			return err
+		}
+		h.Appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
+		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, Minimal: o.Minimal, Derive: o.Derive, Key: o.Key, Ack: ack})
+	}
+}
+
+// Prepare returns the submission of a record. If a claimed hash is wrong and the options say
+// so, it returns the submission of the refusal.
+func Prepare(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
+	if o.Reject && len(r.Mismatches()) > 0 {
+		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil
+	}
+	sub, err = l.Prepare(r, o.Actor, o.Key)
+	return sub, false, err
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client"
+	"colophon/internal/testing/ledgertest"
+	"colophon/ledger"
+	"colophon/ledger/record/cpython"
+	"colophon/ledger/record/formats"
+)
+
+// nativesOf are values as Python writes them, with the hashes that it computes.
+func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
+	t.Helper()
+	seeds := make([]int, n)
+	for i := range seeds {
+		seeds[i] = i
+	}
+	return cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds)
+}
+
+func writeNative(t *testing.T, text []byte, path ...string) string {
+	t.Helper()
+	name := filepath.Join(path...)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	return name
+}
+
+// writeSave writes the files of a save, and one that is none.
+func writeSave(t *testing.T, native []byte, folder string) {
+	var files map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(native, &files))
+	for name, content := range files {
+		var text string
+		if json.Unmarshal(content, &text) == nil {
+			content = []byte(text)
+		}
+		writeNative(t, content, folder, name)
+	}
+	writeNative(t, nil, folder, ".DS_Store")
+}
+
+// writeSQLite writes rows into a table as the engines have it, with declared types.
+func writeSQLite(t *testing.T, natives [][]byte, name string) {
+	db, err := sql.Open("sqlite", name)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	columns := make(map[string]bool)
+	_, err = db.ExecContext(t.Context(), `CREATE TABLE providence_cache (id INTEGER, created_at DATETIME, n_quotes INTEGER, run_dag_blob BLOB)`)
+	require.NoError(t, err)
+	for _, known := range []string{"id", "created_at", "n_quotes", "run_dag_blob"} {
+		columns[known] = true
+	}
+	for _, native := range natives {
+		var row map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(native))
+		decoder.UseNumber()
+		require.NoError(t, decoder.Decode(&row))
+		var names, places []string
+		var values []any
+		for name, value := range row {
+			if !columns[name] {
+				columns[name] = true
+				_, err := db.ExecContext(t.Context(), `ALTER TABLE providence_cache ADD COLUMN "`+name+`"`)
+				require.NoError(t, err)
+			}
+			switch v := value.(type) {
+			case json.Number:
+				n, err := v.Int64()
+				require.NoError(t, err)
+				value = n
+			case string, nil:
+			default:
+				text, err := json.Marshal(v)
+				require.NoError(t, err)
+				value = text // a BLOB
+			}
+			names, places, values = append(names, `"`+name+`"`), append(places, "?"), append(values, value)
+		}
+		_, err := db.ExecContext(t.Context(), `INSERT INTO providence_cache (`+strings.Join(names, ",")+`) VALUES (`+strings.Join(places, ",")+`)`, values...)
+		require.NoError(t, err)
+	}
+}
+
+// importTwice runs an import, and again, and returns what both print. The second adds nothing.
+func importTwice(t *testing.T, url string, args ...string) (first, second string) {
+	t.Helper()
+	args = append([]string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default")}, args...)
+	c, err := client.New(args[2])
+	require.NoError(t, err)
+	size := func() uint64 {
+		l, err := c.Ledger(ledger.Default).Describe(t.Context())
+		require.NoError(t, err)
+		return l.TreeSize
+	}
+	once := func() string {
+		var out, errs bytes.Buffer
+		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
+		require.Zero(t, code, "%s%s", out.String(), errs.String())
+		require.Empty(t, errs.String())
+		return out.String()
+	}
+	before := size()
+	first = once()
+	after := size()
+	require.Greater(t, after, before)
+	second = once()
+	require.Equal(t, after, size(), "the second import adds nothing")
+	return first, second
+}
+
+func TestImportOfEachFormat(t *testing.T) {
+	oracle := cpython.Start(t)
+	dir := t.TempDir()
+	const n = 40
+	join := func(f formats.Format, n int) []byte {
+		return append(bytes.Join(nativesOf(t, oracle, f, n), []byte("\n")), '\n')
+	}
+
+	url, stop := ledgertest.Serve(t, filepath.Join(dir, "data"))
+	defer stop()
+	log := writeNative(t, join(formats.AxisLog, n), dir, "run_log.jsonl")
+	for i, save := range nativesOf(t, oracle, formats.AxisSave, n) {
+		writeSave(t, save, filepath.Join(dir, "saves", fmt.Sprint(i)))
+	}
+	for i, set := range nativesOf(t, oracle, formats.Citations, n) {
+		writeNative(t, set, dir, "runs", fmt.Sprint(i), "citations.json")
+	}
+	cache := writeNative(t, nativesOf(t, oracle, formats.ValidationCache, 1)[0], dir, "cache.json")
+	rows := nativesOf(t, oracle, formats.Providence, n)
+	lines := writeNative(t, bytes.Join(rows, []byte("\n")), dir, "rows.ndjson")
+	database := filepath.Join(dir, "cache.db")
+	writeSQLite(t, rows, database)
+
+	for _, c := range []struct {
+		args []string
+		kind string
+		rows int // 0: not known
+	}{
+		{[]string{"--format", "axis-log", log}, "ipc_record", n},
+		{[]string{"--format", "axis-save", filepath.Join(dir, "saves")}, "ipc_record", n},
+		{[]string{"--format", "citations", filepath.Join(dir, "runs")}, "citation_set", n},
+		{[]string{"--format", "validation-cache", "--project", "story", "--zone", "America/New_York", cache}, "path_fingerprint", 0},
+		{[]string{"--format", "providence", lines}, "run_dag", n},
+	} {
+		first, second := importTwice(t, url, c.args...)
+		if c.rows > 0 {
+			require.Regexp(t, fmt.Sprintf(`%s +%d +0 +0 +0\n`, c.kind, c.rows), first)
+			require.Regexp(t, fmt.Sprintf(`%s +0 +%d +0 +0\n`, c.kind, c.rows), second)
+		}
+		require.Regexp(t, `total +0 +[0-9]+ +0 +0\n`, second)
+		_, members, _ := strings.Cut(first, "member\n")
+		_, again, _ := strings.Cut(second, "member\n")
+		require.NotEmpty(t, members)
+		require.Equal(t, members, again)
+	}
+
+	// The rows of the database are those of the lines, so they are there already.
+	var out, errs bytes.Buffer
+	code := run(context.Background(), []string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default"), "--format", "providence", database},
+		strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
+	require.Zero(t, code, errs.String())
+	require.Regexp(t, fmt.Sprintf(`run_dag +0 +%d +0 +0\n`, n), out.String())
+	require.Regexp(t, `total +0 +[0-9]+ +0 +0\n`, out.String())
+}
+
+func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	lines := writeNative(t, []byte(`{"payload":{"seed":1},"model":"m","output":"o"}`+"\n"+
+		`{"payload":{"seed":1},"model":"m","temperature":0.5,"max_tokens":9,"output":"o","timestamp":"2025-11-12T18:53:35.4","note":"`+strings.Repeat("n", 200)+`"}`+"\n"+
+		`[]`+"\n"), dir, "run_log.jsonl")
+	report := filepath.Join(dir, "report.ndjson")
+	var out, errs bytes.Buffer
+	command := func(args ...string) int {
+		out.Reset()
+		errs.Reset()
+		return run(context.Background(), append([]string{"import"}, args...), strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
+	}
+	require.Equal(t, 1, command("--format", "axis-log", "--dry-run", "--report", report, lines))
+	require.Regexp(t, `ipc_record +1 +0 +0 +1\n`, out.String())
+	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
+	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no zone; state one to take it as timestamp\n")
+	require.Contains(t, errs.String(), "run_log.jsonl:1: left: /max_tokens: is required; /temperature: is required")
+	require.Contains(t, errs.String(), "run_log.jsonl:3: it is not a JSON object")
+	require.Contains(t, errs.String(), "dry run: nothing was sent")
+	text, err := os.ReadFile(report)
+	require.NoError(t, err)
+	require.Equal(t, 2, bytes.Count(text, []byte("\n")))
+	require.Contains(t, string(text), `{"pointer":"/note","fate":"kept as content","as":"usage/imported/note"}`)
+
+	require.Equal(t, 2, command("--format", "poem", lines))
+	require.Contains(t, errs.String(), "axis-log, axis-save, citations, validation-cache or providence")
+	require.Equal(t, 2, command("--format", "axis-log", "--zone", "Nowhere", lines))
+	require.Equal(t, 2, command("--dry-run", lines))
+	require.Equal(t, 2, command("--format", "axis-log", dir))
+	require.Contains(t, errs.String(), "is a folder")
+}

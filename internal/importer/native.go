@@ -1,0 +1,311 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"colophon/client"
+	"colophon/ledger/record"
+	"colophon/ledger/record/formats"
+	"colophon/ledger/record/pyjson"
+)
+
+// Native configures an import of what another system wrote.
+type Native struct {
+	Format formats.Format
+	// Zone is that of times without one; nil if none is stated.
+	Zone *time.Location
+	// Project is that of a validation cache. Subject is that of citations; empty: the name of the
+	// folder that the file stands in.
+	Project, Subject string
+	DryRun           bool      // convert and check everything, and send nothing
+	Report           io.Writer // gets one line of JSON for each entry; may be nil
+}
+
+// TakesFolders reports whether the format may be given as folders.
+func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
+
+// maxFile bounds a file that is one native value, in bytes.
+const maxFile = 64 << 20
+
+// native is one native value and where it stands. It has no text if it only accounts for others.
+type native struct {
+	line
+	run string // the name of its folder, for citations
+	// others are files of the folder, or tables of the database, that are not of the format.
+	others []formats.Member
+}
+
+func (n *native) leave(name, why string) {
+	at := string(pyjson.AppendPointer(nil, []byte(name)))
+	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Fate: formats.Left, As: why})
+}
+
+// nativeLines yields the entries of all files as lines of a batch. It accounts for every member,
+// and counts the entries that have no record that the ledger takes.
+func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.Line] {
+	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
+	return func(yield func(client.Line) bool) {
+		for _, name := range files {
+			for n, err := range o.natives(name) {
+				entries := []formats.Entry{{Left: "it is not of the format"}}
+				if err == nil && n.text != nil {
+					options.RunID, options.Subject = n.run, o.Native.Subject
+					if options.Subject == "" {
+						options.Subject = n.run
+					}
+					entries, err = o.Native.Format.Convert(n.text, options)
+				}
+				if err != nil {
+					counted.refuse(&n.line, err)
+					continue
+				}
+				for i := range entries {
+					e := &entries[i]
+					if i == 0 {
+						e.Members = append(e.Members, n.others...)
+					}
+					l := &line{file: n.file, number: n.number, entry: e, kind: string(e.Kind)}
+					if !o.account(l, counted) {
+						continue
+					}
+					if l.text = e.AppendLine(nil); !yield(client.Line{Text: l.text, Tag: l}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// account counts the members of an entry, and reports whether its record is to be sent.
+func (o Options) account(l *line, counted *counter) (send bool) {
+	e := l.entry
+	counted.members(e.Members)
+	err := e.Check(record.DefaultLimits())
+	if o.Native.Report != nil {
+		if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, err)); err != nil {
+			counted.fail(fmt.Errorf("writing the report: %w", err))
+		}
+	}
+	switch {
+	case e.Kind == "": // about the file
+		return false
+	case err != nil:
+		counted.refuse(l, fmt.Errorf("left: %w", err))
+		return false
+	case !o.Native.DryRun:
+		return true
+	}
+	counted.tryOut(l)
+	return false
+}
+
+// reportLine is what a report says of one entry.
+type reportLine struct {
+	File    string         `json:"file"`
+	Line    int            `json:"line"`
+	Entry   string         `json:"entry,omitempty"`
+	Kind    record.Kind    `json:"kind,omitempty"`
+	Key     string         `json:"idempotency_key,omitempty"`
+	Change  string         `json:"change,omitempty"`
+	Left    string         `json:"left,omitempty"`
+	Members []reportMember `json:"members"`
+}
+
+type reportMember struct {
+	Pointer string       `json:"pointer"`
+	Fate    formats.Fate `json:"fate"`
+	As      string       `json:"as"`
+}
+
+func reportOf(l *line, left error) reportLine {
+	e := l.entry
+	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.Members))}
+	for i, m := range e.Members {
+		r.Members[i] = reportMember{m.Pointer, m.Fate, m.As}
+	}
+	if e.Change != nil {
+		r.Change = string(e.Change.Kind())
+	}
+	if left != nil {
+		r.Left = left.Error()
+	}
+	return r
+}
+
+// natives yields the native values of a file or folder.
+func (o Options) natives(name string) iter.Seq2[native, error] {
+	return func(yield func(native, error) bool) {
+		switch o.Native.Format {
+		case formats.AxisSave:
+			o.saves(name, yield)
+		case formats.Citations:
+			o.citationFiles(name, yield)
+		case formats.ValidationCache:
+			text, err := o.readWhole(name)
+			yield(native{line: line{file: name, number: 1, text: text}}, err)
+		default:
+			if isSQLite(name) {
+				o.rows(name, yield)
+				return
+			}
+			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
+			for l, err := range in.lines() {
+				if !yield(native{line: l}, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readWhole reads a file that is one native value.
+func (o Options) readWhole(name string) ([]byte, error) {
+	in := &input{name: name, stdin: o.Stdin, read: o.Read}
+	plain, err := in.open()
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(plain, maxFile+1))
+	if err = errors.Join(err, plain.Close()); err != nil {
+		return nil, fmt.Errorf("the file is truncated or damaged: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("the file is longer than %d bytes; divide it", maxFile)
+	}
+	return text, nil
+}
+
+// walk calls visit for each file of that name at or below a path.
+func walk(path, file string, visit func(path string, err error) bool) {
+	info, err := os.Stat(path)
+	if path == "-" || err == nil && !info.IsDir() {
+		visit(path, nil)
+		return
+	}
+	found := false
+	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error { // visit gets the errors
+		if err == nil && d.Name() != file {
+			return nil
+		}
+		found = true
+		if !visit(at, err) {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if !found {
+		visit(path, fmt.Errorf("no %s is in the folder or below it", file))
+	}
+}
+
+// citationFiles reads a file, or each citations.json below a folder. The run is named by the
+// folder of the file.
+func (o Options) citationFiles(name string, yield func(native, error) bool) {
+	walk(name, "citations.json", func(path string, err error) bool {
+		n := native{line: line{file: path, number: 1}}
+		if err == nil {
+			n.text, err = o.readWhole(path)
+		}
+		if absolute, failed := filepath.Abs(path); failed == nil && path != "-" {
+			n.run = filepath.Base(filepath.Dir(absolute))
+		}
+		return yield(n, err)
+	})
+}
+
+// saves reads each folder at or below a path that has a metadata.json, and accounts for the files
+// in the other folders.
+func (o Options) saves(name string, yield func(native, error) bool) {
+	more := true
+	_ = filepath.WalkDir(name, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // walk reports the error
+		}
+		files, _ := os.ReadDir(at)
+		n := native{line: line{file: at, number: 1}}
+		for _, f := range files {
+			if f.Name() == formats.MetadataFile {
+				return nil
+			}
+			if !f.IsDir() {
+				n.leave(f.Name(), "its folder has no "+formats.MetadataFile)
+			}
+		}
+		if more = n.others == nil || yield(n, nil); !more {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if !more {
+		return
+	}
+	walk(name, formats.MetadataFile, func(path string, err error) bool {
+		n := native{line: line{file: filepath.Dir(path), number: 1}}
+		if err == nil {
+			err = o.readSave(&n)
+		}
+		return yield(n, err)
+	})
+}
+
+// readSave makes one native value of the files of a folder.
+func (o Options) readSave(n *native) error {
+	files, err := os.ReadDir(n.file)
+	if err != nil {
+		return err
+	}
+	w := new(pyjson.Builder)
+	w.Open()
+	for _, f := range files {
+		known, is := formats.SaveFiles[f.Name()]
+		if !is || !f.Type().IsRegular() {
+			n.leave(f.Name(), "it is no file of a save")
+			continue
+		}
+		text, err := o.readWhole(filepath.Join(n.file, f.Name()))
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		case !utf8.Valid(text):
+			return fmt.Errorf("%s is not UTF-8", f.Name())
+		}
+		if known.JSON {
+			if err := new(pyjson.Document).Parse(text); err != nil {
+				return fmt.Errorf("%s: %w", f.Name(), err)
+			}
+			w.Raw(f.Name(), text)
+			continue
+		}
+		w.Name(f.Name())
+		w.B = pyjson.AppendString(w.B, text)
+	}
+	w.Close()
+	n.text = w.B
+	return nil
+}
+
+// isSQLite reports whether a file is an SQLite database.
+func isSQLite(name string) bool {
+	if name == "-" {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, len(sqliteMagic))
+	_, err = io.ReadFull(f, start)
+	return err == nil && strings.HasPrefix(string(start), sqliteMagic)
+}

@@ -1,0 +1,132 @@
+package formats
+
+import (
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// axisLog reads a line of run_log.jsonl. Lines that are older than the provenance chain lack its
+// hashes.
+func axisLog(v pyjson.Value, o Options) Entry {
+	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
+	for name, value := range v.Members() {
+		d.ipcMember(member{string(name.Text()), value})
+	}
+	d.flatEnvironment(v)
+	return d.finish()
+}
+
+// ipcForms are the forms of the members that an IPC record has under the same name.
+var ipcForms = map[string]func(pyjson.Value) bool{
+	"input_hash": isDigest, "system_prompt_hash": isDigest, "output_hash": isDigest, "ipc_id": isDigest, "ipc_id_advanced": isDigest,
+	"system_prompt": isText, "output": isText, "model": isName, "run_id": isID,
+	"temperature": isNumber, "max_tokens": isCount, "seed": isInteger,
+}
+
+// ipcMember takes a member of a run log or of metadata.json.
+func (d *draft) ipcMember(m member) {
+	if form := ipcForms[m.name]; form != nil {
+		d.take(m, m.name, form)
+		return
+	}
+	switch m.name {
+	case "payload":
+		d.payload(m)
+	case "timestamp":
+		d.time(m)
+	case "labels":
+		d.labelsOf(m)
+	case "usage":
+		d.takeUsage(m)
+	case "environment":
+		if isEnvironment(m.value) {
+			d.take(m, "environment", isObject)
+			return
+		}
+		d.keep(m)
+	case rules.Environment[0], rules.Environment[1], rules.Environment[2]:
+		if !isName(m.value) { // else flatEnvironment takes it
+			d.keep(m)
+		}
+	default:
+		d.keep(m)
+	}
+}
+
+// payload takes the payload. One that has the form of the lab's own model is hashed as that
+// model does.
+func (d *draft) payload(m member) {
+	d.take(m, "payload", isStrict)
+	if d.names["payload"] && isAxisPayload(m.value) {
+		d.text("payload_schema", []byte(rules.AxisPayload))
+	}
+}
+
+// isAxisPayload reports whether a payload has the form of axis-payload-1.
+func isAxisPayload(v pyjson.Value) bool {
+	axes := v.Member("axes")
+	seed := v.Member("seed")
+	if !isObject(axes) || !isName(v.Member("policy_hash")) || !isName(v.Member("world_id")) || !isInteger(seed) {
+		return false
+	}
+	for _, axis := range axes.Members() {
+		score, ok := axis.Member("score").Float()
+		if !isText(axis.Member("label")) || !ok || score < 0 || score > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// takeUsage takes usage, if nothing in it stands in the way of what is kept there.
+func (d *draft) takeUsage(m member) {
+	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
+		d.keep(m)
+		return
+	}
+	d.usage = m.value
+	d.note(pointerTo(m.name), "", Taken, "usage")
+}
+
+func isEnvironment(v pyjson.Value) bool {
+	if !isObject(v) {
+		return false
+	}
+	known := 0
+	for _, name := range rules.Environment {
+		if value := v.Member(name); value.Kind() != pyjson.Absent {
+			known++
+			if value.Given() && !isName(value) {
+				return false
+			}
+		}
+	}
+	return known == v.Len()
+}
+
+// flatEnvironment takes the members of environment that stand beside the others.
+func (d *draft) flatEnvironment(v pyjson.Value) {
+	var found []member
+	for _, name := range rules.Environment {
+		if value := v.Member(name); isName(value) {
+			found = append(found, member{name, value})
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	if d.names["environment"] {
+		for _, m := range found {
+			d.keep(m)
+		}
+		return
+	}
+	d.w.Name("environment")
+	d.w.Open()
+	for _, m := range found {
+		d.w.Text(m.name, m.value.Text())
+		d.note(pointerTo(m.name), "", Taken, "environment/%s", m.name)
+	}
+	d.w.Close()
+}

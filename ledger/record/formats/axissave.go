@@ -1,0 +1,116 @@
+package formats
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// MetadataFile is the file that makes a folder a save.
+const MetadataFile = "metadata.json"
+
+// SaveFiles are the files of a save: JSON, or text.
+var SaveFiles = map[string]struct{ JSON bool }{
+	MetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
+	"delta.json": {true}, "transformation_map.json": {true},
+}
+
+// axisSave reads the files of a save: an object with the texts of the .md files, and the JSON of
+// the others.
+func axisSave(v pyjson.Value, o Options) Entry {
+	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
+	metadata := v.Member(MetadataFile)
+	if !isObject(metadata) {
+		d.note("", "", Left, "no record is made of it")
+		return d.leave("it has no %s that is an object", MetadataFile)
+	}
+	for name, value := range v.Members() {
+		file := string(name.Text())
+		m := member{file, value}
+		switch {
+		case file == MetadataFile:
+			d.metadata(value)
+		case file == "payload.json":
+			d.payload(m)
+		case file == "system_prompt.md" && isText(value):
+			d.takeText(m, "system_prompt", fenced)
+		case file == "output.md" && isText(value):
+			d.takeText(m, "output", body)
+		default:
+			d.keep(m)
+		}
+	}
+	d.compareManifest(v)
+	return d.finish()
+}
+
+// metadata takes the members of metadata.json.
+func (d *draft) metadata(v pyjson.Value) {
+	prefix, pattern := d.prefix, d.pattern
+	d.prefix += pointerTo(MetadataFile)
+	d.pattern = d.prefix
+	for name, value := range v.Members() {
+		m := member{string(name.Text()), value}
+		if m.name == "folder_name" {
+			d.take(m, "run_id", isID)
+			continue
+		}
+		d.ipcMember(m)
+	}
+	d.flatEnvironment(v)
+	d.prefix, d.pattern = prefix, pattern
+}
+
+// takeText takes the text that a file of the lab holds. A file of another form is kept whole.
+func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
+	inner, ok := text(m.value.Text())
+	if !ok || d.names[field] {
+		d.keep(m)
+		return
+	}
+	d.text(field, inner)
+	d.note(pointerTo(m.name), "", Taken, "%s, without what the lab writes around it", field)
+}
+
+// fenced is the system prompt in system_prompt.md: what stands between the first line "```text"
+// and the last line "```".
+func fenced(file []byte) (text []byte, ok bool) {
+	_, rest, found := bytes.Cut(file, []byte("\n```text\n"))
+	text, closed := bytes.CutSuffix(rest, []byte("\n```\n"))
+	return text, found && closed
+}
+
+// body is the text in output.md: what follows the heading, the comments, and an empty line.
+func body(file []byte) (text []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(file, []byte("# Output\n\n"))
+	for ok {
+		line, after, found := bytes.Cut(rest, []byte("\n"))
+		if !found || !bytes.HasPrefix(line, []byte("<!--")) || !bytes.HasSuffix(line, []byte("-->")) {
+			break
+		}
+		rest = after
+	}
+	rest, empty := bytes.CutPrefix(rest, []byte("\n"))
+	text, ended := bytes.CutSuffix(rest, []byte("\n"))
+	return text, ok && empty && ended
+}
+
+// compareManifest accounts for the files whose SHA-256 in the manifest is another. Only texts
+// are compared: of JSON, the bytes of the file are not at hand.
+func (d *draft) compareManifest(v pyjson.Value) {
+	files := v.Member(MetadataFile).Member("manifest").Member("files")
+	for name, file := range files.Members() {
+		text, claimed := v.Member(string(name.Text())), file.Member("sha256")
+		if !isText(text) || !isDigest(claimed) {
+			continue
+		}
+		sum := sha256.Sum256(text.Text())
+		if hex.EncodeToString(sum[:]) != string(claimed.Text()) {
+			d.note(pointerTo(MetadataFile)+"/manifest/files"+pointerTo(string(name.Text())), "", Content,
+				"usage/imported: the file has another SHA-256 than the manifest says")
+		}
+	}
+}

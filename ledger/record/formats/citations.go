@@ -1,0 +1,179 @@
+package formats
+
+import (
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// citations reads citations.json of a run (spec: Citations document).
+func citations(v pyjson.Value, o Options) Entry {
+	subject, run := o.Subject, o.RunID
+	for name, place := range map[string]*string{"subject": &subject, "run_id": &run} {
+		if own := v.Member(name); isID(own) {
+			*place = string(own.Text())
+		}
+	}
+	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
+	if subject == "" {
+		d.note("", "", Left, "no record is made of it")
+		return d.leave("it does not say what is cited for; give a subject")
+	}
+	d.text("subject", []byte(subject))
+	if run != "" {
+		d.text("run_id", []byte(run))
+	}
+	set := &citationSet{draft: d, seen: make(map[string]int)}
+	if set.read(v); d.tooMany {
+		return d.finish()
+	}
+	for name, value := range v.Members() {
+		m := member{string(name.Text()), value}
+		switch m.name {
+		case "all_citations", "by_section": // read
+		case "subject", "run_id":
+			if !isID(value) {
+				d.keep(m)
+				continue
+			}
+			d.note(pointerTo(m.name), "", Taken, "%s", m.name)
+		case "total_count":
+			set.compare(m, []byte(strconv.Itoa(len(set.list))))
+		case "source_ids":
+			set.compare(m, set.sourceIDs())
+		case "timestamp", "created_at":
+			d.time(m)
+		case "labels":
+			d.labelsOf(m)
+		default:
+			d.keep(m)
+		}
+	}
+	return d.finish()
+}
+
+// citationSet is the citations of a draft.
+type citationSet struct {
+	*draft
+	list    [][]byte       // in JSON
+	sources []string       // of all citations
+	seen    map[string]int // how often a citation is in all_citations, and not yet in by_section
+}
+
+// read takes the citations: all_citations, and what by_section has beyond them.
+func (s *citationSet) read(v pyjson.Value) {
+	all, sections := v.Member("all_citations"), v.Member("by_section")
+	if all.Kind() != pyjson.Absent && !isArray(all) {
+		s.keep(member{"all_citations", all})
+	}
+	i := 0
+	for c := range all.Elements() {
+		s.add(c, nil, "/all_citations/"+strconv.Itoa(i), "/all_citations/*")
+		s.seen[canonical(c)]++
+		i++
+	}
+	if sections.Kind() != pyjson.Absent && !isObject(sections) {
+		s.keep(member{"by_section", sections})
+	}
+	for name, list := range sections.Members() {
+		pointer := "/by_section" + pointerTo(string(name.Text()))
+		if !isArray(list) {
+			s.keepAt(pointer, "/by_section/*", member{"by_section/" + string(name.Text()), list})
+		}
+		i := 0
+		for c := range list.Elements() {
+			if s.tooMany {
+				return
+			}
+			at := pointer + "/" + strconv.Itoa(i)
+			if text := canonical(c); s.seen[text] > 0 {
+				s.seen[text]--
+				s.note(at, "/by_section/*/*", Taken, "citations: all_citations has it too")
+			} else {
+				s.add(c, name.Text(), at, "/by_section/*/*")
+			}
+			i++
+		}
+	}
+	s.w.Name("citations")
+	s.w.B = append(s.w.B, '[')
+	for i, c := range s.list {
+		s.w.Comma(i)
+		s.w.B = append(s.w.B, c...)
+	}
+	s.w.B = append(s.w.B, ']')
+}
+
+func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
+
+// add takes one citation. section is its name in by_section.
+func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
+	if !isObject(c) {
+		s.keepAt(pointer, pattern, member{pointer[1:], c})
+		return
+	}
+	var w pyjson.Builder
+	w.Open()
+	for name, value := range c.Members() {
+		m := string(name.Text())
+		at, atPattern := pointer+pointerTo(m), pattern+pointerTo(m)
+		form := citationForms[m]
+		if form == nil || !form(value) {
+			s.keepAt(at, atPattern, member{(pointer + pointerTo(m))[1:], value})
+			continue
+		}
+		w.Name(m)
+		w.B = append(w.B, value.Raw()...)
+		s.note(at, atPattern, Taken, "citations/*/%s", m)
+		switch m {
+		case "source_id":
+			s.sources = append(s.sources, string(value.Text()))
+		case "section":
+			section = nil
+		}
+	}
+	if len(section) > 0 && string(section) != rules.Unknown {
+		w.Text("section", section)
+		s.note(pointer, pattern, Taken, "citations/*/section")
+	}
+	w.Close()
+	s.list = append(s.list, w.B)
+}
+
+// citationForms are the forms of the members of a citation.
+var citationForms = map[string]func(pyjson.Value) bool{
+	"chunk_hash": func(v pyjson.Value) bool { return rules.IsChunkHash(v.Text()) },
+	"source_id":  isName, "text": isText, "weight": isWeight,
+	"section": func(v pyjson.Value) bool { return v.Kind() == pyjson.Null || isName(v) },
+}
+
+func isWeight(v pyjson.Value) bool {
+	weight, ok := v.Float()
+	return ok && weight >= 0 && weight <= 1
+}
+
+// sourceIDs is the member source_ids that follows from the citations.
+func (s *citationSet) sourceIDs() []byte {
+	slices.Sort(s.sources)
+	b := []byte{'['}
+	for i, id := range slices.Compact(s.sources) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = pyjson.AppendString(b, []byte(id))
+	}
+	return append(b, ']')
+}
+
+// compare accounts for a member that follows from the citations.
+func (s *citationSet) compare(m member, follows []byte) {
+	if canonical(m.value) == string(follows) {
+		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")
+		return
+	}
+	s.keep(m)
+	s.entry.Members[len(s.entry.Members)-1].As += ": the citations say otherwise"
+}

@@ -1,0 +1,320 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// draft is a record while it is made.
+type draft struct {
+	entry   Entry
+	options Options
+	w       pyjson.Builder
+	names   map[string]bool // members of the record that are written
+	labels  map[string]string
+	// prefix is the pointer of the native value that the record is made of, and pattern the same
+	// with * for what varies.
+	prefix, pattern string
+	// imported are members that are kept as content: of usage, which only IPC records have.
+	imported []member
+	kept     map[string]bool // names of imported
+	usage    pyjson.Value
+	zoned    bool // a time took the zone of the options
+	noted    int  // bytes of the pointers of Members
+	tooMany  bool // members, to account for each
+}
+
+// member is a member of the native value.
+type member struct {
+	name  string
+	value pyjson.Value
+}
+
+func newDraft(kind record.Kind, key string, o Options) *draft {
+	d := &draft{entry: Entry{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
+		kept: make(map[string]bool)}
+	d.w.Open()
+	return d
+}
+
+// note accounts for a member below the native value. A pattern that is empty is the pointer.
+func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
+	if pattern == "" {
+		pattern = pointer
+	}
+	d.noted += len(d.prefix) + len(pointer) + len(d.pattern) + len(pattern)
+	if most := d.options.MaxMembers; most > 0 && (len(d.entry.Members) >= most || d.noted > most*meanNote) {
+		d.tooMany = true
+		return
+	}
+	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
+}
+
+// meanNote is the mean length of the pointers of a member, in bytes, up to which Options.MaxMembers
+// can be reached.
+const meanNote = 256
+
+func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
+
+// raw writes a member of the record.
+func (d *draft) raw(field string, json []byte) {
+	d.w.Name(field)
+	d.w.B = append(d.w.B, json...)
+	d.names[field] = true
+}
+
+func (d *draft) text(field string, text []byte) {
+	d.raw(field, pyjson.AppendString(nil, text))
+}
+
+// take makes a member the field of the record if its value has the form, and keeps it otherwise.
+func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
+	if m.value.Given() && form(m.value) && !d.names[field] {
+		d.raw(field, m.value.Raw())
+		d.note(pointerTo(m.name), "", Taken, "%s", field)
+		return
+	}
+	d.keep(m)
+}
+
+// keep keeps a member that no field has: as a label if it is short, else as content.
+func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
+
+// keepAt is keep for a member that stands deeper; its name is that of the label.
+func (d *draft) keepAt(pointer, pattern string, m member) {
+	if m.value.Kind() == pyjson.Null {
+		d.note(pointer, pattern, Left, "it is null")
+		return
+	}
+	deep := strings.TrimPrefix(pointer, "/")
+	switch { // the place is the name if the name is used
+	case d.label(m.name, m.value):
+		as := m.name
+		if as == deep && pattern != "" {
+			as = strings.TrimPrefix(pattern, "/")
+		}
+		d.note(pointer, pattern, Label, "%s", as)
+		return
+	case d.label(deep, m.value):
+		d.note(pointer, pattern, Label, "%s", deep)
+		return
+	}
+	_, surrogate := m.value.LoneSurrogate()
+	parts := d.parts(m.value)
+	switch {
+	case parts.Len() > 0:
+		d.keepParts(pointer, pattern, parts)
+	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
+		d.note(pointer, pattern, Left, "it holds a lone surrogate")
+	case d.entry.Kind == record.IPCRecord:
+		if d.kept[m.name] {
+			m.name = pointer // another member of that name is there
+		}
+		d.imported, d.kept[m.name] = append(d.imported, m), true
+		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
+	default:
+		// Only IPC records have content of any form. Content of the other kinds for imported members
+		// would be written here.
+		d.note(pointer, pattern, Left, "no label holds it: %d at most, of %d bytes each; and a %s has no content for it",
+			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
+	}
+}
+
+// keepParts keeps the parts of an array or object that no label holds as a whole. The name of each
+// label is the place of the part.
+func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
+	if pattern == "" {
+		pattern = pointer
+	}
+	i := 0
+	for part := range v.Elements() {
+		at := pointer + "/" + strconv.Itoa(i)
+		d.keepAt(at, pattern+"/*", member{at[1:], part})
+		i++
+	}
+	for name, part := range v.Members() {
+		below := pointerTo(string(name.Text()))
+		d.keepAt(pointer+below, pattern+below, member{(pointer + below)[1:], part})
+	}
+}
+
+// maxParts is the longest array or object of which labels are made, in bytes of JSON.
+const maxParts = 16 << 10
+
+// parts returns the array or object of which labels may be made: the value, or the JSON in a text.
+// An IPC record keeps it as content instead.
+func (d *draft) parts(v pyjson.Value) pyjson.Value {
+	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
+		return pyjson.Value{}
+	}
+	if text := v.Text(); v.Kind() == pyjson.String && !bytes.HasPrefix(text, []byte("[")) && !bytes.HasPrefix(text, []byte("{")) {
+		return pyjson.Value{}
+	}
+	if inner, _ := jsonOf(v); inner.Kind() >= pyjson.Array {
+		return inner
+	}
+	return pyjson.Value{}
+}
+
+// label makes a label of a short value, if there is room. That of an array or object is JSON.
+func (d *draft) label(name string, v pyjson.Value) bool {
+	text := string(v.Raw())
+	parts := d.parts(v)
+	switch {
+	case parts.Kind() != pyjson.Absent:
+		text = canonical(parts)
+	case v.Kind() == pyjson.String:
+		text = string(v.Text())
+	case v.Kind() >= pyjson.Array:
+		return false
+	}
+	return d.addLabel(name, text)
+}
+
+func (d *draft) addLabel(name, text string) bool {
+	l := d.options.Limits
+	if before, used := d.labels[name]; used {
+		return before == text
+	}
+	if len(name) == 0 || len(name) > l.LabelBytes || len(text) > l.LabelBytes || len(d.labels) >= l.Labels-reservedLabels ||
+		pyjson.HasLoneSurrogate([]byte(name)) || pyjson.HasLoneSurrogate([]byte(text)) {
+		return false
+	}
+	d.labels[name] = text
+	return true
+}
+
+// reservedLabels is the room for zoneLabel.
+const reservedLabels = 1
+
+// zoneLabel is the label of a record with a time that had no zone. Its value is the zone that was
+// stated for the import.
+const zoneLabel = "imported_zone"
+
+// time takes a member as the timestamp.
+func (d *draft) time(m member) {
+	text, zoned, ok := parseTime(m.value, d.options.Zone)
+	switch {
+	case !ok || d.names["timestamp"]:
+		d.keep(m)
+		d.hintZone(m)
+	default:
+		d.text("timestamp", []byte(text))
+		as := "timestamp"
+		if zoned {
+			d.zoned = true
+			as += " in the stated zone"
+		}
+		d.note(pointerTo(m.name), "", Taken, "%s", as)
+	}
+}
+
+// hintZone adds to the note on a member, which was the last, why it is no timestamp.
+func (d *draft) hintZone(m member) {
+	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
+		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as timestamp"
+	}
+}
+
+// labelsOf keeps the members of a native object of labels.
+func (d *draft) labelsOf(m member) {
+	if m.value.Kind() != pyjson.Object {
+		d.keep(m)
+		return
+	}
+	for name, value := range m.value.Members() {
+		d.keepAt(pointerTo(m.name)+pointerTo(string(name.Text())), "", member{string(name.Text()), value})
+	}
+}
+
+// finish ends the record.
+func (d *draft) finish() Entry {
+	if d.tooMany {
+		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
+	}
+	if d.zoned {
+		d.labels[zoneLabel] = d.options.Zone.String()
+	}
+	if len(d.labels) > 0 {
+		d.w.Name("labels")
+		d.w.Open()
+		for name, text := range d.labels {
+			d.w.Text(name, []byte(text))
+		}
+		d.w.Close()
+	}
+	d.appendUsage()
+	d.w.Close()
+	d.entry.Record = d.w.B
+	return d.entry
+}
+
+// appendUsage writes usage: the members that it has, and those that are kept there.
+func (d *draft) appendUsage() {
+	if len(d.imported) == 0 {
+		if d.usage.Given() {
+			d.raw("usage", d.usage.Raw())
+		}
+		return
+	}
+	d.w.Name("usage")
+	d.w.Open()
+	for name, value := range d.usage.Members() {
+		d.w.Name(string(name.Text()))
+		d.w.B = append(d.w.B, value.Raw()...)
+	}
+	d.w.Name("imported")
+	d.w.Open()
+	for _, m := range d.imported {
+		d.w.Name(m.name)
+		d.w.B = append(d.w.B, m.value.Raw()...)
+	}
+	d.w.Close()
+	d.w.Close()
+}
+
+// leave is the entry of a native value that no record can be made of.
+func (d *draft) leave(format string, args ...any) Entry {
+	d.entry.Left = fmt.Sprintf(format, args...)
+	return d.entry
+}
+
+// Forms of values.
+
+func isText(v pyjson.Value) bool {
+	return v.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(v.Text())
+}
+
+func isName(v pyjson.Value) bool { return isText(v) && len(v.Text()) <= record.MaxName }
+
+func isID(v pyjson.Value) bool { return isName(v) && len(v.Text()) > 0 }
+
+func isDigest(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsDigest(v.Text()) }
+
+func isObject(v pyjson.Value) bool { return v.Kind() == pyjson.Object }
+
+func isArray(v pyjson.Value) bool { return v.Kind() == pyjson.Array }
+
+func isInteger(v pyjson.Value) bool { return v.Kind() == pyjson.Integer }
+
+func isCount(v pyjson.Value) bool {
+	return isInteger(v) && !strings.HasPrefix(strings.TrimPrefix(string(v.Raw()), "-0"), "-")
+}
+
+func isNumber(v pyjson.Value) bool {
+	_, ok := v.Float()
+	return ok
+}
+
+func isWTF(v pyjson.Value) bool { return v.Kind() == pyjson.String }
+
+func isStrict(v pyjson.Value) bool {
+	_, surrogate := v.LoneSurrogate()
+	return isObject(v) && !surrogate
+}

@@ -1,0 +1,231 @@
+// Package formats reads what five systems have written before they knew the ledger, and makes
+// records of it: run logs and saves of an axis lab, citations of a run, a story's validation cache,
+// and the providence cache of question-answering engines (docs/users.md, "Files of other systems").
+//
+// It accounts for every member that it reads. It does no I/O and reads no clock.
+package formats
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+)
+
+// Format names what a system writes.
+type Format string
+
+// The formats. The comment says what one native value is.
+const (
+	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
+	AxisSave        Format = "axis-save"        // an object with the files of one folder, by name
+	Citations       Format = "citations"        // citations.json of a run
+	ValidationCache Format = "validation-cache" // an object with entries by path id
+	Providence      Format = "providence"       // a row of providence_cache, as an object
+)
+
+// All lists the formats.
+var All = [...]Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
+
+// Parse returns the format of that name.
+func Parse(name string) (Format, error) {
+	if f := Format(name); slices.Contains(All[:], f) {
+		return f, nil
+	}
+	return "", fmt.Errorf("%q is not a format; give %s", name, Names())
+}
+
+// Names lists the formats in a sentence.
+func Names() string {
+	text := ""
+	for i, f := range All {
+		switch {
+		case i == len(All)-1:
+			text += " or "
+		case i > 0:
+			text += ", "
+		}
+		text += string(f)
+	}
+	return text
+}
+
+// Options say what a native value does not.
+type Options struct {
+	// Zone is that of times without one. If it is nil, such a time is kept as a label.
+	Zone *time.Location
+	// Project is that of the paths of a validation cache. Subject and RunID are those of a
+	// citation set. A member of the native value goes before them.
+	Project, Subject, RunID string
+	// MaxMembers bounds the members that an entry accounts for, those of JSON in texts among them, and
+	// the bytes of their pointers to 256 times that. An entry with more has no record. 0 means no bound.
+	MaxMembers int
+	Limits     record.Limits
+}
+
+// Entry is what becomes of one record of a native value.
+type Entry struct {
+	// Name tells the entries of one native value apart. It is empty if there can be only one.
+	Name string
+	Kind record.Kind
+	// Record is JSON as POST takes it. It is nil if there is none; then Left says why.
+	Record []byte
+	Left   string
+	// Key is the idempotency key. It depends on format, native value, project, subject, and run,
+	// and on nothing else: the same value has it again.
+	Key string
+	// Change follows the record.
+	Change  *Change
+	Members []Member
+}
+
+// Change is a change of state of a record, or a validation of its path.
+type Change struct {
+	State  record.State // of a run; empty for a validation
+	Path   string       // path id of a validation
+	Reason string
+	Key    string // idempotency key
+}
+
+// Kind is the kind of the event.
+func (c *Change) Kind() record.Kind {
+	if c.State == "" {
+		return record.PathValidated
+	}
+	return record.RecordStateChanged
+}
+
+// Project is the project of the record of a validation.
+func (e *Entry) Project() string {
+	var d pyjson.Document
+	if d.Parse(e.Record) != nil {
+		return ""
+	}
+	return string(d.Root().Member("project").Text())
+}
+
+// Fate says what became of a member.
+type Fate string
+
+// The fates.
+const (
+	Taken   Fate = "taken as"
+	Label   Fate = "kept as label"
+	Content Fate = "kept as content"
+	Left    Fate = "left"
+)
+
+// Member accounts for one member of a native value.
+type Member struct {
+	// Pointer is a JSON pointer into the native value, and Pattern the same with * for indexes and
+	// names of entries.
+	Pointer, Pattern string
+	Fate             Fate
+	// As is the place in the record, or why the member was left.
+	As string
+}
+
+// Convert makes entries of one native value. A value that is not JSON, or not an object, is an
+// error; anything else about it is told in the entries.
+func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
+	var d pyjson.Document
+	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
+		return nil, err
+	}
+	return f.ConvertValue(d.Root(), o)
+}
+
+// ConvertValue is Convert for a value that is parsed. The entries do not refer to it.
+func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
+	if v.Kind() != pyjson.Object {
+		return nil, errors.New("it is not a JSON object")
+	}
+	switch f {
+	case AxisLog:
+		return []Entry{axisLog(v, o)}, nil
+	case AxisSave:
+		return []Entry{axisSave(v, o)}, nil
+	case Citations:
+		return []Entry{citations(v, o)}, nil
+	case ValidationCache:
+		return validationCache(v, o), nil
+	case Providence:
+		return []Entry{providence(v, o)}, nil
+	}
+	return nil, fmt.Errorf("%q is not a format; give %s", f, Names())
+}
+
+// Check decodes the record as the ledger does. The error says why the ledger does not take it.
+//
+// A record that lacks what the ledger requires today (temperature and max_tokens of an IPC
+// record, say) fails here alone: nothing else in this package requires them.
+func (e *Entry) Check(l record.Limits) error {
+	if e.Record == nil {
+		return errors.New(e.Left)
+	}
+	r, err := l.Parse(e.Kind, e.Record)
+	if err != nil {
+		return err
+	}
+	r.Release()
+	return nil
+}
+
+// AppendLine appends the entry as a line of POST /batch, without line end.
+func (e *Entry) AppendLine(dst []byte) []byte {
+	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
+	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
+	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
+}
+
+// key is the idempotency key of a native value and of what else tells its record apart. The
+// members that skip names do not count: they are not in the record, and may change later. Neither
+// do those that are null, and JSON counts the same within a text: a row of a database is that of
+// an export.
+func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
+	text := append([]byte(f), 0)
+	for _, part := range parts {
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(text, part...)
+	}
+	w := pyjson.Builder{B: append(text, 0)}
+	w.Open()
+	for name, value := range v.Members() {
+		if value.Given() && !skip[string(name.Text())] {
+			w.Name(string(name.Text()))
+			w.B = appendUnwrapped(w.B, value, 0)
+		}
+	}
+	w.Close()
+	sum := sha256.Sum256(w.B)
+	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
+}
+
+// appendUnwrapped appends a value in canonical JSON, in which texts that hold an array or object
+// are that array or object.
+func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
+	const deepest = 16 // of texts within texts and of what is in them
+	inner, ok := jsonOf(v)
+	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
+		return v.AppendCanonical(dst, pyjson.Compact)
+	}
+	if isArray(inner) {
+		dst = append(dst, '[')
+		for e := range inner.Elements() {
+			dst = append(appendUnwrapped(dst, e, depth+1), ',')
+		}
+		return append(dst, ']')
+	}
+	dst = append(dst, '{')
+	for name, value := range inner.Sorted() {
+		dst = append(pyjson.AppendString(dst, name.Text()), ':')
+		dst = append(appendUnwrapped(dst, value, depth+1), ',')
+	}
+	return append(dst, '}')
+}

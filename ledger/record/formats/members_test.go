@@ -1,0 +1,221 @@
+package formats
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/pyjson"
+)
+
+func parsed(t *testing.T, text string) pyjson.Value {
+	t.Helper()
+	d := new(pyjson.Document)
+	require.NoError(t, d.Parse([]byte(text)), text)
+	return d.Root()
+}
+
+// only is the one entry of a native value, and its record.
+func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value) {
+	t.Helper()
+	entries, err := f.Convert([]byte(native), o)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	if entries[0].Record == nil {
+		return entries[0], pyjson.Value{}
+	}
+	return entries[0], parsed(t, string(entries[0].Record))
+}
+
+// fateOf is what became of a member.
+func fateOf(t *testing.T, e Entry, pointer string) string {
+	t.Helper()
+	for _, m := range e.Members {
+		if m.Pointer == pointer {
+			return string(m.Fate) + " " + m.As
+		}
+	}
+	require.Fail(t, "it is not accounted for", pointer)
+	return ""
+}
+
+func TestTimes(t *testing.T) {
+	york, err := ParseZone("America/New_York")
+	require.NoError(t, err)
+	for native, want := range map[string]string{
+		`"2025-11-12T18:53:35.403015"`:       "2025-11-12T18:53:35.403015-05:00 zoned",
+		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // summer
+		`"2025-11-12T18:53:35.403015+00:00"`: "2025-11-12T18:53:35.403015+00:00",
+		`"2025-11-12 18:53:35+01:00"`:        "2025-11-12T18:53:35+01:00",
+		`"2025-11-12T18:53:35Z"`:             "2025-11-12T18:53:35Z",
+		`1763000000`:                         "2025-11-13T02:13:20Z",
+		`1763000000.25`:                      "2025-11-13T02:13:20.25Z",
+		`0`:                                  "1970-01-01T00:00:00Z",
+	} {
+		text, zoned, ok := parseTime(parsed(t, native), york)
+		require.True(t, ok, native)
+		if zoned {
+			text += " zoned"
+		}
+		require.Equal(t, want, text, native)
+	}
+	for _, native := range []string{`"2025-11-12"`, `"2025-13-12T18:53:35"`, `"soon"`, `""`, `-1`, `1e300`, `null`, `[]`, `"2025-11-12T18:53:35.1234567890"`} {
+		_, _, ok := parseTime(parsed(t, native), york)
+		require.False(t, ok, native)
+	}
+	_, _, ok := parseTime(parsed(t, `"2025-11-12T18:53:35"`), nil)
+	require.False(t, ok, "no zone is guessed")
+
+	for _, name := range []string{"UTC", "+01:00", "-05:30", "Europe/Berlin"} {
+		_, err := ParseZone(name)
+		require.NoError(t, err, name)
+	}
+	for _, name := range []string{"", "Local", "local", "Nowhere", "+1", "../etc/passwd"} {
+		_, err := ParseZone(name)
+		require.ErrorContains(t, err, "is not a zone; give UTC", name)
+	}
+}
+
+func TestTimeWithoutZone(t *testing.T) {
+	const native = `{"model":"m","timestamp":"2025-11-12T18:53:35"}`
+	o := *berlin
+	e, r := only(t, AxisLog, native, o)
+	require.Equal(t, "2025-11-12T18:53:35+01:00", string(r.Member("timestamp").Text()))
+	require.Equal(t, "Europe/Berlin", string(r.Member("labels").Member("imported_zone").Text()))
+	require.Equal(t, "taken as timestamp in the stated zone", fateOf(t, e, "/timestamp"))
+	o.Zone = nil
+	again, r := only(t, AxisLog, native, o)
+	require.False(t, r.Member("timestamp").Given())
+	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
+	require.Contains(t, fateOf(t, again, "/timestamp"), "state one")
+	require.Equal(t, e.Key, again.Key, "the key follows from the native value alone")
+}
+
+func TestTextsOfSaves(t *testing.T) {
+	for _, text := range []string{"", "Plain.", "  two\n\nlines \n", "```text\nfence\n```", "<!-- a comment -->\n\nof its own", "\n", "# Output\n\nnot a heading"} {
+		inner, ok := fenced([]byte("# System Prompt\n\n<!-- x -->\n\n```text\n" + text + "\n```\n"))
+		require.True(t, ok)
+		require.Equal(t, text, string(inner))
+		for _, comments := range []string{"<!-- one -->\n", "<!-- one -->\n<!-- two -->\n"} {
+			inner, ok = body([]byte("# Output\n\n" + comments + "\n" + text + "\n"))
+			require.True(t, ok, text)
+			require.Equal(t, text, string(inner))
+		}
+	}
+	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
+	require.False(t, r.Member("output").Given())
+	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
+	require.Contains(t, fateOf(t, e, "/metadata.json/manifest/files/output.md"), "another SHA-256")
+}
+
+func TestCitationsThatDisagree(t *testing.T) {
+	const one, two = `{"source_id":"s","text":"One.","weight":1,"section":null}`, `{"source_id":"z","text":"Two.","weight":0.5}`
+	e, r := only(t, Citations, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
+	require.Equal(t, 2, r.Member("citations").Len())
+	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
+	require.Contains(t, fateOf(t, e, "/by_section/unknown/0"), "all_citations has it too")
+	require.Equal(t, "kept as label by_section/*/*", fateOf(t, e, "/by_section/Chorus/1"))
+	require.Equal(t, "kept as label total_count: the citations say otherwise", fateOf(t, e, "/total_count"))
+	require.Equal(t, "kept as label source_ids: the citations say otherwise", fateOf(t, e, "/source_ids"))
+	require.NoError(t, e.Check(berlin.Limits))
+
+	o := *berlin
+	o.Subject = ""
+	e, _ = only(t, Citations, `{"all_citations":[]}`, o)
+	require.Contains(t, e.Left, "give a subject")
+}
+
+func TestNamesOfCachedPaths(t *testing.T) {
+	for native, want := range map[string]string{
+		`{"a6122a65":{"route":"Start"}}`:                           "a6122a65", // the path_id of the route
+		`{"00000000":{"route":"Start"}}`:                           "",
+		`{"00000000":{"route":"Start","route_hash":"a6122a65"}}`:   "a6122a65",
+		`{"a6122a65":{"route":["Start"],"route_hash":"ffffffff"}}`: "ffffffff", // a false claim stays one
+	} {
+		_, r := only(t, ValidationCache, native, *berlin)
+		require.Equal(t, want, string(r.Member("path_id").Text()), native)
+		require.Equal(t, want == "" || strings.Contains(native, `"00000000"`), r.Member("labels").Member("cache_key").Given(), native)
+	}
+}
+
+// What changes while a record stays as it is changes neither its key nor its bytes.
+func TestKeysOfRecordsThatStay(t *testing.T) {
+	for _, c := range []struct {
+		format Format
+		a, b   string
+		same   bool
+	}{
+		{AxisLog, `{"model":"m","a":1}`, `{ "a": 1, "model": "\u006d" }`, true},
+		{AxisLog, `{"model":"m","a":1}`, `{"model":"m","a":2}`, false},
+		{Providence, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":"{\"nodes\":[{}],\"root\":\"r\"}","hit_count":7,"state":"stale","state_reason":"r","x":null}`, true},
+		{Providence, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":{"root":"s","nodes":[{}]}}`, false},
+		{ValidationCache, `{"a":{"route":"A","validated":false}}`, `{"a":{"route":"A","validated":true,"validated_at":"2025-11-12T18:53:35","validated_by":"ann"}}`, true},
+		{ValidationCache, `{"a":{"route":"A"}}`, `{"b":{"route":"A"}}`, false},
+	} {
+		a, recordA := only(t, c.format, c.a, *berlin)
+		b, recordB := only(t, c.format, c.b, *berlin)
+		require.Equal(t, c.same, a.Key == b.Key, c.b)
+		if c.same && c.format != AxisLog {
+			require.Equal(t, canonical(recordA), canonical(recordB))
+		}
+	}
+	other := *berlin
+	other.Project = "another"
+	a, _ := only(t, ValidationCache, `{"a":{"route":"A"}}`, *berlin)
+	b, _ := only(t, ValidationCache, `{"a":{"route":"A"}}`, other)
+	require.NotEqual(t, a.Key, b.Key)
+}
+
+func TestLabelsHaveRoom(t *testing.T) {
+	var members []string
+	for i := range 40 {
+		members = append(members, `"m`+strings.Repeat("x", i)+`":1`)
+	}
+	e, r := only(t, AxisLog, `{"model":"m",`+strings.Join(members, ",")+`,"timestamp":"2025-11-12T18:53:35"}`, *berlin)
+	require.Equal(t, berlin.Limits.Labels, r.Member("labels").Len())
+	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "what has no room is content")
+	require.Contains(t, e.Check(berlin.Limits).Error(), "max_tokens")
+}
+
+// Records other than IPC records have no content for an array or object. They keep it as labels: the
+// whole of it as JSON, or else its parts.
+func TestArraysAndObjectsAsLabels(t *testing.T) {
+	long := strings.Repeat("long ", 40)
+	const dag = `"dag":{"root":"r","nodes":[]},`
+	for native, want := range map[string]map[string]string{
+		`{` + dag + `"unverified_quotes":["q", "r"]}`:       {"unverified_quotes": `["q","r"]`},
+		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // as a database has it
+		`{` + dag + `"unverified_quotes":[]}`:               {"unverified_quotes": `[]`},
+		`{` + dag + `"unverified_quotes":["q","` + long + `",{"page":1,"at":null}]}`: {
+			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},
+		`{` + dag + `"extra":{"a":{"note":"` + long + `","b":2}}}`: {"extra/a/b": "2"},
+	} {
+		e, r := only(t, Providence, native, *berlin)
+		requireAccounted(t, []byte(native), []Entry{e})
+		labels := make(map[string]string)
+		for name, value := range r.Member("labels").Members() {
+			labels[string(name.Text())] = string(value.Text())
+		}
+		require.Equal(t, want, labels, native)
+	}
+	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
+	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label holds it")
+}
+
+func TestMembersAreBounded(t *testing.T) {
+	o := *berlin
+	o.MaxMembers = 10
+	for native, whole := range map[string]bool{
+		`{"all_citations":[` + strings.Repeat(`{"source_id":"s"},`, 9) + `{"source_id":"s"}]}`:       true,
+		`{"all_citations":[` + strings.Repeat(`{"source_id":"s"},`, 10) + `{"source_id":"s"}]}`:      false,
+		`{"by_section":{"` + strings.Repeat("s", 10*meanNote) + `":[{"source_id":"s","weight":1}]}}`: false,
+	} {
+		e, _ := only(t, Citations, native, o)
+		require.LessOrEqual(t, len(e.Members), o.MaxMembers)
+		require.Equal(t, whole, e.Record != nil)
+		if !whole {
+			require.Contains(t, e.Left, "more than 10 members to account for; use colophon import")
+		}
+	}
+}

@@ -1,0 +1,584 @@
+package formats
+
+import (
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// providence reads a row of providence_cache. The row, the blob of its run-DAG, and the run-DAG
+// are layers: a member counts wherever it stands, in the row before the blob.
+func providence(v pyjson.Value, o Options) Entry {
+	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
+	p.layers = append(p.layers, layer{object: v})
+	for _, name := range [...]string{"run_dag_blob", "run_dag", "dag"} {
+		if p.dag.object.Kind() == pyjson.Absent {
+			p.open(layer{object: v}, name)
+		}
+	}
+	inputs, reject := p.find(isObject, "inputs"), p.find(isObject, "reject_inputs")
+	switch {
+	case inputs.given():
+		p.takeInputs(inputs, "inputs")
+	case reject.given():
+		p.takeInputs(reject, "reject_inputs")
+	case p.buildable():
+		p.buildInputs()
+	case p.dag.object.Kind() == pyjson.Absent:
+		p.note("", "", Left, "no record is made of it")
+		return p.leave("it has no run-DAG that is JSON, and not all inputs of one")
+	default:
+		p.oneAnswer()
+	}
+	p.takeRun()
+	p.rest()
+	return p.finish()
+}
+
+// notOfTheRun are members of a row that change while the run stays as it was. The state makes an
+// event of its own; the others are left.
+var notOfTheRun = map[string]bool{
+	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
+	"hit_count": true, "last_hit_at": true,
+}
+
+// layer is an object whose members may be those of the record.
+type layer struct {
+	object  pyjson.Value
+	pointer string
+}
+
+// found is a member of a layer.
+type found struct {
+	member
+	pointer string
+}
+
+func (f found) given() bool { return f.value.Given() }
+
+type providenceRow struct {
+	*draft
+	layers []layer
+	dag    layer
+	used   map[string][]string // what each member was taken as, by its pointer
+}
+
+// open reads a member as the run-DAG, or as an object that has it.
+func (p *providenceRow) open(in layer, name string) {
+	value, ok := jsonOf(in.object.Member(name))
+	if !ok || !isObject(value) {
+		return
+	}
+	opened := layer{value, in.pointer + pointerTo(name)}
+	p.layers = append(p.layers, opened)
+	p.used[opened.pointer] = nil // its members are accounted for
+	if isArray(value.Member("nodes")) {
+		p.dag = opened
+		return
+	}
+	p.open(opened, "dag")
+}
+
+// jsonOf is a value, or the JSON in a text.
+func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
+	if v.Kind() != pyjson.String {
+		return v, v.Given()
+	}
+	d := new(pyjson.Document)
+	if d.ParseWithin(v.Text(), record.DefaultLimits().Values) != nil {
+		return pyjson.Value{}, false
+	}
+	return d.Root(), d.Root().Given()
+}
+
+// find returns the first member of one of the names that has the form. The names come before
+// the layers. A list or an object may stand there as JSON in a text.
+func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
+	for _, name := range names {
+		for _, l := range p.layers {
+			value := l.object.Member(name)
+			if !value.Given() {
+				continue
+			}
+			if form(value) {
+				return found{member{name, value}, l.pointer + pointerTo(name)}
+			}
+			if inner, ok := jsonOf(value); ok && value.Kind() == pyjson.String && inner.Kind() >= pyjson.Array && form(inner) {
+				return found{member{name, inner}, l.pointer + pointerTo(name)}
+			}
+		}
+	}
+	return found{}
+}
+
+// use says that a member was taken.
+func (p *providenceRow) use(f found, as string) {
+	p.used[f.pointer] = append(p.used[f.pointer], as)
+}
+
+// takeAs takes a member as a field of the record.
+func (p *providenceRow) takeAs(f found, field string) {
+	if f.given() && !p.names[field] {
+		p.raw(field, f.value.Raw())
+		p.use(f, field)
+	}
+}
+
+// node is the hash of the first stage of that name.
+func (p *providenceRow) node(stage string) []byte {
+	for n := range p.dag.object.Member("nodes").Elements() {
+		if string(n.Member("stage").Text()) == stage && isDigest(n.Member("hash")) {
+			return n.Member("hash").Text()
+		}
+	}
+	return nil
+}
+
+// base are the hashes that stages carry, and the contents that give them.
+func (p *providenceRow) hasBase(name, stage string, content found) bool {
+	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
+}
+
+func (p *providenceRow) question() found { return p.find(isWTF, "question_text", "question") }
+
+// texts are the answer, as the model gave it and as it was shown.
+func (p *providenceRow) texts() (answer, raw, rendered found) {
+	answer = p.find(isWTF, "answer_text", "answer")
+	raw = p.find(isWTF, "raw_answer_text", "raw_text", "raw_answer")
+	rendered = p.find(isWTF, "rendered_text", "rendered_answer", "rendered")
+	return answer, raw, rendered
+}
+
+func isObjects(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if !isObject(e) {
+			return false
+		}
+	}
+	return isArray(v)
+}
+
+// pointerRun reports whether the run has the shape pointer: if it has an evidence map.
+func (p *providenceRow) pointerRun() bool {
+	if p.dag.object.Kind() != pyjson.Absent {
+		return p.node("evidence_map") != nil
+	}
+	return p.find(isDigest, "evidence_map_root").given() || p.find(isArray, "evidence").given()
+}
+
+// buildable reports whether the row has all that the ledger needs to build the stages itself.
+func (p *providenceRow) buildable() bool {
+	answer, raw, rendered := p.texts()
+	evidence := p.hasBase("context_root", "context", p.find(isArray, "source_roots")) || p.pointerRun()
+	return p.find(isObjects, "sources").given() && p.find(isCount, "n_quotes").given() && p.find(isCount, "n_verified").given() &&
+		p.find(isWTF, "audit_mode").given() && p.find(isWTF, "verifier_method").given() &&
+		(answer.given() || raw.given() || rendered.given()) && evidence &&
+		p.hasBase("question_hash", "question", p.question()) && p.hasBase("conversation_hash", "prompt", p.find(isArray, "messages"))
+}
+
+// buildInputs writes inputs. The ledger checks each stage of the run-DAG against them.
+func (p *providenceRow) buildInputs() {
+	var w pyjson.Builder
+	w.Open()
+	take := func(f found, name string) {
+		if f.given() {
+			w.Name(name)
+			w.B = append(w.B, f.value.Raw()...)
+			p.use(f, "inputs/"+name)
+		}
+	}
+	take(p.find(isObjects, "sources"), "sources")
+	for _, name := range [...]string{"n_quotes", "n_verified"} {
+		take(p.find(isCount, name), name)
+	}
+	for _, name := range [...]string{"audit_mode", "verifier_method", "lookup_path", "answer_mode"} {
+		take(p.find(isWTF, name), name)
+	}
+	for _, name := range [...]string{"claim_statuses", "violations"} {
+		take(p.find(isArray, name), name)
+	}
+	take(p.find(pyjson.Value.Given, "parsed_lattice"), "parsed_lattice")
+	take(p.find(isDigest, "retrieval_plan_hash"), "retrieval_plan_hash")
+	answer, raw, rendered := p.texts()
+	take(firstOf(answer, rendered, raw), "answer_text")
+	take(raw, "raw_answer_text")
+	take(rendered, "rendered_text")
+	p.baseClaims(&w, take)
+	w.Close()
+	p.raw("inputs", w.B)
+}
+
+func firstOf(list ...found) found {
+	i := slices.IndexFunc(list, found.given)
+	return list[max(i, 0)]
+}
+
+// baseClaims writes the hashes that stages carry: those of the row, else those of the stages.
+func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
+	for _, b := range rules.BaseHashes {
+		switch {
+		case b.Stage == "" || b.Name == "evidence_map_root" && !p.pointerRun():
+			continue
+		case p.find(isDigest, b.Name).given():
+			take(p.find(isDigest, b.Name), b.Name)
+		case p.node(b.Stage) != nil:
+			w.Text(b.Name, p.node(b.Stage))
+		}
+	}
+}
+
+// Members of inputs and reject_inputs, and of a preflight payload (spec: Run-DAG).
+var (
+	inputMembers = []string{"question_hash", "preflight_hash", "preflight_payload", "context_root", "evidence_map_root", "conversation_hash",
+		"answer_text", "raw_answer_text", "rendered_text", "parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
+		"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode"}
+	rejectMembers = []string{"question_hash", "preflight_hash", "preflight_payload", "rejection_reason", "answer_text", "violations",
+		"audit_mode", "verifier_method"}
+	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
+)
+
+// only is an object with no members but the known ones. The others are kept like members of the
+// row.
+func (p *providenceRow) only(f found, known []string) []byte {
+	var w pyjson.Builder
+	w.Open()
+	whole := true
+	for name, value := range f.value.Members() {
+		m := string(name.Text())
+		if slices.Contains(known, m) {
+			w.Name(m)
+			if m == "preflight_payload" && isObject(value) {
+				inner := p.only(found{member{m, value}, f.pointer + pointerTo(m)}, preflightMembers)
+				whole = whole && len(inner) == len(value.Raw())
+				w.B = append(w.B, inner...)
+				continue
+			}
+			w.B = append(w.B, value.Raw()...)
+			continue
+		}
+		whole = false
+		p.keepAt(f.pointer+pointerTo(m), "", member{m, value})
+	}
+	w.Close()
+	if whole {
+		return f.value.Raw() // byte for byte
+	}
+	return w.B
+}
+
+// takeInputs takes inputs as the row has them. The texts of the row are those of the inputs, or
+// the one that these lack.
+func (p *providenceRow) takeInputs(inputs found, field string) {
+	known := inputMembers
+	if field == "reject_inputs" {
+		known = rejectMembers
+	}
+	p.raw(field, p.only(inputs, known))
+	p.use(inputs, field)
+	if !inputs.value.Member("answer_text").Given() {
+		p.oneAnswer()
+		return
+	}
+	answer, raw, rendered := p.texts()
+	for _, text := range [...]found{answer, raw, rendered} {
+		for name, value := range inputs.value.Members() {
+			if text.given() && isWTF(value) && string(value.Text()) == string(text.value.Text()) {
+				p.use(text, field+"/"+string(name.Text())+": it is the same text")
+				break
+			}
+		}
+	}
+}
+
+// oneAnswer takes the one text that a run-DAG without inputs can have.
+func (p *providenceRow) oneAnswer() {
+	answer, raw, rendered := p.texts()
+	text := firstOf(answer, rendered, raw)
+	p.takeAs(text, "answer_text")
+	for _, other := range [...]found{answer, raw, rendered} {
+		switch {
+		case !other.given() || other.pointer == text.pointer:
+		case string(other.value.Text()) == string(text.value.Text()):
+			p.use(other, "answer_text: it is the same text")
+		default:
+			// A content for a second text of a run-DAG without inputs would be written here.
+			p.used[other.pointer] = []string{}
+			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps one text; add sources, counts, and hashes to keep it")
+		}
+	}
+}
+
+// takeRun takes what the record has beside dag and inputs.
+func (p *providenceRow) takeRun() {
+	p.takeDAG()
+	p.takeAs(p.find(isID, "run_id"), "run_id")
+	p.takeAs(p.find(isDigest, "cache_key"), "cache_key")
+	p.takeAs(p.find(isArray, "messages"), "messages")
+	p.takeAs(p.find(isObject, "policy", "governance_policy"), "policy")
+	p.takeAs(p.find(isObject, "verifier_policy"), "verifier_policy")
+	p.takeAs(p.find(isDigests, "source_roots"), "source_roots")
+	p.takeAs(p.find(isEvidence, "evidence"), "evidence")
+	p.takeQuestion()
+	p.takeDimensions()
+	for _, name := range [...]string{"timestamp", "created_at"} {
+		f := p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, name)
+		if f.given() && !p.names["timestamp"] {
+			text, zoned, _ := parseTime(f.value, p.options.Zone)
+			p.text("timestamp", []byte(text))
+			p.zoned = p.zoned || zoned
+			p.use(f, "timestamp")
+		}
+	}
+	p.takeState()
+}
+
+func isDigests(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if !isDigest(e) {
+			return false
+		}
+	}
+	return v.Len() > 0 && isArray(v)
+}
+
+func isEvidence(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if !isDigest(e.Member("chunk_root")) || !isCount(e.Member("start")) || !isCount(e.Member("end")) || e.Len() != 3 {
+			return false
+		}
+	}
+	return v.Len() > 0 && isArray(v)
+}
+
+// takeQuestion takes the question. The mode is the one that gives the hash of the row.
+func (p *providenceRow) takeQuestion() {
+	question := p.question()
+	if !question.given() {
+		return
+	}
+	p.takeAs(question, "question")
+	mode := p.find(func(v pyjson.Value) bool {
+		return string(v.Text()) == "strict" || string(v.Text()) == "equivalence_class"
+	}, "question_mode")
+	if mode.given() {
+		p.takeAs(mode, "question_mode")
+		return
+	}
+	claim := p.find(isDigest, "question_hash").value.Text()
+	if claim == nil {
+		claim = p.node("question")
+	}
+	if hash := rules.QuestionHash(question.value.Text(), true); claim != nil && string(rules.AppendHex(nil, hash)) == string(claim) &&
+		hash != rules.QuestionHash(question.value.Text(), false) {
+		p.text("question_mode", []byte("strict"))
+	}
+}
+
+// takeDAG takes the run-DAG. What stands in it beside its members is kept like a member of the
+// row.
+func (p *providenceRow) takeDAG() {
+	dag := p.dag.object
+	if dag.Kind() == pyjson.Absent {
+		return
+	}
+	var w pyjson.Builder
+	w.Open()
+	root := p.find(isDigest, "root", "run_dag_root")
+	if own := dag.Member("root"); own.Given() {
+		root = found{member{"root", own}, p.dag.pointer + "/root"}
+	}
+	if root.given() {
+		w.Name("root")
+		w.B = append(w.B, root.value.Raw()...)
+		p.use(root, "dag/root")
+	}
+	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
+		p.use(again, "dag/root: it is the same")
+	}
+	w.Name("nodes")
+	w.B = append(w.B, '[')
+	i, exact := 0, dag.Member("root").Given()
+	for n := range dag.Member("nodes").Elements() {
+		w.Comma(i)
+		exact = p.appendNode(&w, n, p.dag.pointer+"/nodes/"+strconv.Itoa(i)) && exact
+		i++
+	}
+	w.B = append(w.B, ']')
+	p.use(found{pointer: p.dag.pointer + "/nodes"}, "dag/nodes")
+	preflight := p.find(isObject, "preflight_payload")
+	if own := dag.Member("preflight_payload"); isObject(own) {
+		preflight = found{member{"preflight_payload", own}, p.dag.pointer + "/preflight_payload"}
+	}
+	members := 2
+	if preflight.given() {
+		payload := p.only(preflight, preflightMembers)
+		exact = exact && len(payload) == len(preflight.value.Raw())
+		w.Name("preflight_payload")
+		w.B = append(w.B, payload...)
+		p.use(preflight, "dag/preflight_payload")
+		members++
+	}
+	w.Close()
+	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").Given()) {
+		w.B = dag.Raw() // byte for byte
+	}
+	p.raw("dag", w.B)
+}
+
+// appendNode appends a stage, and reports whether nothing of it was left out.
+func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
+	if !isObject(n) {
+		w.B = append(w.B, n.Raw()...) // the ledger says what is wrong
+		return true
+	}
+	w.Open()
+	exact = true
+	for name, value := range n.Members() {
+		switch m := string(name.Text()); m {
+		case "stage", "hash":
+			w.Name(m)
+			w.B = append(w.B, value.Raw()...)
+		default:
+			exact = false
+			at := pointer + pointerTo(m)
+			p.keepAt(at, p.dag.pointer+"/nodes/*"+pointerTo(m), member{at[1:], value})
+		}
+	}
+	w.Close()
+	return exact
+}
+
+// takeDimensions takes the dimensions of the cache key, if the row has all that are required.
+func (p *providenceRow) takeDimensions() {
+	if own := p.find(isObject, "cache_dimensions"); own.given() {
+		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
+		p.use(own, "cache_dimensions")
+		return
+	}
+	values := make([]found, len(rules.Dimensions))
+	for i, name := range rules.Dimensions {
+		form := isDigest
+		if rules.IsVersion(name) {
+			form = func(v pyjson.Value) bool { return isWTF(v) || isInteger(v) }
+		}
+		values[i] = p.find(form, name)
+	}
+	last := len(values) - 1
+	var roots []found
+	for _, name := range [...]string{"source_root", "context_root", "document_root"} {
+		if f := p.find(isDigest, name); f.given() {
+			roots = append(roots, f)
+		}
+	}
+	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
+		return // each is kept by itself
+	}
+	p.writeDimensions(p.chooseDimensions(values, roots))
+}
+
+// chooseDimensions returns the dimensions that give the cache key of the row, or else the first
+// choice.
+func (p *providenceRow) chooseDimensions(values, roots []found) []found {
+	claim := p.find(isDigest, "cache_key").value.Text()
+	var first []found
+	for _, root := range roots {
+		for n := len(values); n >= len(values)-1; n-- {
+			if !values[n-1].given() {
+				continue
+			}
+			choice := slices.Clone(values[:n])
+			choice[0] = root
+			if first == nil {
+				first = choice
+			}
+			texts := make([][]byte, n)
+			for i, f := range choice {
+				texts[i] = textOf(f.value)
+			}
+			if string(rules.AppendHex(nil, rules.CacheKey(texts))) == string(claim) {
+				return choice
+			}
+		}
+	}
+	return first
+}
+
+// textOf is a text, or the number as one.
+func textOf(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.String {
+		return v.Text()
+	}
+	return []byte(canonical(v))
+}
+
+func (p *providenceRow) writeDimensions(values []found) {
+	var w pyjson.Builder
+	w.Open()
+	for i, f := range values {
+		w.Text(rules.Dimensions[i], textOf(f.value))
+		p.use(f, "cache_dimensions/"+rules.Dimensions[i])
+	}
+	w.Close()
+	p.raw("cache_dimensions", w.B)
+}
+
+// takeState makes the change of state that follows the record.
+func (p *providenceRow) takeState() {
+	state := p.find(func(v pyjson.Value) bool { return slices.Contains(record.States[:], record.State(v.Text())) },
+		"initial_state", "state", "status")
+	if !state.given() {
+		return
+	}
+	if s := record.State(state.value.Text()); s == record.Live {
+		p.use(state, "state: a record is live at first")
+	} else {
+		p.use(state, "state")
+		change := &Change{State: s, Reason: "imported as " + string(s), Key: p.entry.Key + ":" + string(s)}
+		reason := p.find(func(v pyjson.Value) bool {
+			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= record.MaxReason
+		}, "state_reason", "reason")
+		if reason.given() {
+			change.Reason = string(reason.value.Text())
+			p.use(reason, "reason of the state")
+		}
+		p.entry.Change = change
+	}
+}
+
+// rest accounts for every member of every layer.
+func (p *providenceRow) rest() {
+	for _, l := range p.layers {
+		for name, value := range l.object.Members() {
+			m := member{string(name.Text()), value}
+			at := l.pointer + pointerTo(m.name)
+			taken, used := p.used[at]
+			switch {
+			case used && len(taken) > 0:
+				for _, as := range taken {
+					p.note(at, "", Taken, "%s", as)
+				}
+			case used: // its members, or a note, account for it
+			case l.pointer == "" && notOfTheRun[m.name]:
+				p.note(at, "", Left, "it may change while the run stays as it is, and so is not part of its record")
+			case isDigest(value) && p.stageOf(value.Text()) != "":
+				p.note(at, "", Taken, "dag: the stage %s has it", p.stageOf(value.Text()))
+			default:
+				p.keepAt(at, "", m)
+				p.hintZone(m)
+			}
+		}
+	}
+}
+
+// stageOf is the stage that has a hash.
+func (p *providenceRow) stageOf(hash []byte) string {
+	for n := range p.dag.object.Member("nodes").Elements() {
+		if string(n.Member("hash").Text()) == string(hash) {
+			return string(n.Member("stage").Text())
+		}
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package formats
+
+import (
+	"bytes"
+	"strings"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// validationCache reads the validation cache of a story: entries by path id.
+func validationCache(v pyjson.Value, o Options) []Entry {
+	var entries []Entry
+	about := Entry{Left: "it is about the file, and not about a path"}
+	for name, value := range v.Members() {
+		id := string(name.Text())
+		if !isObject(value) {
+			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), Left, about.Left})
+			continue
+		}
+		entries = append(entries, cachedPath(id, value, o))
+	}
+	if len(about.Members) > 0 {
+		entries = append(entries, about)
+	}
+	return entries
+}
+
+// validationMembers make the validation, which may change while the record stays.
+var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
+
+// cachedPath reads the entry of one path.
+func cachedPath(id string, v pyjson.Value, o Options) Entry {
+	project := o.Project
+	if own := v.Member("project"); isName(own) {
+		project = string(own.Text())
+	}
+	d := newDraft(record.PathFingerprint, key(ValidationCache, v, validationMembers, id, project), o)
+	d.entry.Name, d.prefix, d.pattern = id, pointerTo(id), "/*"
+	route, ok := routeOf(v.Member("route"))
+	switch {
+	case project == "":
+		d.note("", "", Left, "no record is made of it")
+		return d.leave("it does not name the project; give one")
+	case !ok:
+		d.note("", "", Left, "no record is made of it")
+		return d.leave("it has no route")
+	}
+	d.text("project", []byte(project))
+	d.w.Texts("route", route)
+	d.pathID(id, v.Member("route_hash"), route)
+	d.validation(v, route)
+	for name, value := range v.Members() {
+		m := member{string(name.Text()), value}
+		switch m.name {
+		case "route":
+			d.note(pointerTo(m.name), "", Taken, "route")
+		case "project":
+			if !isName(value) {
+				d.keep(m)
+				continue
+			}
+			d.note(pointerTo(m.name), "", Taken, "project")
+		case "first_seen":
+			d.time(m)
+		case "route_hash":
+			if isPathID(value) {
+				d.note(pointerTo(m.name), "", Taken, "path_id")
+				continue
+			}
+			d.keep(m)
+		case "content_fingerprint", "raw_content_fingerprint":
+			d.take(m, m.name, isFingerprint)
+		case "content":
+			d.take(m, m.name, isText)
+		case "build":
+			d.take(m, m.name, isName)
+		case "labels":
+			d.labelsOf(m)
+		case "validated", "validated_at", "validated_by":
+			d.validationMember(m)
+		default:
+			d.keep(m)
+		}
+	}
+	return d.finish()
+}
+
+// keyLabel is the label of the name of an entry that is no claim of a path_id.
+const keyLabel = "cache_key"
+
+// pathID takes the claim of a path_id: route_hash, or else the name of the entry. The story's
+// later builds make the names of the text too; such a name claims nothing of the route.
+func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
+	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
+	if isPathID(hash) {
+		d.text("path_id", hash.Text())
+	} else if agrees {
+		d.text("path_id", []byte(id))
+	}
+	switch {
+	case agrees:
+		d.note("", "", Taken, "path_id: the name of the entry")
+	case d.addLabel(keyLabel, id):
+		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
+	default:
+		d.note("", "", Left, "the name of the entry is not the path_id of its route, and no label holds it")
+	}
+}
+
+func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
+
+func isFingerprint(v pyjson.Value) bool { return rules.IsDigits(v.Text(), rules.FingerprintDigits) }
+
+// routeOf reads a route: passage names joined by arrows, or a list of them. How names that contain
+// arrows are divided does not change the path id.
+func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
+	if isText(v) {
+		for name := range strings.SplitSeq(string(v.Text()), " → ") {
+			route = append(route, []byte(name))
+		}
+		return route, true
+	}
+	for name := range v.Elements() {
+		if !isText(name) {
+			return nil, false
+		}
+		route = append(route, name.Text())
+	}
+	return route, isArray(v)
+}
+
+// validation makes the validation that follows the record.
+func (d *draft) validation(v pyjson.Value, route [][]byte) {
+	if v.Member("validated").Kind() != pyjson.True {
+		return
+	}
+	reason := "imported: validated"
+	if by := v.Member("validated_by"); isName(by) {
+		reason += " by " + string(by.Text())
+	}
+	if at := v.Member("validated_at"); isName(at) {
+		when, _, ok := parseTime(at, d.options.Zone)
+		if !ok {
+			when = string(at.Text())
+		}
+		reason += " at " + when
+	}
+	d.entry.Change = &Change{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: reason,
+		Key: d.entry.Key + ":validation:" + canonical(v.Member("validated_at")) + canonical(v.Member("validated_by"))}
+	if len(d.entry.Change.Key) > record.MaxKey {
+		d.entry.Change.Key = d.entry.Key + ":validation"
+	}
+}
+
+// validationMember accounts for a member of the validation.
+func (d *draft) validationMember(m member) {
+	switch {
+	case m.name == "validated" && m.value.Kind() == pyjson.True:
+		d.note(pointerTo(m.name), "", Taken, "validation")
+	case m.name == "validated" && m.value.Kind() == pyjson.False:
+		d.note(pointerTo(m.name), "", Taken, "no validation: without one a path is not validated")
+	case m.name != "validated" && d.entry.Change != nil && isName(m.value):
+		d.note(pointerTo(m.name), "", Taken, "reason of the validation")
+	default: // not as a label: the record would not stay as it is when the path is validated
+		d.note(pointerTo(m.name), "", Left, "it belongs to no validation")
+	}
+}

@@ -1,0 +1,55 @@
+package audit
+
+import (
+	"container/list"
+	"sync"
+
+	"colophon/proofs"
+)
+
+// ContentCache keeps the pieces of content that were used last. It is safe for concurrent use.
+type ContentCache struct {
+	most int // bytes
+
+	mu     sync.Mutex // guards what follows
+	bytes  int
+	pieces map[proofs.Hash]*list.Element // of order
+	order  list.List                     // of cachedPiece, the one used last in front
+}
+
+type cachedPiece struct {
+	digest proofs.Hash
+	bytes  []byte
+}
+
+// NewContentCache returns a cache for that many bytes, or for one piece that is longer.
+func NewContentCache(most int) *ContentCache {
+	return &ContentCache{most: most, pieces: make(map[proofs.Hash]*list.Element)}
+}
+
+// Get returns a piece. The caller does not change it.
+func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, cached := c.pieces[digest]
+	if !cached {
+		return nil, false
+	}
+	c.order.MoveToFront(at)
+	return at.Value.(cachedPiece).bytes, true
+}
+
+// Put adds a piece. It must not change afterwards.
+func (c *ContentCache) Put(digest proofs.Hash, content []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, cached := c.pieces[digest]; cached {
+		return
+	}
+	c.pieces[digest] = c.order.PushFront(cachedPiece{digest, content})
+	for c.bytes += len(content); c.bytes > c.most && c.order.Len() > 1; {
+		oldest := c.order.Remove(c.order.Back()).(cachedPiece)
+		delete(c.pieces, oldest.digest)
+		c.bytes -= len(oldest.bytes)
+	}
+}

@@ -1,0 +1,41 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/proofs"
+)
+
+// The cache keeps as many bytes as it may, or one longer piece: those that were used last.
+func TestContentCache(t *testing.T) {
+	c := NewContentCache(10)
+	put := func(name byte, size int) { c.Put(proofs.Hash{name}, make([]byte, size)) }
+	kept := func() (names string) {
+		for name := byte('a'); name < 'h'; name++ {
+			if at, is := c.pieces[proofs.Hash{name}]; is {
+				require.Len(t, at.Value.(cachedPiece).bytes, int(name-'a'))
+				names += string(name)
+			}
+		}
+		return names
+	}
+	put('d', 3)
+	put('e', 4)
+	put('d', 3) // it is there already
+	require.Equal(t, "de", kept())
+	require.Equal(t, 7, c.bytes)
+	_, cached := c.Get(proofs.Hash{'d'})
+	require.True(t, cached)
+	put('f', 5) // e was used less recently
+	require.Equal(t, "df", kept())
+	_, cached = c.Get(proofs.Hash{'e'})
+	require.False(t, cached)
+	c = NewContentCache(3)
+	put('f', 5)
+	require.Equal(t, "f", kept())
+	put('c', 2)
+	require.Equal(t, "c", kept())
+	require.Equal(t, 2, c.bytes)
+}
