@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "ledger", "ledger/index", "ledger/query", "ledger/record", "storage", "storage/pebble"},
+	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -75,10 +75,10 @@ var arrows = map[string][]string{
 	"ledger/index/indextest":             {},
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},
 	"ledger/query":                       {"client/wire", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
-	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "proofs", "proofs/pack"},
+	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "internal/size", "proofs", "proofs/pack"},
 	"api/reference":                      {""},
 	"proofs/monitor":                     {"internal/folderlock", "internal/safefile", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
-	"api/limits":                         {},
+	"api/limits":                         {"internal/size", "ledger/record"},
 	"internal/testing/ledgertest":        {"api", "client/wire", "internal/datadir", "internal/server", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"proofs/monitor/fetch":               {"client", "proofs", "proofs/audit"},
 	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "storage"},
@@ -97,6 +97,7 @@ var arrows = map[string][]string{
 	"api/questions":                      {"api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/event", "ledger/index/counters", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs"},
 	"api/receipts":                       {"api/call", "ledger", "proofs"},
 	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
+	"internal/size":                      {},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

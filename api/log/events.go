@@ -49,8 +49,8 @@ func (h *Handlers) Events(c *call.Call) error {
 		return h.followEvents(c, l)
 	}
 	var from uint64
-	rows := min(query.DefaultPage, h.MaxPage)
-	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.MaxPage)); err != nil {
+	rows := min(query.DefaultPage, h.Limits.Load.MaxPage)
+	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.Limits.Load.MaxPage)); err != nil {
 		return err
 	}
 	head := l.Head()

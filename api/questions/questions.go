@@ -53,7 +53,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	size := l.Head().Size
-	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.MaxPage)
+	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.Limits.Load.MaxPage)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -80,7 +80,7 @@ func checkRates(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
-	case config.RateLimit > 0 || config.AddressRateLimit > 0:
+	case config.RequestRate > 0 || config.AddressRate > 0:
 		return finding(OK, "", "requests are limited")
 	case cli.Loopback(host):
 		return finding(OK, "", "no rate is limited, and only this machine reaches %s", config.Listen)

@@ -440,14 +440,14 @@ func (b *questionBuilder) paths() {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsList)
 	}
-	last := make(map[string]string) // build of each project
-	for _, both := range b.some(buildOf) {
+	builds := b.some(buildOf)
+	for i, both := range builds {
 		project, build, _ := strings.Cut(both, "\x00")
-		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
-		if before, known := last[project]; known && before != "" && build != "" {
-			b.ask("/paths/"+url.PathEscape(project)+"/compare", rowsList, "a", before, "b", build)
+		path := "/paths/" + url.PathEscape(project)
+		b.ask(path, rowsList, "build", build)
+		if other, before, _ := strings.Cut(builds[max(0, i-1)], "\x00"); other == project && before != "" && build != "" {
+			b.ask(path+"/compare", rowsList, "a", before, "b", build)
 		}
-		last[project] = build
 	}
 }
 
