@@ -443,10 +443,9 @@ func (b *questionBuilder) paths() {
 	builds := b.some(buildOf)
 	for i, both := range builds {
 		project, build, _ := strings.Cut(both, "\x00")
-		path := "/paths/" + url.PathEscape(project)
-		b.ask(path, rowsList, "build", build)
+		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
 		if other, before, _ := strings.Cut(builds[max(0, i-1)], "\x00"); other == project && before != "" && build != "" {
-			b.ask(path+"/compare", rowsList, "a", before, "b", build)
+			b.ask("/paths/"+url.PathEscape(project)+"/compare", rowsList, "a", before, "b", build)
 		}
 	}
 }
