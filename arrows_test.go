@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "client/wire", "ledger/record", "ledger/record/formats", "ledger/record/pyjson"},
+	"internal/story":                     {"ledger/record/rules"},
 	"internal/verify":                    {"internal/cli", "ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
 	"internal/show":                      {"client", "client/wire", "internal/cli", "internal/remote"},
 	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
@@ -94,13 +95,13 @@ var arrows = map[string][]string{
 	"proofs/audit/recompute":             {"ledger/event", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs"},
 	"ledger/record/formats":              {"ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
 	"api/admin":                          {"api/call", "api/problem", "api/receipts", "ledger", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs"},
-	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
+	"api/batch":                          {"api/access", "api/call", "api/limits", "api/problem", "api/records", "ledger", "ledger/index", "ledger/index/paths", "ledger/record", "ledger/record/formats", "ledger/record/pyjson", "ledger/record/strict"},
 	"api/call":                           {"api/access", "api/limits", "api/problem", "ledger", "ledger/index", "ledger/query", "ledger/record"},
 	"api/log":                            {"api/access", "api/call", "api/limits", "api/problem", "api/receipts", "ledger", "ledger/event", "ledger/index", "ledger/query", "ledger/record", "ledger/record/pyjson", "proofs", "storage"},
 	"api/problem":                        {"api/limits", "ledger", "ledger/index", "ledger/query", "ledger/record/strict", "storage"},
 	"api/questions":                      {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/event", "ledger/figures", "ledger/index/counters", "ledger/index/records", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/retrieval", "ledger/record/rules", "proofs"},
 	"api/receipts":                       {"api/call", "ledger", "proofs"},
-	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "proofs", "storage"},
+	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
 	"internal/size":                      {},
 }
 

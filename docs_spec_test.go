@@ -200,7 +200,7 @@ var specExamples = []struct {
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
-	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
+	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
 func sha256Hex(b []byte) string {
@@ -874,6 +874,42 @@ func examplePathCategories(e *example) {
 		categories = append(categories, receipt.Category)
 	}
 	e.computed("categories", compactJSON(e.t, categories))
+}
+
+func examplePathValidation(e *example) {
+	s := newServer(e.t)
+	var records [][3]*string
+	var validated string
+	e.decode("builds", &records)
+	e.decode("validated", &validated)
+	pathID := ""
+	for _, r := range records {
+		var receipt struct {
+			PathID string `json:"path_id"`
+		}
+		s.ask(http.MethodPost, "/path-fingerprints?derive=true", map[string]any{"project": "p", "route": []string{"Start"},
+			"build": r[0], "base": r[1], "content": r[2]}, &receipt)
+		pathID = receipt.PathID
+	}
+	s.ask(http.MethodPut, "/paths/p/"+pathID+"/validation", map[string]any{"validated": true, "build": validated}, new(json.RawMessage))
+	holds, before := []string{}, []string{}
+	for _, r := range records {
+		var page struct {
+			Rows []struct {
+				Validated       bool
+				ValidatedBefore uint64 `json:"validated_before"`
+			}
+		}
+		s.ask(http.MethodGet, "/paths/p?build="+*r[0]+"&after="+strconv.Itoa(len(records)+1), nil, &page)
+		if page.Rows[0].Validated {
+			holds = append(holds, *r[0])
+		}
+		if page.Rows[0].ValidatedBefore > 0 {
+			before = append(before, *r[0])
+		}
+	}
+	e.computed("holds", compactJSON(e.t, holds))
+	e.computed("before", compactJSON(e.t, before))
 }
 
 var (

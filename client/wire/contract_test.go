@@ -38,6 +38,8 @@ var operations = map[string]exchange{
 	"getPathHistory":       {nil, wire.Page[wire.PathVersion]{}},
 	"listBuilds":           {nil, wire.Page[wire.Build]{}},
 	"listGonePaths":        {nil, wire.Page[wire.Path]{}},
+	"postValidations":      {wire.PathValidationsRequest{}, wire.PathValidations{}},
+	"compareBuilds":        {nil, wire.Page[wire.PathDifference]{}},
 	"listPathCollisions":   {nil, wire.Page[wire.Collision]{}},
 	"listGroups":           {nil, wire.RunPage[wire.Group]{}},
 	"getGroup":             {nil, wire.GroupAnswer{}},

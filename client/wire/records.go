@@ -208,6 +208,8 @@ type PathFingerprint struct {
 	Common
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
+	Branch                *string  `json:"branch,omitempty"` // of the build
+	Base                  *string  `json:"base,omitempty"`   // build that the build is compared with; nil: the last one of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
@@ -289,8 +291,10 @@ type StateChange struct {
 
 // PathValidation says whether a path's content is as it should be.
 type PathValidation struct {
-	Validated bool    `json:"validated"`
-	Reason    *string `json:"reason,omitempty"`
+	Validated          bool    `json:"validated"`
+	Reason             *string `json:"reason,omitempty"`
+	Build              *string `json:"build,omitempty"`               // nil: that of the path's latest record
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // that the path must have there
 }
 
 // SourceRegistration registers a source. A nil ChunkHashes lists no chunks; an empty one says that the
@@ -381,6 +385,8 @@ type Derived struct {
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
 	Category            string             `json:"category,omitempty"` // new, modified or unchanged
 	Validated           *bool              `json:"validated,omitempty"`
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content earlier in the line of builds
+	OtherBase           bool               `json:"other_base,omitempty"`       // the record names another base or branch than its build has
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }

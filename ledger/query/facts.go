@@ -31,6 +31,7 @@ func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) 
 			return facts, err
 		}
 		facts.PathID, facts.Category, facts.Validated = change.PathID, string(change.Category), &change.Validated
+		facts.ValidatedBefore, facts.OtherBase = change.ValidatedBefore, change.OtherBase
 	case record.CitationSet:
 		return citationFacts(ctx, view, seq)
 	}

@@ -28,7 +28,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm      = &form{func(string) bool { return true }, "text"}
 	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source)$`).MatchString, `"mismatch", "inconsistent", or "unregistered_source"`}
+	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
