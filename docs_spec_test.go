@@ -37,7 +37,9 @@ import (
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -191,14 +193,14 @@ var specExamples = []struct {
 }{
 	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
 	{"question-forms", exampleQuestionForms},
-	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
-	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
+	{"ipc", exampleIPC}, {"seedless", exampleSeedless}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
+	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
-	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
+	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
 func sha256Hex(b []byte) string {
@@ -300,6 +302,13 @@ func exampleIPC(e *example) {
 	e.computed("ipc_id_advanced", e.effective(record.IPCRecord, body, "ipc_id_advanced"))
 }
 
+func exampleSeedless(e *example) {
+	const form = `{"scene": "door", "weights": [1, 0.5]}`
+	e.computed("form", form)
+	e.computed("seedless_input_hash", e.effective(record.IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "seedless_input_hash"))
+	require.Equal(e.t, sha256Hex([]byte(form)), e.value("seedless_input_hash"))
+}
+
 func exampleAxisPayload(e *example) {
 	form := `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p1", "seed": 7, "world_id": "w1"}`
 	e.computed("form", form)
@@ -356,6 +365,12 @@ func examplePreflight(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
 }
 
+func examplePreflightLegacy(e *example) {
+	e.computed("form", `{"policy_state":null,"quantifier":"ALL","question_state":{"logical_statuses":[]}}`)
+	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
+	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
+}
+
 func exampleQuestion(e *example) {
 	e.computedText("equivalence_class", "who is batman")
 	e.computedText("strict", "Who is THE Batman ?!")
@@ -403,10 +418,10 @@ func exampleCitationsDocument(e *example) {
 }
 
 func examplePinnedRetrieval(e *example) {
-	chunks, required, topK, err := record.DecodeRetrieval([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
+	r, err := retrieval.Decode([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
 	require.NoError(e.t, err)
 	rows := []map[string]string{}
-	for _, c := range rules.PinnedRetrieval(chunks, required, topK) {
+	for _, c := range rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK) {
 		rows = append(rows, map[string]string{"hash": string(c.Hash), "text": string(c.Text), "source_id": string(c.SourceID)})
 	}
 	e.computed("rows", compactJSON(e.t, rows))
@@ -498,7 +513,7 @@ func exampleNote(e *example) {
 func exampleSeqs(e *example) {
 	var records []uint64
 	e.decode("records", &records)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range records {
 		require.True(e.t, list.Add(seq))
 	}
@@ -870,6 +885,42 @@ func examplePathCategories(e *example) {
 		categories = append(categories, receipt.Category)
 	}
 	e.computed("categories", compactJSON(e.t, categories))
+}
+
+func examplePathValidation(e *example) {
+	s := newServer(e.t)
+	var records [][3]*string
+	var validated string
+	e.decode("builds", &records)
+	e.decode("validated", &validated)
+	pathID := ""
+	for _, r := range records {
+		var receipt struct {
+			PathID string `json:"path_id"`
+		}
+		s.ask(http.MethodPost, "/path-fingerprints?derive=true", map[string]any{"project": "p", "route": []string{"Start"},
+			"build": r[0], "base": r[1], "content": r[2]}, &receipt)
+		pathID = receipt.PathID
+	}
+	s.ask(http.MethodPut, "/paths/p/"+pathID+"/validation", map[string]any{"validated": true, "build": validated}, new(json.RawMessage))
+	holds, before := []string{}, []string{}
+	for _, r := range records {
+		var page struct {
+			Rows []struct {
+				Validated       bool
+				ValidatedBefore uint64 `json:"validated_before"`
+			}
+		}
+		s.ask(http.MethodGet, "/paths/p?build="+*r[0]+"&after="+strconv.Itoa(len(records)+1), nil, &page)
+		if page.Rows[0].Validated {
+			holds = append(holds, *r[0])
+		}
+		if page.Rows[0].ValidatedBefore > 0 {
+			before = append(before, *r[0])
+		}
+	}
+	e.computed("holds", compactJSON(e.t, holds))
+	e.computed("before", compactJSON(e.t, before))
 }
 
 var (

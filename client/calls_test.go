@@ -128,6 +128,7 @@ func TestEveryCall(t *testing.T) {
 	w := newWorld(t, l)
 	all := &client.QueryOptions{After: w.at["path"], Proofs: true, Limit: 50}
 	state := &client.StateOptions{QueryOptions: *all, AnyState: true}
+	seeded := &client.GenerationOptions{StateOptions: *state, Seeded: true}
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
@@ -168,6 +169,13 @@ func TestEveryCall(t *testing.T) {
 		computed, err := c.Server.Compute(ctx, record)
 		call("compute", computed, err)
 	}
+	{
+		key, err := c.Server.CacheKey(ctx, wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
+			GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"})
+		call("computeCacheKey", key, err)
+		question, err := c.Server.QuestionHash(ctx, wire.QuestionRequest{Question: "Who?"})
+		call("computeQuestionHash", question, err)
+	}
 	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	call("postState", receipt, err)
 	receipt, err = l.Records.Note(ctx, w.at["secret"], wire.Note{Topic: "review", Text: new("Good."), Origin: wire.Origin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}}, nil)
@@ -184,6 +192,14 @@ func TestEveryCall(t *testing.T) {
 	call("deleteSource", receipt, err)
 	receipt, err = l.Paths.Validate(ctx, "p", w.path, wire.PathValidation{Validated: true, Reason: new("read")}, nil)
 	call("putValidation", receipt, err)
+	plan, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
+	call("postValidations", plan, err)
+	require.NotEmpty(t, plan.Paths)
+	listed := []wire.ListedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
+	validated, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
+	call("postValidations", validated, err)
+	require.NotZero(t, validated.Paths[0].Seq)
+	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.PathUnknown}}, validated.Refused)
 
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
 	call("getContent", content, err)
@@ -229,7 +245,7 @@ func TestEveryCall(t *testing.T) {
 
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
-	group := l.Drift.Group("label:step", "one", state)
+	group := l.Drift.Group("label:step", "one", seeded)
 	one, err := group.Get(ctx)
 	call("getGroup", one, err)
 	attribution, err := l.Drift.Attribution(ctx, w.at["first"], w.at["second"], point)
@@ -237,12 +253,12 @@ func TestEveryCall(t *testing.T) {
 	require.Equal(t, wire.Cause("model"), attribution.Cause)
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["third"], &client.QueryOptions{AsOf: last})
 	call("attributeChange", attribution, err)
-	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", state)))
-	effects := l.Drift.Effects("model", "m1", "m2", state)
+	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", seeded)))
+	effects := l.Drift.Effects("model", "m1", "m2", seeded)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
-	texts := &client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}
-	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.QueryOptions)
+	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}}
+	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
 	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
 	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", texts)))
@@ -259,6 +275,12 @@ func TestEveryCall(t *testing.T) {
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
+	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
+	dimensions, err := json.Marshal(cached.CacheDimensions)
+	require.NoError(t, err)
+	found, err := l.RunDAGs.LookUp(ctx, wire.LookupRequest{Question: "who keeps  the light", CacheDimensions: dimensions}, point)
+	call("lookUpRunDAG", found, err)
+	require.Equal(t, "equivalence_class", found.QuestionMode)
 	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
 	call("getStageProof", stage, err)
 	require.NoError(t, l.Verify(&stage.Receipt))
@@ -272,7 +294,7 @@ func TestEveryCall(t *testing.T) {
 	do("listBySource")(first(t, l.Citations.BySource("y", all)))
 	document, err := l.Citations.Document(ctx, w.at["set"], bare)
 	call("getCitationsDocument", document, err)
-	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: 3,
+	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: new(uint64(3)),
 		Sources: []wire.RetrievalSource{{ID: new("x"), Chunks: []wire.RetrievalChunk{{Text: new("Ana  Varga.")}, {}}}}}, point)
 	call("pinnedRetrieval", pinned, err)
 	do("listSources")(first(t, l.Sources.List(all)))
@@ -287,6 +309,7 @@ func TestEveryCall(t *testing.T) {
 	do("getPathHistory")(first(t, l.Paths.History("p", w.path, all)))
 	do("listBuilds")(first(t, l.Paths.Builds("p", all)))
 	do("listGonePaths")(first(t, l.Paths.Gone("p", "2", all)))
+	do("compareBuilds")(first(t, l.Paths.Compare("p", "1", "2", "", all)))
 	do("listPathCollisions")(first(t, l.Paths.Collisions("p", all)))
 	do("listProducers")(first(t, l.Producers.List(all)))
 	producer := l.Producers.Producer("web-7", all)
@@ -296,13 +319,14 @@ func TestEveryCall(t *testing.T) {
 	// Every list has rows, in pages of one.
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
+	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
 	full(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
 	full(t, "run", l.Records.Run("run/1", nil).All(ctx))
 	full(t, "groups", l.Drift.Groups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
-	full(t, "group's runs", l.Drift.Group("label:step", "one", singleAny).Runs(ctx))
-	full(t, "group's outputs", l.Drift.Group("label:step", "one", singleAny).Outputs(ctx))
-	full(t, "timeline", l.Drift.Timeline("model", "m1", singleAny).All(ctx))
-	full(t, "effects", l.Drift.Effects("model", "m1", "m2", singleAny).Pairs(ctx))
+	full(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
+	full(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
+	full(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
+	full(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
 	full(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
 	full(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	full(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
@@ -315,6 +339,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
 	full(t, "builds", l.Paths.Builds("p", &single).All(ctx))
 	full(t, "gone", l.Paths.Gone("p", "2", &single).All(ctx))
+	full(t, "comparison", l.Paths.Compare("p", "1", "2", "", &single).All(ctx))
 	full(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
 	full(t, "producers", l.Producers.List(&single).All(ctx))
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
@@ -415,7 +440,7 @@ func TestEveryCall(t *testing.T) {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

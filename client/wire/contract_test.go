@@ -40,14 +40,20 @@ var operations = map[string]exchange{
 	"getPathHistory":       {nil, wire.Page[wire.PathVersion]{}},
 	"listBuilds":           {nil, wire.Page[wire.Build]{}},
 	"listGonePaths":        {nil, wire.Page[wire.Path]{}},
+	"postValidations":      {wire.PathValidationsRequest{}, wire.PathValidations{}},
+	"compareBuilds":        {nil, wire.Page[wire.PathDifference]{}},
 	"listPathCollisions":   {nil, wire.Page[wire.Collision]{}},
-	"listGroups":           {nil, wire.Page[wire.Group]{}},
+	"listGroups":           {nil, wire.RunPage[wire.Group]{}},
 	"getGroup":             {nil, wire.GroupAnswer{}},
 	"attributeChange":      {nil, wire.Attribution{}},
-	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
+	"listTimeline":         {nil, wire.RunPage[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
 	"diffTexts":            {nil, wire.TextDiff{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
+	"listRunDAGs":          {nil, wire.Page[wire.ListedRun]{}},
+	"lookUpRunDAG":         {wire.LookupRequest{}, wire.Lookup{}},
+	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKey{}},
+	"computeQuestionHash":  {wire.QuestionRequest{}, wire.QuestionHash{}},
 	"compareRunDAGs":       {nil, wire.RunComparison{}},
 	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
 	"getByCacheKey":        {nil, wire.CachedRun{}},
@@ -127,7 +133,7 @@ var parts = map[string]exchange{
 // count, or another package reads them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
-	"BatchLine.record", "NestedProof.text",
+	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
 // required are members that the contract requires and the type omits if they are not given.

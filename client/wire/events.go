@@ -106,6 +106,8 @@ type RunDAGEvent struct {
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
 	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil: too long for the event
+	DocumentRoots   []string           `json:"document_roots,omitempty"`
+	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
 	Hashes          Hashes             `json:"hashes"`
 	LookupPath      *string            `json:"lookup_path,omitempty"`
@@ -114,9 +116,11 @@ type RunDAGEvent struct {
 	NVerified       json.Number        `json:"n_verified,omitempty"`
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	QuestionMode    string             `json:"question_mode,omitempty"`
-	Shape           string             `json:"shape"`
-	VerifierMethod  *string            `json:"verifier_method,omitempty"`
+	// PreflightGeneration is that of a payload that is not of the present one: its node_version, or legacy.
+	PreflightGeneration string  `json:"preflight_generation,omitempty"`
+	QuestionMode        string  `json:"question_mode,omitempty"`
+	Shape               string  `json:"shape"`
+	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
 // CitationSetEvent is what the log has of a [CitationSet].
@@ -129,6 +133,8 @@ type CitationSetEvent struct {
 // PathFingerprintEvent is what the log has of a [PathFingerprint].
 type PathFingerprintEvent struct {
 	Recorded
+	Base        *string  `json:"base,omitempty"`
+	Branch      *string  `json:"branch,omitempty"`
 	Build       *string  `json:"build,omitempty"`
 	HashVersion string   `json:"hash_version"`
 	Hashes      Hashes   `json:"hashes"`
@@ -157,12 +163,14 @@ type NoteEvent struct {
 // PathValidatedEvent is what the log has of a [PathValidation].
 type PathValidatedEvent struct {
 	Requested
-	ContentFingerprint *string `json:"content_fingerprint"` // the one that was validated
-	PathID             string  `json:"path_id"`
-	Project            string  `json:"project"`
-	Reason             *string `json:"reason,omitempty"`
-	RecordSeq          uint64  `json:"record_seq"` // the path's latest record at that time
-	Validated          bool    `json:"validated"`
+	Build              *string  `json:"build,omitempty"`     // of the record
+	ContentFingerprint *string  `json:"content_fingerprint"` // the one that was validated
+	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request names
+	PathID             string   `json:"path_id"`
+	Project            string   `json:"project"`
+	Reason             *string  `json:"reason,omitempty"`
+	RecordSeq          uint64   `json:"record_seq"` // the path's latest record in that build at that time
+	Validated          bool     `json:"validated"`
 	Origin
 }
 

@@ -147,10 +147,11 @@ type RejectInputs struct {
 	VerifierMethod   *string           `json:"verifier_method,omitempty"` // default claim_lattice_pointer
 }
 
-// PreflightPayload is the preflight node. Each clause is any JSON.
+// PreflightPayload is the preflight node. Each clause is any JSON. To send one of another generation,
+// post a [RawRecord].
 type PreflightPayload struct {
-	Stage            string          `json:"stage,omitempty"`        // "" or preflight
-	NodeVersion      string          `json:"node_version,omitempty"` // "" or preflight-node-v1
+	Stage            *string         `json:"stage,omitempty"`        // preflight
+	NodeVersion      *string         `json:"node_version,omitempty"` // preflight-node-v1
 	Classifier       json.RawMessage `json:"classifier,omitempty"`
 	AnswerContract   json.RawMessage `json:"answer_contract,omitempty"`
 	PromptContract   json.RawMessage `json:"prompt_contract,omitempty"`
@@ -159,11 +160,15 @@ type PreflightPayload struct {
 	QuestionState    json.RawMessage `json:"question_state,omitempty"`
 }
 
-// Evidence is a part of a chunk, from Start to before End.
+// Evidence is a part of a chunk, from Start to before End. To send further members, which no hash
+// covers, post a [RawRecord].
 type Evidence struct {
-	ChunkRoot string      `json:"chunk_root"`
-	Start     json.Number `json:"start"`
-	End       json.Number `json:"end"`
+	ChunkRoot  string      `json:"chunk_root"`
+	Start      json.Number `json:"start"`
+	End        json.Number `json:"end"`
+	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim
+	TextHash   string      `json:"text_hash,omitempty"`   // a claim: of Span
+	Span       *string     `json:"span,omitempty"`
 }
 
 // CacheDimensions is what a cache key is made of.
@@ -203,6 +208,8 @@ type PathFingerprint struct {
 	Common
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
+	Branch                *string  `json:"branch,omitempty"` // of the build
+	Base                  *string  `json:"base,omitempty"`   // build that the build is compared with; nil: the last one of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
@@ -345,8 +352,10 @@ type Note struct {
 
 // PathValidation says whether a path's content is as it should be.
 type PathValidation struct {
-	Validated bool    `json:"validated"`
-	Reason    *string `json:"reason,omitempty"`
+	Validated          bool    `json:"validated"`
+	Reason             *string `json:"reason,omitempty"`
+	Build              *string `json:"build,omitempty"`               // nil: that of the path's latest record
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // that the path must have there
 	Origin
 }
 
@@ -433,11 +442,13 @@ type Receipt struct {
 // is empty but for Incomplete.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks to be complete
+	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
 	Category            string             `json:"category,omitempty"` // new, modified or unchanged
 	Validated           *bool              `json:"validated,omitempty"`
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content earlier in the line of builds
+	OtherBase           bool               `json:"other_base,omitempty"`       // the record names another base or branch than its build has
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
@@ -491,18 +502,20 @@ type RecordRow struct {
 // ListedRecord is one record of a list.
 type ListedRecord struct {
 	Row
-	Kind       Kind              `json:"kind"`
-	Time       Time              `json:"time"`
-	EventHash  string            `json:"event_hash"`
-	State      State             `json:"state,omitempty"`
-	RedactedBy *uint64           `json:"redacted_by,omitempty"`
-	RunID      string            `json:"run_id,omitempty"`
-	Timestamp  string            `json:"timestamp,omitempty"`
-	Hashes     Hashes            `json:"hashes"`
-	Mismatches []string          `json:"mismatches"`
-	Labels     map[string]string `json:"labels"`
-	Links      RecordLinks       `json:"links"`
-	Event      json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
+	Kind         Kind              `json:"kind"`
+	Time         Time              `json:"time"`
+	EventHash    string            `json:"event_hash"`
+	State        State             `json:"state,omitempty"`
+	RedactedBy   *uint64           `json:"redacted_by,omitempty"`
+	RunID        string            `json:"run_id,omitempty"`
+	Timestamp    string            `json:"timestamp,omitempty"`
+	Hashes       Hashes            `json:"hashes"`
+	Mismatches   []string          `json:"mismatches"`
+	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Incomplete   []string          `json:"incomplete,omitempty"`   // what an IPC record lacks
+	Labels       map[string]string `json:"labels"`
+	Links        RecordLinks       `json:"links"`
+	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
 }
 
 // RecordLinks are paths on the server that lead on from a record.

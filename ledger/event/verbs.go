@@ -3,6 +3,7 @@ package event
 import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 )
 
 // StateChange is what a record_state_changed event says (spec: States).
@@ -45,11 +46,13 @@ func (e *Event) Validation() Validation {
 	return Validation{
 		Project:            text(e.Detail.Member("project")),
 		PathID:             text(e.Detail.Member("path_id")),
+		Build:              text(e.Detail.Member("build")),
 		ContentFingerprint: text(e.Detail.Member("content_fingerprint")),
 		RecordSeq:          Number(e.Detail.Member("record_seq")),
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
 		Origin:             e.origin(),
+		Names:              record.ReadValidationNames(e.Detail.Member("names")),
 	}
 }
 
@@ -77,7 +80,7 @@ type Redaction = record.RedactionFields
 // Redaction reads a content_redacted event.
 func (e *Event) Redaction() Redaction {
 	r := Redaction{Reason: text(e.Detail.Member("reason"))}
-	r.Seqs, _ = record.ParseSeqs(e.Detail.Member("seqs"))
+	r.Seqs, _ = seqs.Parse(e.Detail.Member("seqs"))
 	return r
 }
 

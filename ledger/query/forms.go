@@ -2,9 +2,13 @@ package query
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // form is the format of a value. name describes it in error messages.
@@ -22,25 +26,37 @@ func (f *form) check(name, value string) error {
 }
 
 var (
-	anyForm   = &form{func(string) bool { return true }, "text"}
-	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	seqForm   = &form{regexp.MustCompile(`^(0|[1-9][0-9]{0,19})$`).MatchString, "the number of an event"}
-	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
-	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
-	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
-	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
-	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
-	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	anyForm      = &form{func(string) bool { return true }, "text"}
+	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	seqForm      = &form{regexp.MustCompile(`^(0|[1-9][0-9]{0,19})$`).MatchString, "the number of an event"}
+	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
+	ruleForm     = choiceForm(rules.VerdictRules[:]...)
+	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
+	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
+	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
+	fieldForm    = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
+	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
+	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
+	printForm    = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
 )
+
+// choiceForm is the format of a value with known texts.
+func choiceForm(known ...string) *form {
+	return &form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
+}
 
 // valueForms are the names by which records are found, except label: and stage: names.
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
 	records.RecordSeq: seqForm, records.Topic: idForm,
-	"flag": flagForm, "mismatch": fieldForm,
+	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
+	"document_root": hashForm, "evidence_id": evidenceForm,
+	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
-	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
+	"input": hashForm, "input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
 	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
 	"model_profile_hash": hashForm, "cache_key": hashForm,

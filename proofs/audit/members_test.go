@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -64,29 +65,31 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("ipc incomplete", record.IPCRecord, `{"payload":{"q":"Who?","seed":42},"ipc_id":"`+hash('d')+`","model":"m","temperature":0.5,"max_tokens":16}`)
 	dimensions := `"cache_dimensions":{"source_root":"` + hash('1') + `","question_hash":"` + hash('2') + `","model_profile_hash":"` + hash('3') + `","conversation_hash":"` + hash('4') + `","governance_policy_hash":"` + hash('5') +
 		`","schema_version":"1","canonicalization_version":"2","chunking_version":"3","verifier_policy_hash":"` + hash('6') + `"}`
-	post("run", record.RunDAG, `{`+all("run")+`,"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
-		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1}],"preflight_hash":"`+hash('a')+`"},`+
+	post("run", record.RunDAG, `{`+all("run")+`,"evidence":[{"chunk_root":"`+hash('7')+`","start":0,"end":1}],"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
+		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"`+hash('7')+`"}],"preflight_hash":"`+hash('a')+`"},`+
 		dimensions+`,"cache_key":"`+hash('b')+`"}`)
 	post("run of a pointer", record.RunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
 	post("run as built", record.RunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
 	post("run rejected", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
+	post("run of another generation", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
 	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
-	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
+	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
 	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
 	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("state", v, err)
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
-	v, err = record.ParseValidation(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()), ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path},
-		[]byte(`{"validated":true,"reason":"r"}`))
-	verb("validation", v, err)
+	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
+	require.NoError(t, err)
+	verb("validation", validation.Of(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
+		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
 	v, err = record.ParseNote(2, []byte(`{"topic":"review","text":"t","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("note", v, err)
 	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
 	verb("registration", v, err)
 	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
 	verb("revocation", v, err)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range []uint64{1, 2, 5} {
 		list.Add(seq)
 	}
@@ -369,14 +372,16 @@ var onlyContentShows = []survivor{
 	{`^[^/]+/checks/[^/]+/claimed: another$`, "the claim was the writer's"},
 	{`^ipc incomplete/checks/ipc_id: left out$`, "the claim was the writer's"},
 	{`^run/checks/stage:else: left out$`, "the stages that were claimed are content"},
-	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
-	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
+	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|branch|base|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
+	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|branch|base|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
 	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event is made of the usage"},
 	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
 	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
+	{`^run[^/]*/record(/(document_roots|evidence_ids)|: with (document_roots|evidence_ids)$)`, "they are content"},
+	{`^run[^/]*/record(/preflight_generation: |: with preflight_generation$)`, "the payload is content"},
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 
@@ -398,6 +403,7 @@ var laterEventShows = []survivor{
 	{`^ledger_created/ledger: (another|repeated)$`, "the walk has no name to compare: the second event has another"},
 	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
 	{`^path/record/project: `, "a validation names the project"},
+	{`^path/record/build: `, "a validation names the build"},
 	{`^registration/record/source_id: `, "the revocation is of another source"},
 }
 

@@ -199,7 +199,9 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "events", "true")
 	b.askAll("/records", "clock", "occurred")
 	b.askAll("/records", "flag", "unregistered_source")
+	b.askAll("/records", "flag", "other_base")
 	b.askAll("/records", "flag", "mismatch")
+	b.askAll("/records", "flag", "inconsistent")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
 		b.askAll("/records", "kind", string(kind))
 		for i, seq := range b.values.of(seqsOf + string(kind)) {
@@ -381,6 +383,7 @@ func (b *questionBuilder) effects() {
 func (b *questionBuilder) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		b.askAll(failuresPath, "state", state)
+		b.askAll("/run-dags", "state", state)
 		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
 		for _, hash := range b.values.of(findable("question_hash")) {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
@@ -439,9 +442,13 @@ func (b *questionBuilder) paths() {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsList)
 	}
-	for _, both := range b.some(buildOf) {
+	builds := b.some(buildOf)
+	for i, both := range builds {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
+		if other, before, _ := strings.Cut(builds[max(0, i-1)], "\x00"); other == project && before != "" && build != "" {
+			b.ask("/paths/"+url.PathEscape(project)+"/compare", rowsList, "a", before, "b", build)
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	if !slices.Contains(record.Kinds[:], kind) {
 		return
 	}
-	for _, name := range [...]string{"run_id", "subject", "project", "model"} {
+	for _, name := range [...]string{"run_id", "subject", "project", "model", "audit_mode", "verifier_method", "shape"} {
 		v.text(findable(name), r.Member(name))
 	}
 	v.text(findable("producer"), r.Member("producer").Member("id"))
@@ -134,7 +134,11 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
 	}
 	for name, value := range r.Member("hashes").Members() {
-		v.text(findable(string(name.Text())), value)
+		if strings.HasSuffix(string(name.Text()), "input_hash") { // either can be the input
+			v.text(findable("input"), value)
+			v.text(variableOf+"input", value)
+		}
+		v.text(findable(strings.TrimPrefix(string(name.Text()), "seedless_")), value)
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
@@ -143,6 +147,9 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
+	}
+	for root := range r.Member("document_roots").Elements() {
+		v.text(findable("document_root"), root)
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
@@ -176,6 +183,7 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
+	v.add(findable("incomplete"), record.IPCParts[len(record.IPCParts)-1])
 }
 
 func (v *logValues) text(kind string, value pyjson.Value) {

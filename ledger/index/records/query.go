@@ -1,8 +1,10 @@
 package records
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"colophon/ledger/event"
@@ -10,6 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/storage"
 )
 
@@ -56,6 +59,8 @@ type Record struct {
 	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
+	Inconsistent   []string // rules that the verdict breaks
+	Incomplete     []string // what an IPC record lacks (spec: Receipts)
 	Body           []byte   // of the event; nil without Filter.Bodies
 }
 
@@ -151,9 +156,16 @@ func recordOf(e *event.Event) Record {
 		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
 		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
 	}
+	if e.Kind == record.IPCRecord {
+		ipc := e.IPC()
+		one.Incomplete = slices.Collect(ipc.Incomplete())
+	}
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			one.Mismatches = append(one.Mismatches, string(name.Text()))
+		}
+		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
+			one.Inconsistent = append(one.Inconsistent, string(rule))
 		}
 	}
 	return one
