@@ -87,8 +87,11 @@ func (e *listedEvent) values() []records.Value {
 		add("label:"+name, &text)
 	}
 	for name, hash := range r.Hashes {
-		add(name, hash)
+		if name != "seedless_input_hash" {
+			add(name, hash)
+		}
 	}
+	add("input", cmp.Or(r.Hashes["seedless_input_hash"], r.Hashes["input_hash"]))
 	add("subject", r.Subject)
 	add("project", r.Project)
 	add("model", r.Model)
