@@ -195,7 +195,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 // decode reads one JSON object.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
-		return fmt.Errorf("it is no JSON object: %.60q", text)
+		return fmt.Errorf("it is not a JSON object: %.60q", text)
 	}
 	if len(text) > maxElements && elements(text) > maxElements {
 		return fmt.Errorf("its arrays have more than %d elements", maxElements)

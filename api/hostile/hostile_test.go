@@ -182,7 +182,7 @@ func (s *attacker) holdConnections() (leave func()) {
 			continue // the attack reports it
 		}
 		text := d.valid(pick(d, s.contract.operations...)).text()
-		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have had enough
+		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have closed the connection
 		open = append(open, conn)
 	}
 	return func() {

@@ -61,7 +61,7 @@ type check struct {
 	run  func(*deployment) []Finding
 }
 
-// allChecks are the checks in the order in which the report has them.
+// allChecks lists the checks in the order of the report.
 func allChecks() []check {
 	return []check{
 		{"settings", checkSettings},

@@ -83,9 +83,9 @@ func checkRates(d *deployment) []Finding {
 	case config.RateLimit > 0 || config.AddressRateLimit > 0:
 		return finding(OK, "", "requests are limited")
 	case cli.Loopback(host):
-		return finding(OK, "", "no rate is limited, and only this machine reaches %s", config.Listen)
+		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
-	return finding(Advice, "set --rate-limit, and --address-rate-limit", "others reach %s, and no rate of requests is limited", config.Listen)
+	return finding(Advice, "set --rate-limit, and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
 }
 
 // A certificate that expires sooner is reported.
@@ -126,7 +126,7 @@ func checkCertificate(d *deployment) []Finding {
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
 
-// certificateNames are the names and addresses of a certificate, for a sentence.
+// certificateNames returns the names and addresses of a certificate, for a sentence.
 func certificateNames(names []string, addresses []net.IP) string {
 	all := append([]string{}, names...)
 	for _, a := range addresses {

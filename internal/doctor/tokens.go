@@ -78,7 +78,7 @@ func scopesOf(t access.Listed) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).Anywhere()
 }
 
-// unknownLedgers are the ledgers that valid tokens name and that do not exist.
+// unknownLedgers returns the ledgers that valid tokens name and that do not exist.
 func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {

@@ -34,7 +34,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file; remove it", name)
+		err = fmt.Errorf("%s is not a regular file; remove it", name)
 	}
 	if err == nil { // of the process, as the engine's is
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})

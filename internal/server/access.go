@@ -63,7 +63,7 @@ func openGate(config Config, log *slog.Logger) (gate, error) {
 	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
 		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: everyone who reaches it may write to the ledgers. "+
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
-			"pass --insecure where everybody on the network may do everything", config.Listen)
+			"pass --insecure if everyone on the network may do everything", config.Listen)
 	}
 	g.who = who
 	return g, nil

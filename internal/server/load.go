@@ -15,7 +15,7 @@ import (
 
 // LoadConfig is how much clients may ask of the server, a second and at once.
 type LoadConfig struct {
-	// RateLimit is the requests a second of one token or other identity, and the lines
+	// RateLimit is the number of requests a second of one token or other identity, and the lines
 	// of its batches besides; callers without one are identified by their address. 0 means any number.
 	RateLimit float64 `yaml:"rate-limit"`
 	// AddressRateLimit is the requests a second of one address, or /64 of IPv6.
@@ -138,7 +138,7 @@ func (c *LoadConfig) bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.FollowRate, "follow-rate", c.FollowRate, "`size` of what is sent a second to all clients that follow events")
 }
 
-// limits are what the server's interface takes.
+// limits returns the limits in the form of the API server.
 func (c LoadConfig) limits() limits.Load {
 	return limits.Load{
 		RequestRate: c.RateLimit, RateBurst: c.RateBurst, AddressRate: c.AddressRateLimit, FailureRate: c.FailedAuthLimit,
@@ -166,7 +166,7 @@ func (n *networks) UnmarshalText(text []byte) error {
 		}
 		_, network, err := net.ParseCIDR(name)
 		if err != nil {
-			return fmt.Errorf("%q is no network; write it like 10.0.0.0/8, several with commas between them", name)
+			return fmt.Errorf("%q is not a network; write it like 10.0.0.0/8, several with commas between them", name)
 		}
 		*n = append(*n, network)
 	}

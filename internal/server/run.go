@@ -45,7 +45,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 	if busy != nil && !datadir.HasDatabase(config.Data) {
 		return busy // before anything is made
 	}
-	// The folder comes first: a second server on the same folder is told so even if the
+	// The folder comes first: a second server on the same folder reports that even if the
 	// address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {

@@ -190,7 +190,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	copyState(t, after, mixed)
 	require.NoError(t, os.WriteFile(mixed, old, 0o600))
 	m, err := openState(mixed, keys)
-	require.NoError(t, err, "an earlier state with a later folder goes on from the earlier")
+	require.NoError(t, err, "an earlier state with a later folder continues from the earlier")
 	require.Equal(t, stateOf(t, before).Size, m.at.Size)
 	require.NoError(t, m.Close())
 }

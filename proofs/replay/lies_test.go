@@ -548,7 +548,7 @@ func TestWhatIsNoLie(t *testing.T) {
 				return
 			}
 			tried++
-			other, err := json.MarshalIndent(decoded(t, body), " ", "\t") // sorted, and with other escapes
+			other, err := json.MarshalIndent(decoded(t, body), " ", "\t") // members sorted, strings escaped differently
 			require.NoError(t, err)
 			answersWith(response, http.StatusOK, other, map[string]string{"Content-Type": "application/json; charset=utf-8"})
 		})

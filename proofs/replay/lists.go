@@ -127,7 +127,7 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 				yield(nil, fmt.Errorf("%w: its %s is not a cursor", fetch.ErrMalformed, list.next))
 				return
 			case empty > c.emptyPages():
-				yield(nil, fmt.Errorf("%w: it has %d consecutive pages without a row, and no end", fetch.ErrMalformed, empty))
+				yield(nil, fmt.Errorf("%w: %d consecutive pages have no row, and the list does not end", fetch.ErrMalformed, empty))
 				return
 			case read == q.pages && expected != nil:
 				yield(nil, errPageLimit)

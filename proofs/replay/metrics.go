@@ -98,7 +98,7 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 				continue
 			}
 			if value != math.Trunc(value) || value < 1 || value > 1<<53 || labels != name {
-				return nil, fmt.Errorf("%w: %s is %v, which is no size", fetch.ErrMalformed, labels, value)
+				return nil, fmt.Errorf("%w: %s is %v, which is not a size", fetch.ErrMalformed, labels, value)
 			}
 			sizes[labels] = uint64(value)
 		}

@@ -142,7 +142,7 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one given, and that
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and that
 // no others exist. Otherwise a ledger would be hidden, or a new ledger would overwrite one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
@@ -156,7 +156,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	}
 	for number, name := range numbers {
 		if number > last {
-			return fmt.Errorf("%w: ledger %q has the number %d, the last one given is %d", storage.ErrDamaged, name, number, last)
+			return fmt.Errorf("%w: ledger %q has the number %d, but the last assigned number is %d", storage.ErrDamaged, name, number, last)
 		}
 	}
 	start, end := keys.Infos()
