@@ -141,7 +141,7 @@ func TestCitationsDocuments(t *testing.T) {
 	again := strings.Replace(letters, "letters", "register", 1)
 	require.Equal(t, fmt.Sprintf(`{"all_citations":[%[1]s,%[2]s,%[3]s],"by_section":{"Keeper":[%[1]s],"unknown":[%[2]s,%[3]s]},`+
 		`"source_ids":["letters",%[4]q,"register"],"total_count":3}`, kept, letters, again, strangeSource), string(a.body))
-	// What is redacted has no text any more.
+	// A redacted citation no longer has a text.
 	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
 	a = s.do(t, get(documentOf, "seq", "2"), http.StatusOK)
 	require.Equal(t, "5", a.header.Get("Colophon-Redacted-By"))

@@ -132,7 +132,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads a body up to the limit and one byte more. A Content-Length is believed for the allocation once
+// readUpTo reads a body up to the limit and one byte more. A Content-Length is trusted for the allocation once
 // the answer has begun to arrive.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes

@@ -87,10 +87,10 @@ func TestWhatCannotBeMade(t *testing.T) {
 	s, clock := newStore(t)
 	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	for want, n := range map[string]NewToken{
-		"is not a valid name": {Name: "No", Grants: good},
-		"nothing":         {Name: "a"},
-		"no scopes":       {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
-		"already":         {Name: "a", Grants: good, Expires: clock.now()},
+		"is not a valid name":  {Name: "No", Grants: good},
+		"nothing":              {Name: "a"},
+		"no scopes":            {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
+		"already":              {Name: "a", Grants: good, Expires: clock.now()},
 		"is not the name of a": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
 	} {
 		_, err := s.Create(n)

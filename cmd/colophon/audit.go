@@ -85,7 +85,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
-	flags.StringVar(&o.State, "state", "", "`file` that remembers the audit; made if absent, with a folder of that name and .d")
+	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, with a folder named like it plus .d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
 	flags.BoolVar(&o.Content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")

@@ -230,7 +230,7 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out what came since"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out the events since"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {

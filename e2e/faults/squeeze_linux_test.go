@@ -67,7 +67,7 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("it takes nothing any more: %s", &s.log)
+			return fmt.Errorf("it accepts no more writes: %s", &s.log)
 		}
 	}
 	return nil

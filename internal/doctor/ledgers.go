@@ -242,7 +242,7 @@ func checkIndex(d *deployment) []Finding {
 	return orOK(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
 }
 
-// Content that was erased longer ago should not be in the files any more.
+// Content that was erased longer ago should no longer be in the files.
 const erasureLate = time.Minute
 
 // checkErasure: the files have no erased content.

@@ -48,7 +48,7 @@ func checkTokens(d *deployment) []Finding {
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
-		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid any more: the server accepts no request")...)
+		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid: the server refuses all requests")...)
 	}
 	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
 }

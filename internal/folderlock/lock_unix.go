@@ -25,7 +25,7 @@ func lockFiles(files vfs.FS) vfs.FS {
 
 type safeLockFS struct{ vfs.FS }
 
-// Lock locks a regular file, made if absent, until the Closer is closed.
+// Lock locks a regular file until the Closer is closed. It creates the file if needed.
 func (safeLockFS) Lock(name string) (io.Closer, error) {
 	const flags = os.O_RDWR | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	file, err := os.OpenFile(name, flags, 0o600)

@@ -28,7 +28,7 @@ type Config struct {
 	// Data is the folder of everything that must not be lost: the database in
 	// db, the signing keys in keys. Its folder index can be rebuilt.
 	Data string `yaml:"data"`
-	// Listen is the TCP address, host:port. Port 0 takes a free one.
+	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Insecure permits an address that other machines can reach without requiring
 	// credentials. Everyone who can reach the address may do everything.
@@ -150,18 +150,18 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 
 // Bind makes a flag of every field.
 func (c *Config) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")
-	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 takes a free one")
+	flags.StringVar(&c.Data, "data", c.Data, "`folder` of the database and the keys; created if it does not exist")
+	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server speaks https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
 	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default any, but on loopback none")
-	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "`address`, host:port, that answers /metrics without authentication, in place of the server's own")
-	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "answer /debug/pprof on --metrics-listen")
+	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
+	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
-	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
+	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
@@ -171,7 +171,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
 	flags.IntVar(&c.MaxLabels, "max-labels", c.MaxLabels, "largest `number` of labels of a record")
 	flags.IntVar(&c.MaxLabelBytes, "max-label-bytes", c.MaxLabelBytes, "largest `length` of a label's name, and of its value")
-	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
+	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
 	c.LoadConfig.bind(flags)
 }
 

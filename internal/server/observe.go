@@ -90,7 +90,7 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	}
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); !hostForm.MatchString(name) {
-			return fmt.Errorf("%q is not a host name; write it without scheme and port, several with commas between them", name)
+			return fmt.Errorf("%q is not a host name; write it without scheme and port; separate several with commas", name)
 		}
 		*h = append(*h, name)
 	}

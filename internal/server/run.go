@@ -210,8 +210,7 @@ var errRoom = errors.New("there is room on the disk again")
 // roomPause is the time between two checks for space.
 const roomPause = time.Second
 
-// room returns a channel that is closed when a database that is open for reading only could be
-// opened for writing. It is nil for any other database. The check ends with ctx.
+// room returns a channel that is closed when a read-only database could be opened for writing. It is nil for any other database. The check ends with ctx.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.database.ReadOnly() {
 		return nil

@@ -17,7 +17,7 @@ import (
 
 // Config is the place of a database and the resources that it may use.
 type Config struct {
-	// Dir is the folder of the database. It is made if absent, and holds nothing else.
+	// Dir is the folder of the database. It is created if it does not exist, and holds nothing else.
 	Dir string
 	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
