@@ -367,7 +367,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 func TestLargeRedaction(t *testing.T) {
 	s := start(t)
 	var lines strings.Builder
-	const records = 2000 // of three pieces each: more than one event withdraws
+	const records = 2000 // three pieces each, so that one event cannot redact them all
 	for i := range records {
 		lines.WriteString(ipcLine("", fmt.Sprint(i)))
 	}

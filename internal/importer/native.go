@@ -110,7 +110,7 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// reportLine is what a report says of one entry.
+// reportLine is the line of a report about one entry.
 type reportLine struct {
 	File    string         `json:"file"`
 	Line    int            `json:"line"`
