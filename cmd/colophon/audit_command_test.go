@@ -51,7 +51,7 @@ func TestAuditOfASoundLedger(t *testing.T) {
 }
 
 // Each audit continues from the state of the last one, whatever happened in between.
-func TestAuditStateGoesOn(t *testing.T) {
+func TestAuditStateContinues(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
 	var broken atomic.Bool

@@ -248,7 +248,7 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 }
 
 // Every command that reads a list stops if the cursors of its pages form a cycle.
-func TestListsThatLeadRound(t *testing.T) {
+func TestPagesThatFormACircle(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
