@@ -527,7 +527,7 @@ func TestBatchGivesUpASilentServer(t *testing.T) {
 	})
 }
 
-// Neither an input that pauses nor a caller that does makes a server silent.
+// A server is not considered silent while the input or the caller pauses.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute

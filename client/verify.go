@@ -17,7 +17,7 @@ type expected struct {
 	digest string
 }
 
-// expect returns what the receipt of a write with this key, or else this run_id, has to be of.
+// expect returns what the receipt of a write with this key, or else this run_id, must show.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":

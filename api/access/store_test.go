@@ -315,7 +315,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
 
-// The expiry of a token follows the clock, also backwards. Its revocation does not.
+// The expiry of a token follows the clock, even if the clock is set back. Its revocation does not.
 func TestTokensAndAClockThatJumps(t *testing.T) {
 	b := open(t, Rules{})
 	made, err := b.store.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: Read}}, Expires: b.clock.now().Add(time.Hour)})

@@ -79,7 +79,7 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 	s.finish(t)
 }
 
-// recording are the operations that record a new record.
+// recording lists the operations that add a record.
 var recording = []string{"postIPCRecord", "postRunDAG", "postCitationSet", "postPathFingerprint"}
 
 // prepare creates the ledgers, records every example of the contract in each, and repeats

@@ -360,10 +360,10 @@ func TestFsckNamesStrays(t *testing.T) {
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
 		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has more in it`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
-		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was given, and no name leads to it$`},
+		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no name leads to it$`},
 		"two names for a number": {name("twin"), u32(number), `it has the number 1, and so has ledger "default"$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
-		"a lost name":            {name("second"), nil, `was given, and no name leads to it$`},
+		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
 		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which there is not$`},
 	} {
 		t.Run(what, func(t *testing.T) {

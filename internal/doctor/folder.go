@@ -147,7 +147,7 @@ func checkLostKeys(d *deployment) []Finding {
 		_, err := os.Lstat(keys.Path(name))
 		if value, _ := d.console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
 			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger takes no writes",
-				"ledger %s has signed, as its mark shows, but %s has no signing key of it", name, keys.Dir)...)
+				"the mark of ledger %s shows that it has signed checkpoints, but %s has no signing key for it", name, keys.Dir)...)
 		}
 	}
 	return list

@@ -259,7 +259,7 @@ func checkErasure(d *deployment) []Finding {
 	case n > 0 && age > erasureLate:
 		return finding(Wrong, "let a backup that is under way end, and free disk space if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
 	case n > 0:
-		return finding(Advice, "look again in a minute", "%.0f erased texts are in the files for now", n)
+		return finding(Advice, "look again in a minute", "%.0f recently erased texts are still in the files", n)
 	}
 	return finding(OK, "", "no erased text is in the files")
 }

@@ -188,7 +188,7 @@ colophon_erasures_pending_age_seconds %d
 	}, missing...))
 	runCheckCases(t, checkErasure, append([]checkCase{
 		{"good", with(0, 1, 0, 0), OK, "no erased text"},
-		{"pending", with(0, 1, 2, 5), Advice, "2 erased texts"},
+		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
 		{"late", with(0, 1, 2, 90), Wrong, "since 1m30s"},
 	}, missing...))
 }

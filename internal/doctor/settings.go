@@ -133,7 +133,7 @@ func checkAccessFile(d *deployment) []Finding {
 			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with it", "there is no rule in %s", config.AccessFile)...)
+		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))

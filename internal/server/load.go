@@ -173,7 +173,7 @@ func (n *networks) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes the networks separated by commas.
+// MarshalText returns the networks, separated by commas.
 func (n networks) MarshalText() ([]byte, error) {
 	names := make([]string, len(n))
 	for i, network := range n {

@@ -151,7 +151,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	}
 	for number := keys.Ledger(1); number <= last; number++ {
 		if _, named := numbers[number]; !named {
-			return fmt.Errorf("%w: ledger number %d was given, and no name leads to it", storage.ErrDamaged, number)
+			return fmt.Errorf("%w: ledger number %d was assigned, but no name leads to it", storage.ErrDamaged, number)
 		}
 	}
 	for number, name := range numbers {
@@ -167,7 +167,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	for ok := infos.First(); ok && err == nil; ok = infos.Next() {
 		key := keys.Parse(infos.Key())
 		if _, named := numbers[key.Ledger]; key.Family != keys.InfoKey || !named {
-			err = fmt.Errorf("%w: there is the description of a ledger with the number %d, and no name leads to it", storage.ErrDamaged, key.Ledger)
+			err = fmt.Errorf("%w: the ledger with the number %d has a description, but no name leads to it", storage.ErrDamaged, key.Ledger)
 		}
 	}
 	return errors.Join(err, infos.Error(), infos.Close())
