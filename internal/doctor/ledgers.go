@@ -151,7 +151,7 @@ func checkLog(d *deployment) []Finding {
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
-		return finding(NotChecked, "", "the server lists no ledgers")
+		return finding(NotChecked, "", "the server shows no ledger to this command")
 	}
 	return orOK(list, "%s: the last %s chained, proved and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
 }

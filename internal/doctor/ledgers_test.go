@@ -114,7 +114,7 @@ func TestCheckLog(t *testing.T) {
 	}
 	runCheckCases(t, checkLog, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "the server lists no ledgers"},
+		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "the server shows no ledger to this command"},
 		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the last 1 event chained, proved and signed"},
 		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
 		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
