@@ -37,7 +37,9 @@ import (
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 	"colophon/storage/memory"
 )
@@ -192,7 +194,7 @@ var specExamples = []struct {
 	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
 	{"question-forms", exampleQuestionForms},
 	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
-	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
+	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
@@ -356,6 +358,12 @@ func examplePreflight(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
 }
 
+func examplePreflightLegacy(e *example) {
+	e.computed("form", `{"policy_state":null,"quantifier":"ALL","question_state":{"logical_statuses":[]}}`)
+	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
+	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
+}
+
 func exampleQuestion(e *example) {
 	e.computedText("equivalence_class", "who is batman")
 	e.computedText("strict", "Who is THE Batman ?!")
@@ -403,10 +411,10 @@ func exampleCitationsDocument(e *example) {
 }
 
 func examplePinnedRetrieval(e *example) {
-	chunks, required, topK, err := record.DecodeRetrieval([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
+	r, err := retrieval.Decode([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
 	require.NoError(e.t, err)
 	rows := []map[string]string{}
-	for _, c := range rules.PinnedRetrieval(chunks, required, topK) {
+	for _, c := range rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK) {
 		rows = append(rows, map[string]string{"hash": string(c.Hash), "text": string(c.Text), "source_id": string(c.SourceID)})
 	}
 	e.computed("rows", compactJSON(e.t, rows))
@@ -487,7 +495,7 @@ func exampleStateChange(e *example) {
 func exampleSeqs(e *example) {
 	var records []uint64
 	e.decode("records", &records)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range records {
 		require.True(e.t, list.Add(seq))
 	}

@@ -22,6 +22,8 @@ import (
 
 	"colophon"
 	"colophon/api"
+	"colophon/api/limits"
+	"colophon/internal/size"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/keystore"
@@ -195,7 +197,7 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	require.NoError(t, err)
 	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", MaxBody: int64(maxBody), MaxLine: maxBody})
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", Load: limits.Load{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody)}})
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {

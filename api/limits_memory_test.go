@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/limits"
+	"colophon/internal/size"
 )
 
 // small configures a server with little memory for bodies, for which no request waits.
 func small(bytes int64) func(*Config) {
-	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = bytes, time.Millisecond }
+	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
 // underWay waits until bodies of at least that many bytes are being read.

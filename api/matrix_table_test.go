@@ -46,6 +46,8 @@ func expectedOfServer() []expectation {
 		{"GET /docs/{file}", nothing, 200, "/docs/openapi.json", ""},
 		{"GET /metrics", "metrics" + onAll, 200, "/metrics", ""},
 		{"POST /v1/snapshots", "admin" + onAll, 409, "/v1/snapshots", ""},
+		{"POST /v1/compute/cache-key", "write or read" + onAnyLedger, 200, "/v1/compute/cache-key", cachedDimensions},
+		{"POST /v1/compute/question-hash", "write or read" + onAnyLedger, 200, "/v1/compute/question-hash", `{"question":"q"}`},
 		{"POST /v1/compute/{kind}", "write or read" + onAnyLedger, 200, "/v1/compute/ipc_record", ipcBody("", "o")},
 		{"GET /v1/ledgers", anyScope + onAnyLedger, 200, "/v1/ledgers", ""},
 		{"POST /v1/ledgers", "admin" + onAll, 201, "/v1/ledgers", `{"name":"made-NUMBER"}`},
@@ -106,6 +108,8 @@ func expectedOfQueries() []expectation {
 		{"GET " + ofALedger + "/drift/timeline", read, 200, "~/drift/timeline?input_hash=" + zeros, ""},
 		{"GET " + ofALedger + "/drift/effects", read, 200, "~/drift/effects?variable=model&a=m&b=n", ""},
 		{"POST " + ofALedger + "/drift/reproduce", read, 200, "~/drift/reproduce", `{"seq":1,"output":"o"}`},
+		{"GET " + ofALedger + "/run-dags", read, 200, "~/run-dags?shape=unrecognised", ""},
+		{"POST " + ofALedger + "/run-dags/lookup", "read and content" + onLedger, 200, "~/run-dags/lookup", `{"question":"q","cache_dimensions":` + cachedDimensions + `}`},
 		{"GET " + ofALedger + "/run-dags/compare", read, 200, "~/run-dags/compare?a=2&b=5", ""},
 		{"GET " + ofALedger + "/run-dags/divergence", read, 200, "~/run-dags/divergence?question_hash=" + zeros, ""},
 		{"GET " + ofALedger + "/run-dags/failures", read, 200, "~/run-dags/failures", ""},
@@ -117,6 +121,7 @@ func expectedOfQueries() []expectation {
 		{"GET " + ofALedger + "/citation-sets/by-chunk/{hash}", read, 200, "~/citation-sets/by-chunk/sha256:" + zeros, ""},
 		{"GET " + ofALedger + "/citation-sets/by-source/{source_id}", read, 200, "~/citation-sets/by-source/x", ""},
 		{"GET " + ofALedger + "/citation-sets/{seq}/document", "read and content" + onLedger, 200, "~/citation-sets/3/document", ""},
+		{"GET " + ofALedger + "/diff", "read and content" + onLedger, 200, "~/diff?a=1&b=1", ""},
 		{"POST " + ofALedger + "/citation-sets/{seq}/pinned-retrieval", read, 200, "~/citation-sets/3/pinned-retrieval", `{"sources":[],"top_k":1}`},
 		{"GET " + ofALedger + "/sources", read, 200, "~/sources", ""},
 		{"GET " + ofALedger + "/sources/{source_id}", read, 200, "~/sources/x", ""},
@@ -126,13 +131,16 @@ func expectedOfQueries() []expectation {
 }
 
 // cachedDAG is a run-DAG with a cache key.
-var cachedDAG = `{"cache_dimensions":{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros +
+var cachedDAG = `{"question":"q","cache_dimensions":` + cachedDimensions + `,` + dagBody[1:]
+
+var cachedDimensions = `{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros +
 	`","conversation_hash":"` + zeros + `","governance_policy_hash":"` + zeros +
-	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"},` + dagBody[1:]
+	`","schema_version":"1","canonicalization_version":"1","chunking_version":"1"}`
 
 // cacheKey returns its cache key (spec: Cache key).
 func cacheKey() string {
-	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
+	question := sha256.Sum256([]byte("q"))
+	key := sha256.Sum256([]byte(zeros + "|" + hex.EncodeToString(question[:]) + "|" + strings.Repeat(zeros+"|", 3) + "1|1|1"))
 	return hex.EncodeToString(key[:])
 }
 

@@ -21,11 +21,13 @@ import (
 	"colophon/storage/memory"
 )
 
-// stuckDatabase is a database that commits nothing while commits is locked.
+// stuckDatabase is a database that commits nothing while commits is locked. While returns is
+// locked, it commits and does not return.
 type stuckDatabase struct {
 	*memory.Database
-	commits *sync.RWMutex
-	begun   chan struct{} // receives a value when a commit begins, if it has room
+	commits, returns *sync.RWMutex
+	begun            chan struct{} // receives a value when a commit begins, if it has room
+	stored           chan struct{} // receives a value when a commit is stored, if it has room
 }
 
 func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
@@ -50,13 +52,20 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 	}
 	s.database.commits.RLock()
 	defer s.database.commits.RUnlock()
-	return s.Store.Commit(ctx, old, b)
+	err := s.Store.Commit(ctx, old, b)
+	select {
+	case s.database.stored <- struct{}{}:
+	default:
+	}
+	s.database.returns.RLock()
+	defer s.database.returns.RUnlock()
+	return err
 }
 
 // startStuck starts a server on a stuckDatabase.
 func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	t.Helper()
-	database := stuckDatabase{memory.New(), new(sync.RWMutex), make(chan struct{}, 1)}
+	database := stuckDatabase{memory.New(), new(sync.RWMutex), new(sync.RWMutex), make(chan struct{}, 1), make(chan struct{}, 1)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
@@ -143,4 +152,26 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	for range 2 {
 		require.Equal(t, http.StatusCreated, <-answered)
 	}
+}
+
+// The index has no event that the published head does not have: its answers have a checkpoint.
+func TestAnswersAreOfThePublishedHead(t *testing.T) {
+	s, handler, database := startStuck(t)
+	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)
+	<-database.stored
+	database.returns.Lock()
+	release := sync.OnceFunc(database.returns.Unlock)
+	t.Cleanup(release)
+	answered := make(chan int)
+	go func() { answered <- s.post("/ipc-records", ipcBody("", "y")).status }()
+	<-database.stored
+	follower := handler.config.Index.Follower(ledger.Default)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, follower.Wait(ctx, 3), context.DeadlineExceeded)
+	require.EqualValues(t, 2, s.size())
+	s.get("/records?proofs=true").want(http.StatusOK)
+	release()
+	require.Equal(t, http.StatusCreated, <-answered)
+	require.NoError(t, follower.Wait(t.Context(), 3))
 }

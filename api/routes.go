@@ -44,6 +44,8 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
 		{http.MethodPost, "/v1/snapshots", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.MakeSnapshot},
 		{http.MethodPost, "/v1/compute/:kind", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.Compute},
+		{http.MethodPost, "/v1/compute/cache-key", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.ComputeCacheKey},
+		{http.MethodPost, "/v1/compute/question-hash", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.ComputeQuestionHash},
 	}
 	if !s.config.MetricsElsewhere {
 		// The metrics name all ledgers.
@@ -107,6 +109,8 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.Reproduce},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
+		{http.MethodGet, ofLedger + "/diff", document, s.questions.Diff},
+		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.questions.LookUp},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
 	}
 	for _, q := range query.Questions() {

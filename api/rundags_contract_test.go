@@ -66,14 +66,14 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 	require.Regexp(t, `^{"as_of":6,"a":{"seq":1,"run_id":"answer/311","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
 		`"b":{"seq":2,"run_id":"answer/312","time":"[^"]*","root":"[0-9a-f]{64}","shape":"quote"},`+
 		`"first_diverging_stage":"answer","differing_stages":\["answer","verify","final_label"\],"only_in_a":\[\],"only_in_b":\[\],`+
-		`"differing_dimensions":\["source_root"\],"says":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
+		`"differing_dimensions":\["source_root"\],"cause":"source_root","says":"The runs diverge first at \\"answer\\"; 3 of 7 stages differ; `+
 		`of the cache dimensions these differ: source_root."}\n$`, string(a.body))
 	a = s.do(t, get(compareOf).asking("?a=3&b=3&as_of=6&proofs=true"), http.StatusOK)
 	require.Contains(t, string(a.body), `"first_diverging_stage":null,"differing_stages":[]`)
 	require.Contains(t, string(a.body), `"differing_dimensions":null`)
 	require.Contains(t, string(a.body), `"inclusion":{"leaf_index":3,"tree_size":6,`)
 	a = s.do(t, get(compareOf).asking("?a=1&b=3"), http.StatusOK)
-	require.Contains(t, string(a.body), `"first_diverging_stage":"preflight"`)
+	require.Contains(t, string(a.body), `"first_diverging_stage":"outcome"`)
 	require.Contains(t, string(a.body), `"only_in_b":["preflight"]`)
 
 	var list struct {
@@ -99,9 +99,9 @@ func TestRunsAreComparedAsTheContractSays(t *testing.T) {
 		}
 		return text
 	}
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;", divergence("?as_of=6&proofs=true"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 quarantined 3 preflight;", divergence("?as_of=6&state=any"))
-	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 preflight;4 live 3 preflight;", divergence("?as_of=5"), "it was live")
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;", divergence("?as_of=6&proofs=true"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 quarantined 3 outcome;", divergence("?as_of=6&state=any"))
+	require.Equal(t, "1 live - -;2 live 1 answer;3 live 2 outcome;4 live 3 outcome;", divergence("?as_of=5"), "it was live")
 }
 
 func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {
@@ -216,4 +216,96 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 			require.Equal(t, c.refused, err != nil, "%v", err)
 		})
 	}
+}
+
+// Run-DAGs are found by their outcome and by what they rest on, here and among all records.
+func TestRunsAreFoundAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q}]},"evidence":[{"chunk_root":%[1]q,"start":0,"end":9}]}`, zeroDigits)), http.StatusCreated)
+	id := "E" + hex.EncodeToString(sum(zeroDigits + ":0:9"))[:8]
+	for query, want := range map[string][]uint64{
+		"failure_stage=none": {3, 1}, "failure_stage=answer": {2}, "failure_stage=unknown": {6}, "audit_mode=HYBRID": {2}, "shape=reject": {3},
+		"verifier_method=exact_quote": {2, 1}, "document_root=" + digit("4"): {2, 1}, "evidence_id=" + id: {6}, "evidence_id=E00000000": nil,
+		"question_hash=" + lighthouse + "&shape=quote": {2, 1}, "model_profile_hash=" + digit("1"): {2, 1}, "verifier_method=exact_quote&state=any": {4, 2, 1},
+	} {
+		var list struct{ Rows []struct{ Seq uint64 } }
+		s.do(t, get(prefix+"/run-dags").asking("?after=6&"+query), http.StatusOK).decode(t, &list)
+		var got []uint64
+		for _, r := range list.Rows {
+			got = append(got, r.Seq)
+		}
+		require.Equal(t, want, got, query)
+		if !strings.Contains(query, "state=") {
+			s.do(t, get(prefix+"/records").asking("?state=live&"+query), http.StatusOK).decode(t, &list)
+			require.Len(t, list.Rows, len(want), query)
+		}
+	}
+	for _, wrong := range []string{"failure_stage=lost", "shape=round", "evidence_id=E1", "document_root=d", "mood=1"} {
+		s.send(t, get(prefix+"/run-dags").asking("?"+wrong), http.StatusBadRequest)
+	}
+	a := s.do(t, get(prefix+"/run-dags").asking("?as_of=6&limit=1&proofs=true"), http.StatusOK)
+	require.Contains(t, string(a.body), `"inclusion":{"leaf_index":3,"tree_size":6,`)
+	require.Contains(t, string(a.body), `"next":`)
+}
+
+const zeroDigits = "0000000000000000000000000000000000000000000000000000000000000000"
+
+func sum(text string) []byte {
+	h := sha256.Sum256([]byte(text))
+	return h[:]
+}
+
+// A lookup tries both modes of the question, serves live run-DAGs only, and has the answer, also
+// one that only the inputs have.
+func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	lookup := func(question, root string, status int) (found struct {
+		Seq    uint64
+		Mode   string  `json:"question_mode"`
+		Answer *string `json:"answer_text"`
+	}) {
+		a := s.do(t, post(prefix+"/run-dags/lookup", fmt.Sprintf(`{"question":%q,"cache_dimensions":%s}`, question, dimensionsOf(root))), status)
+		if status == http.StatusOK {
+			a.decode(t, &found)
+		}
+		return found
+	}
+	found := lookup("who keeps lighthouse", digit("6"), http.StatusOK)
+	require.Equal(t, uint64(2), found.Seq, "4 is quarantined")
+	require.Equal(t, "strict", found.Mode, "it is the canonical question itself")
+	require.Equal(t, "Ana Varga, since 1911.", *found.Answer)
+	require.Equal(t, "equivalence_class", lookup("Who keeps THE lighthouse?!", digit("5"), http.StatusOK).Mode)
+	lookup("Who keeps the key?", digit("5"), http.StatusNotFound)
+	lookup("Who keeps the lighthouse?", digit("7"), http.StatusNotFound)
+	s.send(t, post(prefix+"/run-dags/lookup", `{"question":"q"}`), http.StatusUnprocessableEntity)
+	require.Equal(t, "Ana Varga, since 1911.", string(s.do(t, get(prefix+"/records/{seq}/content/{path}", "seq", "2", "path", "answer_text"), http.StatusOK).body))
+	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
+	require.Nil(t, lookup("who keeps lighthouse", digit("6"), http.StatusOK).Answer, "it is redacted")
+
+	var key struct {
+		Key string `json:"cache_key"`
+	}
+	s.do(t, post("/v1/compute/cache-key", dimensionsOf(digit("6"))), http.StatusOK).decode(t, &key)
+	require.Equal(t, cacheKey(digit("6")), key.Key)
+	s.send(t, post("/v1/compute/cache-key", `{"source_root":"x"}`), http.StatusUnprocessableEntity)
+	a := s.do(t, post("/v1/compute/question-hash", `{"question":"Who keeps THE lighthouse"}`), http.StatusOK)
+	require.JSONEq(t, `{"question_hash":"`+lighthouse+`","question_mode":"equivalence_class"}`, string(a.body))
+}
+
+// The cause of a divergence is the dimension of the cache key that differs.
+func TestDivergenceHasACause(t *testing.T) {
+	s := answered(t)
+	var list struct {
+		Rows []struct {
+			Cause      *string
+			Dimensions []string `json:"differing_dimensions"`
+		}
+	}
+	s.do(t, get(divergenceOf).asking("?as_of=6&question_hash="+lighthouse), http.StatusOK).decode(t, &list)
+	require.Len(t, list.Rows, 3)
+	require.Nil(t, list.Rows[0].Cause)
+	require.Equal(t, "source_root", *list.Rows[1].Cause)
+	require.Equal(t, []string{"source_root"}, list.Rows[1].Dimensions)
+	require.Equal(t, "unknown", *list.Rows[2].Cause, "the rejected run has no dimensions")
+	require.Nil(t, list.Rows[2].Dimensions)
 }

@@ -28,9 +28,9 @@ func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
 		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
-		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs",
+		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs, text",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input_hash, ipc_id, label:<name>, " +
-			"limit, model, output_hash, proofs, state, system_prompt_hash",
+			"limit, model, output_hash, proofs, state, system_prompt_hash, text",
 		"/stats?x=1":                    "x: unknown query parameter; this route has none",
 		"/records?limit=abc":            "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":           "limit: must be a number from 1 to 1000",

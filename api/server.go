@@ -21,8 +21,8 @@ import (
 	"colophon/api/questions"
 	"colophon/api/records"
 	"colophon/ledger"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
-	"colophon/ledger/record"
 )
 
 // Config configures a server. A limit of 0 means its default (docs/spec).
@@ -41,23 +41,10 @@ type Config struct {
 	// MetricsElsewhere means that another address serves /metrics.
 	MetricsElsewhere bool
 
-	MaxBody int64 // bytes of a request body; default 8 MiB
-	MaxLine int   // bytes of a line of a batch; default 8 MiB
-	MaxPage int   // rows of a page; default 1,000
-	// BodyTimeout bounds the time to read the body of a request, except that of a batch.
-	// Default 1 minute.
-	BodyTimeout time.Duration
-	// Limits bounds the values of a record. Default record.DefaultLimits.
-	Limits record.Limits
-	// IndexWait is how long a request waits for an index that lags behind. Default 5 seconds.
-	IndexWait time.Duration
-	// SpoolMemory bounds, in bytes per batch, the results that wait in memory for a slow
-	// client. Further results go to a temporary file in SpoolDir, by default the system's.
-	// Default 256 KiB.
-	SpoolMemory int
-	SpoolDir    string
-	// Load bounds the load that clients may cause.
-	Load limits.Load
+	// SpoolDir is the folder of the temporary files of batches. Default: the system's.
+	SpoolDir string
+	// Load is how much clients may ask.
+	limits.Load
 	// Snapshot copies the database for a backup. nil if the storage cannot.
 	Snapshot admin.Snapshot
 }
@@ -68,27 +55,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(prometheus.NewRegistry())
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = 8 << 20
-	}
-	if c.MaxLine == 0 {
-		c.MaxLine = 8 << 20
-	}
-	if c.MaxPage == 0 {
-		c.MaxPage = 1000
-	}
-	if c.BodyTimeout == 0 {
-		c.BodyTimeout = time.Minute
-	}
-	if c.Limits == (record.Limits{}) {
-		c.Limits = record.DefaultLimits()
-	}
-	if c.IndexWait == 0 {
-		c.IndexWait = 5 * time.Second
-	}
-	if c.SpoolMemory == 0 {
-		c.SpoolMemory = 256 << 10
 	}
 	c.Load = c.Load.WithDefaults()
 	return c
@@ -117,9 +83,9 @@ func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
 	s.records = &records.Handlers{Shared: s.shared, Appended: config.Metrics.appended}
-	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolMemory: config.SpoolMemory, SpoolDir: config.SpoolDir}
+	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
 	s.log = log.New(s.shared)
-	s.questions = &questions.Handlers{Shared: s.shared}
+	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
@@ -138,13 +104,13 @@ func (c Config) shared() *call.Shared {
 		Access:        c.Access,
 		Unrestricted:  &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}},
 		ClientAddress: limits.AddressExtractor(c.Load.TrustedProxies),
-		MaxBody:       c.MaxBody, MaxLine: c.MaxLine, MaxPage: c.MaxPage, BodyTimeout: c.BodyTimeout, IndexWait: c.IndexWait, Values: c.Limits,
+		Values:        c.Load.Values(),
 	}
 }
 
 // follow starts the index of a ledger and wakes it after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
-	follower, err := s.config.Index.Follow(l.Name(), l.Store())
+	follower, err := s.config.Index.Follow(l.Name(), l.Published())
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/limits"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/keystore"
@@ -60,7 +61,7 @@ func TestIndexThatIsBehind(t *testing.T) {
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	handler, err := New(Config{Host: host, Index: folded, Version: "test", IndexWait: time.Millisecond})
+	handler, err := New(Config{Host: host, Index: folded, Version: "test", Load: limits.Load{IndexWait: time.Millisecond}})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	s := &service{t: t, database: database.Database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}

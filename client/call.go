@@ -258,6 +258,7 @@ type QueryOptions struct {
 	After  uint64 // wait until the index has this event, by seq; 0: do not wait
 	Proofs bool   // with inclusion proofs of the rows, and the checkpoint
 	Limit  int    // rows of a page, 1 to 1,000; 0: 100. Lists only
+	Text   bool   // with figures about texts, if the caller may read content. Attribution, Timeline and Effects only
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -269,6 +270,7 @@ func (o *QueryOptions) values() url.Values {
 	setCount(q, "after", o.After)
 	setCount(q, "limit", uint64(max(0, o.Limit)))
 	setFlag(q, "proofs", o.Proofs)
+	setFlag(q, "text", o.Text)
 	return q
 }
 

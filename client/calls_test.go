@@ -168,6 +168,13 @@ func TestEveryCall(t *testing.T) {
 		computed, err := c.Server.Compute(ctx, record)
 		call("compute", computed, err)
 	}
+	{
+		key, err := c.Server.CacheKey(ctx, wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
+			GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"})
+		call("computeCacheKey", key, err)
+		question, err := c.Server.QuestionHash(ctx, wire.QuestionRequest{Question: "Who?"})
+		call("computeQuestionHash", question, err)
+	}
 	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	call("postState", receipt, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
@@ -233,6 +240,16 @@ func TestEveryCall(t *testing.T) {
 	effects := l.Drift.Effects("model", "m1", "m2", state)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
+	texts := &client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}
+	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.QueryOptions)
+	call("attributeChange", attribution, err)
+	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
+	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", texts)))
+	changed, err = l.Drift.Effects("model", "m1", "m2", texts).Get(ctx)
+	call("listEffects", changed, err)
+	require.Equal(t, uint64(1), changed.Text.Pairs)
+	diff, err := l.Drift.Diff(ctx, w.at["first"], w.at["second"], "output")
+	call("diffTexts", diff, err)
 	rerun, err := l.Drift.Reproduce(ctx, wire.Rerun{Seq: w.at["first"], Output: new("Anna."), Environment: &wire.Environment{ModelDigest: new("d2")}}, point)
 	call("reproduce", rerun, err)
 
@@ -241,6 +258,12 @@ func TestEveryCall(t *testing.T) {
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
+	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
+	dimensions, err := json.Marshal(cached.CacheDimensions)
+	require.NoError(t, err)
+	found, err := l.RunDAGs.LookUp(ctx, wire.LookupRequest{Question: "who keeps  the light", CacheDimensions: dimensions}, point)
+	call("lookUpRunDAG", found, err)
+	require.Equal(t, "equivalence_class", found.QuestionMode)
 	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
 	call("getStageProof", stage, err)
 	require.NoError(t, l.Verify(&stage.Receipt))
@@ -254,7 +277,7 @@ func TestEveryCall(t *testing.T) {
 	do("listBySource")(first(t, l.Citations.BySource("y", all)))
 	document, err := l.Citations.Document(ctx, w.at["set"], bare)
 	call("getCitationsDocument", document, err)
-	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: 3,
+	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: new(uint64(3)),
 		Sources: []wire.RetrievalSource{{ID: new("x"), Chunks: []wire.RetrievalChunk{{Text: new("Ana  Varga.")}, {}}}}}, point)
 	call("pinnedRetrieval", pinned, err)
 	do("listSources")(first(t, l.Sources.List(all)))
@@ -397,7 +420,7 @@ func TestEveryCall(t *testing.T) {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

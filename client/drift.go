@@ -83,6 +83,14 @@ func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOpt
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
+// Diff compares a text of event b with that of event a, word by word: GET /diff. Of is output, prompt,
+// payload, passage, or the name of any content. [ErrGone] says that the content of one is erased.
+func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
+	q := between(make(url.Values), decimal(a), decimal(b))
+	setText(q, "of", of)
+	return answer[wire.TextDiff](ctx, s.ledger.client, get(s.ledger.path+"/diff", q))
+}
+
 func between(q url.Values, a, b string) url.Values {
 	q.Set("a", a)
 	q.Set("b", b)

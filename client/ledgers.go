@@ -100,6 +100,16 @@ func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.
 	return exchange[wire.Computed](ctx, s.client, r, record)
 }
 
+// CacheKey returns the cache key of dimensions: POST /v1/compute/cache-key.
+func (s *ServerService) CacheKey(ctx context.Context, dimensions wire.CacheDimensions) (*wire.CacheKey, error) {
+	return exchange[wire.CacheKey](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/cache-key", repeat: true}, dimensions)
+}
+
+// QuestionHash returns the hash of a question: POST /v1/compute/question-hash.
+func (s *ServerService) QuestionHash(ctx context.Context, question wire.QuestionRequest) (*wire.QuestionHash, error) {
+	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
+}
+
 // Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. It is not
 // repeated after a failure and may take as long as ctx allows.
 func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {

@@ -149,7 +149,7 @@ type RecordFilter struct {
 	Since, Until time.Time // from Since to before Until; zero for no bound
 	Events       bool      // rows have their whole event
 	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME,
-	// source_id, flag, mismatch, chunk_hash, stage:NAME, producer, producer_seq, path_id, and every hash. A
+	// source_id, flag, mismatch, inconsistent, chunk_hash, stage:NAME, producer, producer_seq, path_id, and every hash. A
 	// record has to match all.
 	Where map[string]string
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"colophon/client/wire"
@@ -9,6 +10,36 @@ import (
 
 // RunDAGsService answers questions about run-DAGs.
 type RunDAGsService struct{ ledger *Ledger }
+
+// RunDAGFilter chooses run-DAGs. A nil pointer chooses all live ones.
+type RunDAGFilter struct {
+	StateOptions
+	Since, Until time.Time // of recording; zero for no bound
+	// Where has the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
+	// document_root, evidence_id, inconsistent, and more. A run-DAG has to match all.
+	Where map[string]string
+}
+
+// List lists run-DAGs, newest first: GET /run-dags.
+func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
+	if f == nil {
+		f = new(RunDAGFilter)
+	}
+	q := f.StateOptions.values()
+	setTime(q, "since", f.Since)
+	setTime(q, "until", f.Until)
+	for name, value := range f.Where {
+		q.Set(name, value)
+	}
+	return list[wire.ListedRun](s.ledger, "/run-dags", q)
+}
+
+// LookUp finds the live run-DAG of a question and of dimensions, with its answer: POST /run-dags/lookup.
+// [ErrNotFound] says that there is none.
+func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
+	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
+	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)
+}
 
 // Compare compares run-DAG b with a: GET /run-dags/compare.
 func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.RunComparison, error) {

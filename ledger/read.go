@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"colophon/proofs"
 	"colophon/storage"
@@ -26,6 +27,36 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // Store returns a reader of the ledger. Reads see the last durable state and never wait for
 // the sequencer.
 func (l *Ledger) Store() storage.Reader { return l.store }
+
+// Published returns the log up to the published head, for an index. The store has a commit a
+// moment before its head is published. An index of that commit would give answers of a size
+// that no proof and no checkpoint covers yet.
+func (l *Ledger) Published() Published { return Published{l} }
+
+// Published is the log of a ledger up to its published head.
+type Published struct{ ledger *Ledger }
+
+// Head returns the published head.
+func (p Published) Head(ctx context.Context) (storage.Head, error) {
+	return p.ledger.Head().Head, ctx.Err()
+}
+
+// Entry returns the entry of an event.
+func (p Published) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	return p.ledger.store.Entry(ctx, seq)
+}
+
+// Entries yields the entries from a seq up to the head that is published when it begins.
+func (p Published) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		size := p.ledger.Head().Size
+		for entry, err := range p.ledger.store.Entries(ctx, from) {
+			if err == nil && entry.Seq >= size || !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
 
 // Prover returns a prover for the tree at head and at every smaller size.
 func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {

@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 	"colophon/storage"
 )
 
@@ -111,7 +112,7 @@ func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (con
 
 // redaction collects the records of one content_redacted event.
 type redaction struct {
-	seqs      record.SeqList
+	seqs      seqs.List
 	withdrawn []storage.Redaction
 	pieces    int
 }

@@ -14,6 +14,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -327,7 +328,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.NoError(t, walk(t, l))
 
 	// An event whose commit has erased nothing.
-	seqs := new(record.SeqList)
+	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted")

@@ -25,10 +25,8 @@ import (
 type Handlers struct {
 	*call.Shared
 	Records *records.Handlers
-	// SpoolMemory bounds, in bytes per batch, the results that wait in memory for a slow
-	// client. Further results go to a temporary file in SpoolDir.
-	SpoolMemory int
-	SpoolDir    string
+	// SpoolDir is the folder of the temporary files with results that clients have not read.
+	SpoolDir string
 }
 
 // A batch goes through four stages, each of which keeps the order of the lines:
@@ -181,7 +179,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 // in order; parsing continues in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
-	lines := newLineReader(ctx, b.open, b.body, b.MaxLine)
+	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))
 	lines.most = b.Limits.Rates.LinesAtOnce(chunkLines)
 	defer func() {
 		lines.close()

@@ -49,7 +49,8 @@ func newSpool(bounds spoolBounds) *spool {
 
 // spoolBounds bounds the spool of one batch. room returns nil while the disk has space.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
-	return spoolBounds{maxMemory: h.SpoolMemory, maxFile: h.Limits.Load.BatchSpool, all: h.Limits.Spools, dir: h.SpoolDir, room: room}
+	load := h.Limits.Load
+	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
 }
 
 // write never waits for the reader. After an error nothing more is taken, so

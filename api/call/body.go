@@ -68,15 +68,15 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
 	}
 	source := r.Body
-	if r.ContentLength < 0 || r.ContentLength > c.shared.MaxBody {
-		source = http.MaxBytesReader(c.Response(), source, c.shared.MaxBody)
+	if most := int64(c.shared.Limits.Load.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
+		source = http.MaxBytesReader(c.Response(), source, most)
 	}
 	body := bodies.Get().(*Body)
 	body.share = limits.Share{Budget: budget, Who: c.Holder()}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
 	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
 		body.Release()
-		if slow := limits.SlowBody(err, c.shared.BodyTimeout); slow != nil {
+		if slow := limits.SlowBody(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,16 +32,11 @@ type Shared struct {
 	// ClientAddress returns the address of the client, from behind trusted proxies.
 	ClientAddress echo.IPExtractor
 
-	MaxBody     int64         // bytes of a request body
-	MaxLine     int           // bytes of a line of a batch
-	MaxPage     int           // rows of a page
-	BodyTimeout time.Duration // to read a body, except that of a batch
-	IndexWait   time.Duration // how long a request waits for an index that lags behind
-	Values      record.Limits // of the values of a record
+	Values record.Limits // of the values of a record
 }
 
 // MaxContent bounds the content of one record, in bytes.
-func (s *Shared) MaxContent() int64 { return max(s.MaxBody, int64(s.MaxLine)) }
+func (s *Shared) MaxContent() int64 { return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine)) }
 
 // Identify authenticates a request. Without authentication every caller has all scopes.
 func (s *Shared) Identify(r *http.Request) (*access.Identity, error) {
@@ -79,7 +73,7 @@ func (s *Shared) New(context echo.Context, w http.ResponseWriter, r *http.Reques
 		r = r.WithContext(r.Context())
 		r.Method = http.MethodGet
 	}
-	c.Reset(c.incoming.Limit(r, &c.writer, s.BodyTimeout), &c.writer)
+	c.Reset(c.incoming.Limit(r, &c.writer, s.Limits.Load.BodyTimeout), &c.writer)
 	return c
 }
 

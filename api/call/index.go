@@ -18,7 +18,7 @@ func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = limits.Refuse("", http.StatusServiceUnavailable, s.IndexWait,
+		err = limits.Refuse("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
 			"the index has %d events of the ledger, %d less than this answer needs; it is catching up, try again later", has, size-min(size, has))
 	}
 	return follower, err
@@ -28,7 +28,7 @@ func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 // for up to IndexWait, then returns behind as true.
 func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
 	follower = s.Index.Follower(l.Name())
-	limited, cancel := context.WithTimeout(ctx, s.IndexWait)
+	limited, cancel := context.WithTimeout(ctx, s.Limits.Load.IndexWait)
 	defer cancel()
 	err = follower.Wait(limited, size)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -54,7 +54,7 @@ func (s *Shared) WaitForRecentEvents(ctx context.Context, follower *index.Follow
 	if follower.Size()+maxRecentEvents < size {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.IndexWait))
+	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limits.Load.IndexWait))
 	defer cancel()
 	_ = follower.Wait(ctx, size)
 }

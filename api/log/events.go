@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -49,8 +51,8 @@ func (h *Handlers) Events(c *call.Call) error {
 		return h.followEvents(c, l)
 	}
 	var from uint64
-	rows := min(query.DefaultPage, h.MaxPage)
-	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.MaxPage)); err != nil {
+	rows := min(query.DefaultPage, h.Limits.Load.MaxPage)
+	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.Limits.Load.MaxPage)); err != nil {
 		return err
 	}
 	head := l.Head()
@@ -128,12 +130,14 @@ func (h *Handlers) Event(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
 	}
-	hash, err := proofs.ParseHash(c.Param("hash"))
-	if err != nil {
-		return problem.Invalid("event_hash", "must be exactly 64 lower-case hexadecimal digits")
-	}
 	ctx := c.Request().Context()
 	head := l.Head()
+	hash, err := proofs.ParseHash(c.Param("hash"))
+	if err != nil {
+		if hash, err = h.eventWith(c, l, head, c.Param("hash")); err != nil {
+			return err
+		}
+	}
 	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
@@ -159,4 +163,33 @@ func (h *Handlers) Event(c *call.Call) error {
 	}
 	c.Response().Header().Set(call.AsOfHeader, strconv.FormatUint(head.Size, 10))
 	return c.AnswerJSON(http.StatusOK, found)
+}
+
+var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
+
+// eventWith returns the hash of the only event whose hash begins with some digits.
+func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
+	if !hashPrefix.MatchString(digits) {
+		return hash, problem.Invalid("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
+	}
+	c.EndHeavy() // others compute while it waits
+	ctx := c.Request().Context()
+	follower, err := h.WaitForIndex(ctx, l, head.Size)
+	if err != nil {
+		return hash, err
+	}
+	found, err := index.FindPrefix(ctx, follower, digits, head.Size)
+	switch {
+	case err != nil:
+		return hash, err
+	case len(found) == 0:
+		return hash, problem.New(http.StatusNotFound, "no event of the first %d has a hash that begins with %s", head.Size, digits)
+	case len(found) == 1:
+		return found[0].Hash, nil
+	}
+	list := make([]string, len(found))
+	for i, e := range found {
+		list[i] = hex.EncodeToString(e.Hash[:])
+	}
+	return hash, problem.Invalid("event_hash", "begins several hashes: %s; give more digits", strings.Join(list, ", "))
 }

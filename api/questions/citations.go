@@ -11,7 +11,7 @@ import (
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/ledger/query"
-	"colophon/ledger/record"
+	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
 )
 
@@ -103,7 +103,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 		return err
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
-		if most := 2 * h.MaxBody; size > most {
+		if most := 2 * int64(h.Limits.Load.MaxBody); size > most {
 			return problem.At(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, at most %d are allowed; ask for fewer", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)
@@ -114,21 +114,21 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// decodeRetrieval reads {sources, top_k}. The citation set supplies the required hashes.
+// decodeRetrieval reads the sources and top_k. The citation set supplies the required hashes.
 func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
-	chunks, required, topK, err := record.DecodeRetrieval(body)
+	r, err := retrieval.Decode(body)
 	if err != nil {
 		return nil, 0, err
 	}
-	if required != nil {
+	if r.Required != nil {
 		return nil, 0, problem.At(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set says what is required")
 	}
-	return chunks, topK, nil
+	return r.Chunks, r.TopK, nil
 }
 
 // RetrievalMemory estimates the memory, in bytes, that the chunks of a request need beside
 // their texts. Each chunk is a JSON object, has a hash, and stands in lookup sets.
 func RetrievalMemory(body []byte) int64 {
 	const ofChunk = 600
-	return int64(min(bytes.Count(body, []byte("{")), record.MaxChunks)) * ofChunk
+	return int64(min(bytes.Count(body, []byte("{")), retrieval.MaxChunks)) * ofChunk
 }

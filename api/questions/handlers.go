@@ -5,11 +5,13 @@ package questions
 
 import (
 	"colophon/api/call"
+	"colophon/ledger/figures"
 	"colophon/ledger/query"
 )
 
 // Handlers answers questions.
 type Handlers struct {
 	*call.Shared
-	totals query.Totals
+	Figures *figures.Cache
+	totals  query.Totals
 }

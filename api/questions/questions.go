@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/access"
 	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/ledger/query"
@@ -53,7 +54,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	size := l.Head().Size
-	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.MaxPage)
+	request, err := q.Parse(elements, c.Request().URL.RawQuery, size, h.Limits.Load.MaxPage)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,6 +79,9 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view, so that it covers the view
+	if request.Figures && c.AlsoNeeds(access.Content) == nil {
+		view.Texts = h.figuresOf(c, l, memory)
+	}
 	return request, view, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"colophon/api/call"
 	"colophon/api/problem"
+	"colophon/client/wire"
 	"colophon/ledger/record"
 )
 
@@ -46,4 +47,40 @@ func computeKind(name string) (record.Kind, bool) {
 		}
 	}
 	return "", false
+}
+
+// ComputeCacheKey computes a cache key from its dimensions. It records nothing.
+func (h *Handlers) ComputeCacheKey(c *call.Call) error {
+	return computeAlone(c, func(body []byte) (any, error) {
+		key, err := record.DecodeCacheKey(body)
+		return wire.CacheKey{CacheKey: key}, err
+	})
+}
+
+// ComputeQuestionHash computes the hash of a question. It records nothing.
+func (h *Handlers) ComputeQuestionHash(c *call.Call) error {
+	return computeAlone(c, func(body []byte) (any, error) {
+		q, err := record.DecodeQuestion(body)
+		return wire.QuestionHash{QuestionHash: q.Hash, QuestionMode: q.Mode}, err
+	})
+}
+
+// computeAlone answers what a function makes of the body.
+func computeAlone(c *call.Call, compute func(body []byte) (any, error)) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	body, err := c.ReadQuestion()
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	answer, err := compute(body.Bytes())
+	if err != nil {
+		return err
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
 }

@@ -62,7 +62,7 @@ func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
 	}
-	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.Store()); err != nil {
+	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.Published()); err != nil {
 		return fmt.Errorf("following the ledger: %w", err)
 	}
 	n.ledger.OnCommit(func(ledger.Commit) { n.follower.Wake() })

@@ -76,7 +76,9 @@ type DocumentedCitation struct {
 // RetrievalRequest asks which chunks a pinned retrieval takes.
 type RetrievalRequest struct {
 	Sources []RetrievalSource `json:"sources,omitempty"`
-	TopK    uint64            `json:"top_k"`
+	TopK    *uint64           `json:"top_k,omitempty"` // default 5
+	Query   json.RawMessage   `json:"query,omitempty"` // ignored, and so is Seed
+	Seed    json.RawMessage   `json:"seed,omitempty"`
 }
 
 // RetrievalSource is a source that can be retrieved from.

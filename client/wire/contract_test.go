@@ -44,7 +44,12 @@ var operations = map[string]exchange{
 	"attributeChange":      {nil, wire.Attribution{}},
 	"listTimeline":         {nil, wire.Page[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
+	"diffTexts":            {nil, wire.TextDiff{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
+	"listRunDAGs":          {nil, wire.Page[wire.ListedRun]{}},
+	"lookUpRunDAG":         {wire.LookupRequest{}, wire.Lookup{}},
+	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKey{}},
+	"computeQuestionHash":  {wire.QuestionRequest{}, wire.QuestionHash{}},
 	"compareRunDAGs":       {nil, wire.RunComparison{}},
 	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
 	"getByCacheKey":        {nil, wire.CachedRun{}},
@@ -119,7 +124,7 @@ var parts = map[string]exchange{
 // count, or another package reads them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
-	"BatchLine.record", "NestedProof.text",
+	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
 // required are members that the contract requires and the type omits if they are not given.

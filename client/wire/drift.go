@@ -51,6 +51,8 @@ type Attribution struct {
 	OutputChanged bool             `json:"output_changed"`
 	Differences   []Difference     `json:"differences"`
 	Says          string           `json:"says"` // the same in words
+	// Text says how far the texts changed, if that was asked for and the caller may read content.
+	Text *AttributionTexts `json:"text,omitempty"`
 }
 
 // Group is the runs that have a value in common. Its Seq is that of the last of them.
@@ -99,6 +101,7 @@ type TimelineRow struct {
 	Cause         *Cause       `json:"cause"`
 	OutputChanged *bool        `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
+	Text          *TextChange  `json:"text,omitempty"` // of the output since the run before, as in [Attribution]
 }
 
 // EffectsAnswer is one page of the pairs of runs that differ in one variable only, and their totals.
@@ -108,14 +111,17 @@ type EffectsAnswer struct {
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
+	// Text summarises the changes of the outputs, as in [Attribution]. Only the first page has it.
+	Text *EffectTexts `json:"text,omitempty"`
 }
 
 // EffectPair is two runs that differ in one variable only. Its Seq is that of run A.
 type EffectPair struct {
-	Seq           uint64     `json:"seq"`
-	A             Generation `json:"a"`
-	B             Generation `json:"b"`
-	OutputChanged bool       `json:"output_changed"`
+	Seq           uint64      `json:"seq"`
+	A             Generation  `json:"a"`
+	B             Generation  `json:"b"`
+	OutputChanged bool        `json:"output_changed"`
+	Text          *TextChange `json:"text,omitempty"` // of the output, as in [Attribution]
 }
 
 // Rerun is a generation that was run again. Output or OutputHash is required. What is left out is taken

@@ -105,6 +105,8 @@ type RunDAGEvent struct {
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
 	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil: too long for the event
+	DocumentRoots   []string           `json:"document_roots,omitempty"`
+	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
 	Hashes          Hashes             `json:"hashes"`
 	LookupPath      *string            `json:"lookup_path,omitempty"`
@@ -113,9 +115,11 @@ type RunDAGEvent struct {
 	NVerified       json.Number        `json:"n_verified,omitempty"`
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	QuestionMode    string             `json:"question_mode,omitempty"`
-	Shape           string             `json:"shape"`
-	VerifierMethod  *string            `json:"verifier_method,omitempty"`
+	// PreflightGeneration is that of a payload that is not of the present one: its node_version, or legacy.
+	PreflightGeneration string  `json:"preflight_generation,omitempty"`
+	QuestionMode        string  `json:"question_mode,omitempty"`
+	Shape               string  `json:"shape"`
+	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
 // CitationSetEvent is the form in which the log has a [CitationSet].

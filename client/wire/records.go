@@ -147,10 +147,11 @@ type RejectInputs struct {
 	VerifierMethod   *string           `json:"verifier_method,omitempty"` // default claim_lattice_pointer
 }
 
-// PreflightPayload is the preflight node. Each clause is any JSON.
+// PreflightPayload is the preflight node. Each clause is any JSON. To send one of another generation,
+// post a [RawRecord].
 type PreflightPayload struct {
-	Stage            string          `json:"stage,omitempty"`        // "" or preflight
-	NodeVersion      string          `json:"node_version,omitempty"` // "" or preflight-node-v1
+	Stage            *string         `json:"stage,omitempty"`        // preflight
+	NodeVersion      *string         `json:"node_version,omitempty"` // preflight-node-v1
 	Classifier       json.RawMessage `json:"classifier,omitempty"`
 	AnswerContract   json.RawMessage `json:"answer_contract,omitempty"`
 	PromptContract   json.RawMessage `json:"prompt_contract,omitempty"`
@@ -159,11 +160,15 @@ type PreflightPayload struct {
 	QuestionState    json.RawMessage `json:"question_state,omitempty"`
 }
 
-// Evidence is a part of a chunk, from Start to before End.
+// Evidence is a part of a chunk, from Start to before End. To send further members, which no hash
+// covers, post a [RawRecord].
 type Evidence struct {
-	ChunkRoot string      `json:"chunk_root"`
-	Start     json.Number `json:"start"`
-	End       json.Number `json:"end"`
+	ChunkRoot  string      `json:"chunk_root"`
+	Start      json.Number `json:"start"`
+	End        json.Number `json:"end"`
+	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim
+	TextHash   string      `json:"text_hash,omitempty"`   // a claim: of Span
+	Span       *string     `json:"span,omitempty"`
 }
 
 // CacheDimensions is what a cache key is made of.
@@ -429,18 +434,19 @@ type RecordRow struct {
 // ListedRecord is one record of a list.
 type ListedRecord struct {
 	Row
-	Kind       Kind              `json:"kind"`
-	Time       Time              `json:"time"`
-	EventHash  string            `json:"event_hash"`
-	State      State             `json:"state,omitempty"`
-	RedactedBy *uint64           `json:"redacted_by,omitempty"`
-	RunID      string            `json:"run_id,omitempty"`
-	Timestamp  string            `json:"timestamp,omitempty"`
-	Hashes     Hashes            `json:"hashes"`
-	Mismatches []string          `json:"mismatches"`
-	Labels     map[string]string `json:"labels"`
-	Links      RecordLinks       `json:"links"`
-	Event      json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
+	Kind         Kind              `json:"kind"`
+	Time         Time              `json:"time"`
+	EventHash    string            `json:"event_hash"`
+	State        State             `json:"state,omitempty"`
+	RedactedBy   *uint64           `json:"redacted_by,omitempty"`
+	RunID        string            `json:"run_id,omitempty"`
+	Timestamp    string            `json:"timestamp,omitempty"`
+	Hashes       Hashes            `json:"hashes"`
+	Mismatches   []string          `json:"mismatches"`
+	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Labels       map[string]string `json:"labels"`
+	Links        RecordLinks       `json:"links"`
+	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
 }
 
 // RecordLinks are paths on the server that lead on from a record.

@@ -81,10 +81,11 @@ type Result string
 
 // The outcomes.
 const (
-	Match         Result = "match"    // content and claim agree
-	Mismatch      Result = "mismatch" // content and claim differ
-	ComputedAlone Result = "computed" // content, no claim
-	ClaimedAlone  Result = "claimed"  // claim, no content: nothing was recomputed
+	Match         Result = "match"        // content and claim agree
+	Mismatch      Result = "mismatch"     // content and claim differ
+	ComputedAlone Result = "computed"     // content, no claim
+	ClaimedAlone  Result = "claimed"      // claim, no content: nothing was recomputed
+	Inconsistent  Result = "inconsistent" // of a verdict: it breaks the rule that the check names
 )
 
 // Inclusion is the inclusion proof of a leaf (RFC 6962).

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/api"
+	"colophon/api/limits"
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
@@ -52,7 +53,7 @@ func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	data := w.Copy(t)
 	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", MaxPage: 40})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Load: limits.Load{MaxPage: 40}})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.Default))

@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
 )
 
 // recordChoice holds the flags that choose records by filters.
@@ -21,14 +24,19 @@ var filterFlags = []struct{ flag, usage string }{
 	{"subject", "citation sets about this `subject`"},
 	{"project", "path fingerprints of this `project`"},
 	{"kind", "records of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
-	{"since", "records written at this `time` (RFC 3339) or later"},
-	{"until", "records written before this `time`"},
+}
+
+// isFilter reports whether a flag chooses records by a parameter of the same name.
+func isFilter(flag string) bool {
+	return flag == "since" || flag == "until" || slices.ContainsFunc(filterFlags, func(f struct{ flag, usage string }) bool { return f.flag == flag })
 }
 
 func (r *recordChoice) bind(flags *pflag.FlagSet) {
 	for _, f := range filterFlags {
 		flags.String(f.flag, "", f.usage)
 	}
+	cli.MomentVar(flags, "since", "records written at this `time` or later")
+	cli.MomentVar(flags, "until", "records written before this `time`")
 	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&r.where, "where", nil, "records that pass another filter of GET /records, `NAME=VALUE`; may be repeated")
 }
@@ -44,11 +52,11 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 		seqs = append(seqs, seq)
 	}
 	filters = make(map[string]string)
-	for _, f := range filterFlags {
-		if flags.Changed(f.flag) {
-			filters[strings.ReplaceAll(f.flag, "-", "_")] = flags.Lookup(f.flag).Value.String()
+	flags.Visit(func(f *pflag.Flag) {
+		if isFilter(f.Name) {
+			filters[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
 		}
-	}
+	})
 	for prefix, pairs := range map[string][]string{"label:": r.labels, "": r.where} {
 		for _, pair := range pairs {
 			name, value, found := strings.Cut(pair, "=")

@@ -9,23 +9,27 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/show"
 	"colophon/ledger"
 )
 
 // driftCommand holds the flags that the drift commands share.
 type driftCommand struct {
 	*cli.Console
-	from     remote.Options
-	server   *remote.Server // set by connect
-	ledger   string
-	json     bool
-	all      bool // print all pages, not only the first that has rows
-	full     bool // print hashes whole
-	anyState bool
+	from             remote.Options
+	server           *remote.Server // set by connect
+	ledger           string
+	json             bool
+	all              bool // print all pages, not only the first that has rows
+	full             bool // print hashes whole
+	anyState         bool
+	text             bool // compare texts too
+	mostChangedFirst bool
+	words            *show.Texts // set by texts
 }
 
 const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
-/run-dags/… and /paths/… of the API. All pages of an answer are for one tree size. With
+/run-dags/…, /citation-sets/…, /paths/…, /producers and /records of the API. All pages of an answer are for one tree size. With
 --as-of, you get the answer at an earlier tree size.
 
 With --json, the commands print the server's answers, one JSON document per line. Of a
@@ -50,7 +54,8 @@ func newDrift(c *cli.Console) *cobra.Command {
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
-	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newTimeline(), d.newEffects(), d.newPaths())
+	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newTimeline(), d.newEffects(), d.newPaths(),
+		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newProducers(d))
 	return command
 }
 
@@ -58,6 +63,12 @@ func newDrift(c *cli.Console) *cobra.Command {
 func (d *driftCommand) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
 	flags.Uint("limit", 0, "most `rows` of a page; default is set by the server")
+}
+
+// bindPeriod binds the flags of commands that take a period.
+func bindPeriod(flags *pflag.FlagSet) {
+	cli.MomentVar(flags, "since", "leave out what came before this `time`")
+	cli.MomentVar(flags, "until", "leave out what came at this `time` or later")
 }
 
 // stateFlag binds the flag of commands that show only live records by default.

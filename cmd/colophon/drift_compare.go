@@ -24,25 +24,36 @@ two IPC records, compare shows the cause and the variables that differ. For two
 run-DAGs, it shows the stages at which they diverge. A and B are the seqs of the
 records.
 
+With --text, compare also shows how the texts differ, word by word: of IPC records the
+output, the prompt, and the payload; of run-DAGs the question and the answer; of path
+fingerprints the passage. Deleted words are [-red-], inserted words {+green+}. This needs
+the scope content.
+
 The table says if a record is not live or claims a wrong hash. The output of --json does
 not; GET /records/SEQ does.`,
 		Example: `  colophon drift compare 12 40
+  colophon drift compare 12 40 --text
   colophon drift compare 12 40 --json`,
-		Args: requireTwoSeqs,
+		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 2) },
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
-	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		if number, found := cli.NegativeNumber(err); found {
-			return notASeq(number)
-		}
-		return cli.ExplainFlag(command, err)
-	})
+	command.SetFlagErrorFunc(explainSeqFlag)
+	command.Flags().BoolVar(&d.text, "text", false, "show how the texts differ, word by word")
+	d.fullFlag(command.Flags())
 	return command
 }
 
-// requireTwoSeqs requires two arguments that are seqs.
-func requireTwoSeqs(command *cobra.Command, args []string) error {
-	if err := cobra.ExactArgs(2)(command, args); err != nil {
+// explainSeqFlag explains a flag of a command whose arguments are seqs.
+func explainSeqFlag(command *cobra.Command, err error) error {
+	if number, found := cli.NegativeNumber(err); found {
+		return notASeq(number)
+	}
+	return cli.ExplainFlag(command, err)
+}
+
+// requireSeqs requires n arguments that are seqs.
+func requireSeqs(command *cobra.Command, args []string, n int) error {
+	if err := cobra.ExactArgs(n)(command, args); err != nil {
 		return err
 	}
 	for _, arg := range args {
@@ -73,11 +84,21 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	case recordA.Kind != recordB.Kind:
 		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
-		return d.compareRuns(command, query, recordA, recordB)
+		err = d.compareRuns(command, query, recordA, recordB)
 	case recordA.Kind == wire.KindRunDAG:
-		return d.compareDAGs(command, query, recordA, recordB)
+		err = d.compareDAGs(command, query, recordA, recordB)
+	case recordA.Kind == wire.KindPathFingerprint && d.text:
+	default:
+		return incomparable(a, b, recordA.Kind)
 	}
-	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; give two IPC records or two run-DAGs", a, b, recordA.Kind)
+	if err != nil || !d.text {
+		return err
+	}
+	return d.compareTexts(command, a, b, recordA.Kind)
+}
+
+func incomparable(a, b string, kind wire.Kind) error {
+	return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; give two IPC records or two run-DAGs, or two path fingerprints and --text", a, b, kind)
 }
 
 // record fetches a record to compare.
@@ -136,7 +157,7 @@ func (d *driftCommand) compareRuns(command *cobra.Command, query url.Values, rec
 	}
 	rows := make([][]string, len(answer.Differences))
 	for i, x := range answer.Differences {
-		rows[i] = []string{cli.Plain(x.Variable), plainValue(x.A), plainValue(x.B)}
+		rows[i] = []string{cli.Plain(x.Variable), d.value(command, x.Variable, x.A, recordA.Seq), d.value(command, x.Variable, x.B, recordB.Seq)}
 	}
 	if _, err := fmt.Fprintln(d.Out); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/show"
 )
 
 func (d *driftCommand) newEffects() *cobra.Command {
@@ -19,27 +20,45 @@ covers. In each pair, the variable is A in one run and B in the other. The outpu
 number of changed outputs, then the pairs. VARIABLE is input_hash, system_prompt_hash,
 model, temperature, max_tokens or seed.
 
+For each pair, and for all of them together, the tables say how similar the outputs are,
+word by word, and how their length changes. This needs the scope content.
+
+A and B of input_hash and system_prompt_hash can be named by a label that their runs
+have: label:NAME=VALUE. A hash can be shortened to its first 8 digits or more.
+
 If a side has several runs with one ipc_id, effects pairs the first with the first, the
 second with the second, and so on.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
+  colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
+  colophon drift effects system_prompt_hash label:config=plain label:config=concise
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(command *cobra.Command, args []string) error {
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
+	command.ValidArgsFunction = d.completeNames(effectVariables, 3)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
+	command.Flags().BoolVar(&d.mostChangedFirst, "most-changed", false, "print the pairs whose outputs changed most, the most changed first, in place of all pairs")
 	return command
 }
 
 func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) error {
 	query := d.query(command)
 	query.Set("variable", variable)
-	query.Set("a", a)
-	query.Set("b", b)
-	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"), cli.TextColumn("changed"))
+	for name, value := range map[string]*string{"a": &a, "b": &b} {
+		hash, err := labelled(d, command, variable, *value)
+		if err != nil {
+			return err
+		}
+		*value = hash
+		query.Set(name, hash)
+	}
+	query.Set("text", "true")
+	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),
+		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("changed"))
 	trail := new(client.CursorTrail)
 	for first := true; ; first = false {
 		answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
@@ -47,8 +66,11 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			return err
 		}
 		if first && !d.json {
-			if err := d.printEffect(variable, a, b, answer); err != nil {
+			if err := d.printEffect(command, variable, a, b, answer); err != nil {
 				return err
+			}
+			if d.mostChangedFirst && answer.Text != nil {
+				return printMostChanged(d, answer.Text)
 			}
 		}
 		done, err := printPage(d, t, answer.Rows, answer.Next, text, func(p wire.EffectPair) []string {
@@ -56,7 +78,8 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			if p.OutputChanged {
 				changed = "yes"
 			}
-			return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), changed}
+			similar, words := show.Change(p.Text)
+			return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
 		})
 		if err != nil {
 			return err
@@ -82,12 +105,21 @@ func (d *driftCommand) noPairs(variable, a, b string) string {
 }
 
 // printEffect prints the totals of all pages.
-func (d *driftCommand) printEffect(variable, a, b string, answer *wire.EffectsAnswer) error {
+func (d *driftCommand) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer) error {
 	if answer.Pairs == 0 {
 		return nil
 	}
+	shown := [2]string{cli.Plain(a), cli.Plain(b)}
+	if len(answer.Rows) > 0 {
+		row := &answer.Rows[0]
+		shown[0] += d.texts().Of(command.Context(), variable, a, row.A.Seq)
+		shown[1] += d.texts().Of(command.Context(), variable, b, row.B.Seq)
+	}
 	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
-		cli.Plain(variable), cli.Plain(a), cli.Plain(b), cli.Counted(answer.Pairs, "pair"), answer.Changed,
+		cli.Plain(variable), shown[0], shown[1], cli.Counted(answer.Pairs, "pair"), answer.Changed,
 		cli.Share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
-	return err
+	if err != nil {
+		return err
+	}
+	return printEffectTexts(d, answer.Text)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -26,29 +27,32 @@ Runs with one ipc_id have the same inputs and settings. If such runs have severa
 outputs, the model is not deterministic.`,
 		Example: `  colophon drift groups --min-outputs 2
   colophon drift groups --by model --sort runs
-  colophon drift groups --by label:step --since 2026-01-01T00:00:00Z`,
+  colophon drift groups --by label:step --since 30d`,
 		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return d.groups(command, by) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			return d.groups(command, by, d.query(command), "no group passes the filters")
+		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&by, "by", "ipc_id", "`field` that the runs have in common: "+groupingHelp)
 	flags.Uint64("min-runs", 0, "leave out groups with fewer `runs`")
 	flags.Uint64("min-outputs", 0, "leave out groups with fewer distinct `outputs`")
-	flags.String("since", "", "leave out groups whose last run was before this `time` (RFC 3339)")
-	flags.String("until", "", "leave out groups whose last run was at this `time` or later")
+	cli.MomentVar(flags, "since", "leave out groups whose last run was before this `time`")
+	cli.MomentVar(flags, "until", "leave out groups whose last run was at this `time` or later")
 	flags.String("sort", "", "`order`: recent, runs, stability or flips, by values at the current tree size")
+	fixed(command, "by", groupings...)
+	fixed(command, "sort", "recent", "runs", "stability", "flips")
 	d.pageFlags(flags)
 	d.stateFlag(flags)
 	return command
 }
 
-func (d *driftCommand) groups(command *cobra.Command, by string) error {
-	query := d.query(command)
+func (d *driftCommand) groups(command *cobra.Command, by string, query url.Values, empty string) error {
 	query.Set("by", by)
 	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-	return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string {
-		return []string{cli.Plain(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+	return list(d, command, "/drift/groups", query, t, empty, func(g wire.Group) []string {
+		return []string{cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq), cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
 			cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
 	})
 }

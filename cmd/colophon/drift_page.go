@@ -10,6 +10,7 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/show"
 )
 
 // followCursor sets the parameter name of a query to the cursor of the next page. The error says that
@@ -91,14 +92,16 @@ func (d *driftCommand) connect() (err error) {
 	return err
 }
 
-// hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
-func (d *driftCommand) hash(hash string) string {
-	const digits = 12
-	if d.full || len(hash) <= digits {
-		return cli.Plain(hash)
+// texts returns what reads texts. The client exists.
+func (d *driftCommand) texts() *show.Texts {
+	if d.words == nil {
+		d.words = &show.Texts{Server: d.server, Ledger: d.ledger}
 	}
-	return cli.Plain(hash[:digits]) + "…"
+	return d.words
 }
+
+// hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
+func (d *driftCommand) hash(hash string) string { return show.Hash(hash, d.full) }
 
 func (d *driftCommand) hashOr(hash *string) string {
 	if hash == nil {

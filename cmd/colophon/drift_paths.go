@@ -11,21 +11,25 @@ import (
 
 func (d *driftCommand) newPaths() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "paths [PROJECT]",
+		Use:   "paths [PROJECT [PATH_ID]]",
 		Short: "Show how the paths of a project change from build to build",
 		Long: `Show how the paths of a project change from build to build. For each build, the table
 has the number of new, modified and unchanged records, and the number of paths that are
-gone since the build before. Without PROJECT, paths lists the projects.`,
+gone since the build before. Without PROJECT, paths lists the projects. With PATH_ID, it shows the history of one path.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return d.projects(command)
 			}
+			if len(args) == 2 {
+				return pathHistory(d, command, args[0], args[1])
+			}
 			return d.builds(command, args[0])
 		},
 	}
+	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.Project) string { return p.Project })
 	d.pageFlags(command.Flags())
 	return command
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,7 @@ VALUE is the group's value of it, as drift groups shows it.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.show(command, args[0], args[1]) },
 	}
+	command.ValidArgsFunction = d.completeNames(groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -47,7 +49,7 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 	}
 	g := first.Group
 	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		cli.Plain(by), cli.Plain(value), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(float64(g.Stability)),
+		cli.Plain(by), cli.Plain(value)+d.texts().Of(command.Context(), by, value, g.LastSeq), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(float64(g.Stability)),
 		cli.Counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
 		return err
 	}
@@ -136,10 +138,10 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 // outputs are left out, so are runs.
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	defer query.Del("outputs_cursor")
-	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"))
+	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	for trail := new(client.CursorTrail); ; {
 		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
-			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq)}
+			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq), strings.TrimPrefix(d.texts().Of(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
 		})
 		if done || err != nil {
 			return err

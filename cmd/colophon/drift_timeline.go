@@ -8,6 +8,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/show"
 )
 
 func (d *driftCommand) newTimeline() *cobra.Command {
@@ -22,6 +23,7 @@ BY is ` + groupingHelp + `.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
 	}
+	command.ValidArgsFunction = d.completeNames(groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -32,13 +34,15 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 	query := d.query(command)
 	query.Set(by, value)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.NumberColumn("against"),
-		cli.TextColumn("cause"), cli.TextColumn("what differs"))
+		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("cause"), cli.TextColumn("what differs"))
+	query.Set("text", "true")
 	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
 		against, cause := cli.None, cli.None
 		if s.Against != nil && s.Cause != nil {
 			against, cause = cli.Decimal(*s.Against), cli.Plain(string(*s.Cause))
 		}
-		return []string{cli.Decimal(s.Seq), cli.Plain(string(s.Time)), d.hashOr(s.OutputHash), against, cause, d.changes(s.Differences)}
+		similar, words := show.Change(s.Text)
+		return []string{cli.Decimal(s.Seq), cli.Plain(string(s.Time)), d.hashOr(s.OutputHash), against, similar, words, cause, d.changes(command, &s)}
 	})
 	if err == nil && t.Rows == 0 {
 		return d.noRuns(command, by, value)
@@ -46,23 +50,24 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 	return err
 }
 
-// changes returns the differences as one table cell.
-func (d *driftCommand) changes(differences []wire.Difference) string {
-	if len(differences) == 0 {
+// changes returns the differences of a run as one table cell.
+func (d *driftCommand) changes(command *cobra.Command, s *wire.TimelineRow) string {
+	if len(s.Differences) == 0 || s.Against == nil {
 		return cli.None
 	}
-	parts := make([]string, len(differences))
-	for i, x := range differences {
-		parts[i] = x.Variable + ": " + d.briefly(x.A) + " → " + d.briefly(x.B)
+	parts := make([]string, len(s.Differences))
+	for i, x := range s.Differences {
+		parts[i] = x.Variable + ": " + d.value(command, x.Variable, x.A, *s.Against) + " → " + d.value(command, x.Variable, x.B, s.Seq)
 	}
 	return cli.Plain(strings.Join(parts, ", "))
 }
 
-// briefly returns the value of a variable, with hashes shortened as in the table.
-func (d *driftCommand) briefly(value json.RawMessage) string {
+// value returns the value of a variable. A hash is shortened as in the table, and stands beside the
+// first words of its text in record seq.
+func (d *driftCommand) value(command *cobra.Command, variable string, value json.RawMessage, seq uint64) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
-		return d.hash(text)
+		return d.hash(text) + d.texts().Of(command.Context(), variable, text, seq)
 	}
 	return text
 }

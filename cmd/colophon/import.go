@@ -17,6 +17,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/importer"
 	"colophon/internal/remote"
+	"colophon/internal/size"
 	"colophon/ledger"
 	"colophon/ledger/record/formats"
 )
@@ -27,7 +28,7 @@ type importOptions struct {
 	ledger     string
 	onMismatch string // empty: as the ledger is set
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
-	maxLine    cli.Size
+	maxLine    size.Bytes
 
 	// What the files are, if they have no lines of a batch.
 	format, zone, project, subject, report string

@@ -50,12 +50,14 @@ Everyone can verify a receipt without the server.`,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(cli.ExplainFlag)
+	root.Version = buildVersion()
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
-		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newRedact(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
+		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRedact(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
 	return root
 }

@@ -34,6 +34,11 @@ func buildVersion() string {
 	return "devel"
 }
 
+// versionLine is what colophon version and colophon --version print.
+func versionLine() string {
+	return fmt.Sprintf("colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(c *cli.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -41,7 +46,7 @@ func newVersion(c *cli.Console) *cobra.Command {
 		Example: "  colophon version",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(c.Out, "colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(c.Out, versionLine())
 			return err
 		},
 	}

@@ -132,6 +132,10 @@ def reject_nodes(i, base):  # Rejected runs
 CLAUSES = "classifier answer_contract prompt_contract evidence_contract policy_refs question_state".split()
 
 def preflight_form(payload):  # Preflight payload
+    unknown = set(payload) - {"stage", "node_version", *CLAUSES}
+    stage, version = payload.get("stage"), payload.get("node_version")
+    if unknown or stage not in (None, "preflight") or version not in (None, "preflight-node-v1"):
+        return payload
     empty = (None, "", [], {})
     clauses = {c: {} if any(payload.get(c) is e or payload.get(c) == e and type(payload.get(c)) is type(e) for e in empty)
                else payload[c] for c in CLAUSES}

@@ -164,7 +164,8 @@ def check_hashes(kind, record, checks):  # Effective hashes
     elif kind == "path_fingerprint":
         require(hashes["path_id"] in (md5(" → ".join(record["route"]))[:8], md5(" → ".join(record["route"]))[:16]), "path_id")
     for name, check in checks.items():
-        require(check["result"] in ("match", "mismatch", "computed", "claimed"), name)
+        require(check["result"] in ("match", "mismatch", "computed", "claimed", "inconsistent"), name)
+        require((check["result"] == "inconsistent") == name.startswith("verdict:"), name)
         require((check["result"] == "mismatch") == ("computed" in check), name)
         if check["result"] == "mismatch":
             require(check["claimed"] != check["computed"], name)

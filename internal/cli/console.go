@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // Console holds the streams and the environment of a command.
@@ -87,6 +90,12 @@ func Unfiltered(out io.Writer) io.Writer {
 		return v.to
 	}
 	return out
+}
+
+// Colours reports whether the output is a terminal, and the user has not set NO_COLOR.
+func (c *Console) Colours() bool {
+	file, is := Unfiltered(c.Out).(*os.File)
+	return is && term.IsTerminal(int(file.Fd())) && c.Environment("NO_COLOR", "") == "" && c.Environment("TERM", "") != "dumb"
 }
 
 // Warnings returns a logger that prints warnings and errors only.

@@ -34,7 +34,7 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 
 // checkFileLimit: the server may open the files and connections that the settings allow.
 func checkFileLimit(d *deployment) []Finding {
-	config := d.settings.config.LoadConfig
+	config := d.settings.config.Load
 	have, whose := d.fileLimit()
 	need := server.FilesNeeded(config)
 	switch {
@@ -45,7 +45,7 @@ func checkFileLimit(d *deployment) []Finding {
 			"%s may open %d files, and the databases alone may need %d", whose, have, server.OtherFiles)
 	case have < need:
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s may open %d files, and with %d connections it may need %d", whose, have, config.MaxConnections, need)
+			"%s may open %d files, and with %d connections it may need %d", whose, have, config.Connections, need)
 	}
 	return finding(OK, "", "%s may open %d, and may need %d", whose, have, need)
 }
@@ -56,7 +56,7 @@ const otherMemory = 160 << 20
 
 // memoryNeeded is what a server may use with these settings, in bytes.
 func memoryNeeded(c server.Config) uint64 {
-	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.MaxBodyMemory) + uint64(c.MaxAnswerMemory) + otherMemory
+	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
 // memoryLimits returns the limits of this command. If a server on this machine shows its own

@@ -80,7 +80,7 @@ func checkRates(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
-	case config.RateLimit > 0 || config.AddressRateLimit > 0:
+	case config.RequestRate > 0 || config.AddressRate > 0:
 		return finding(OK, "", "requests are limited")
 	case cli.Loopback(host):
 		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)

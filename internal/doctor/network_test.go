@@ -63,7 +63,7 @@ func TestCheckAddress(t *testing.T) {
 
 func TestCheckRates(t *testing.T) {
 	with := func(listen string, rate, addressRate float64) func(*deployment) {
-		return withConfig(func(c *server.Config) { c.Listen, c.RateLimit, c.AddressRateLimit = listen, rate, addressRate })
+		return withConfig(func(c *server.Config) { c.Listen, c.RequestRate, c.AddressRate = listen, rate, addressRate })
 	}
 	runCheckCases(t, checkRates, []checkCase{
 		{"local", with("127.0.0.1:8080", 0, 0), OK, "only this machine"},

@@ -16,6 +16,7 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/remote"
+	"colophon/internal/size"
 	"colophon/proofs"
 	"colophon/proofs/pack"
 )
@@ -25,7 +26,7 @@ type Options struct {
 	Ledger         string
 	WithoutContent bool // only events and proofs
 	MaxRecords     int
-	MaxContent     cli.Size // limit of all content together; the client must accept answers of this size
+	MaxContent     size.Bytes // limit of all content together; the client must accept answers of this size
 }
 
 // Make fetches records and their proofs, all for one tree size, and builds a pack. If filter is

@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"colophon/api/limits"
 	"colophon/internal/cli"
 	"colophon/internal/safefile"
+	"colophon/internal/size"
 	"colophon/ledger/index"
-	"colophon/ledger/record"
 )
 
 // Config holds all settings of a server. A flag overrides the environment variable of its name
@@ -57,44 +58,27 @@ type Config struct {
 	LogLevel logLevel `yaml:"log-level"`
 	// MinFreeSpace is the free disk space, in bytes, below which writes get status 503. 0 means
 	// 5 % of the file system, but at least 32 MiB and at most 1 GiB.
-	MinFreeSpace cli.Size `yaml:"min-free-space"`
+	MinFreeSpace size.Bytes `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
 	// what the process may use, 64 MiB to 2 GiB.
-	Cache cli.Size `yaml:"cache"`
+	Cache size.Bytes `yaml:"cache"`
 	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
 	// sixteenth of what the process may use, 256 MiB to 2 GiB.
-	IndexCache cli.Size `yaml:"index-cache"`
-	// IndexWait is how long a request waits for an index that is behind.
-	IndexWait time.Duration `yaml:"index-wait"`
-	// MaxBody bounds the body of a request, except a batch.
-	MaxBody cli.Size `yaml:"max-body"`
-	// MaxLine bounds a line of a batch.
-	MaxLine cli.Size `yaml:"max-line"`
-	// MaxPage bounds the rows of a page.
-	MaxPage int `yaml:"max-page"`
-	// MaxLabels bounds the labels of a record.
-	MaxLabels int `yaml:"max-labels"`
-	// MaxLabelBytes bounds a label's name, and its value.
-	MaxLabelBytes int `yaml:"max-label-bytes"`
+	IndexCache size.Bytes `yaml:"index-cache"`
 	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	LoadConfig `yaml:",inline"`
+	// Load bounds what clients may ask of the server.
+	limits.Load `yaml:",inline"`
 }
 
 func (c Config) WithDefaults() Config {
 	setDefault(&c.Data, "data")
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
-	setDefault(&c.IndexWait, 5*time.Second)
-	setDefault(&c.MaxBody, 8<<20)
-	setDefault(&c.MaxLine, 8<<20)
-	setDefault(&c.MaxPage, 1000)
-	setDefault(&c.MaxLabels, record.DefaultLimits().Labels)
-	setDefault(&c.MaxLabelBytes, record.DefaultLimits().LabelBytes)
 	setDefault(&c.ShutdownLimit, 15*time.Second)
-	c.LoadConfig = c.LoadConfig.withDefaults()
+	c.Load = c.Load.WithDefaults()
 	return c
 }
 
@@ -122,16 +106,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
 	case c.IndexCache != 0 && c.IndexCache < index.MinMemory:
 		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.MinMemory>>20)
-	case c.MaxPage < 1:
-		return fmt.Errorf("max-page: %d: a page has at least one row", c.MaxPage)
-	case c.MaxLabels < 0 || c.MaxLabelBytes < 0:
-		return fmt.Errorf("max-labels, max-label-bytes: %d and %d: neither may be negative", c.MaxLabels, c.MaxLabelBytes)
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
-	case c.IndexWait < 0:
-		return fmt.Errorf("index-wait: %s is negative", c.IndexWait)
 	}
-	if err := c.LoadConfig.validate(max(c.MaxBody, c.MaxLine)); err != nil {
+	if err := c.Load.Check(); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -164,15 +142,9 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
-	flags.DurationVar(&c.IndexWait, "index-wait", c.IndexWait, "`time` that a request waits for an index that is behind; then it gets 503")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
-	flags.TextVar(&c.MaxBody, "max-body", c.MaxBody, "largest `size` of a request's body")
-	flags.TextVar(&c.MaxLine, "max-line", c.MaxLine, "largest `size` of a line of a batch")
-	flags.IntVar(&c.MaxPage, "max-page", c.MaxPage, "largest `number` of rows of a page")
-	flags.IntVar(&c.MaxLabels, "max-labels", c.MaxLabels, "largest `number` of labels of a record")
-	flags.IntVar(&c.MaxLabelBytes, "max-label-bytes", c.MaxLabelBytes, "largest `length` of a label's name, and of its value")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
-	c.LoadConfig.bind(flags)
+	c.Load.Bind(flags)
 }
 
 // Resolve merges the sources of settings: the given flags override the environment, which

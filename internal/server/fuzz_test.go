@@ -9,7 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/internal/cli"
+	"colophon/api/limits"
+	"colophon/internal/size"
 )
 
 // FuzzConfigurationFile: a configuration file is parsed, or the error describes the fault
@@ -46,7 +47,7 @@ func FuzzFlags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		for _, make := range []func() text{
-			func() text { return new(cli.Size) }, func() text { return new(networks) }, func() text { return new(HostNames) }, func() text { return new(logLevel) },
+			func() text { return new(size.Bytes) }, func() text { return new(limits.Networks) }, func() text { return new(HostNames) }, func() text { return new(logLevel) },
 		} {
 			read, again := make(), make()
 			if read.UnmarshalText([]byte(given)) != nil {

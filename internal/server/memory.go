@@ -1,8 +1,8 @@
 package server
 
 import (
-	"colophon/internal/cli"
 	"colophon/internal/memory"
+	"colophon/internal/size"
 	"colophon/ledger/index"
 )
 
@@ -13,7 +13,7 @@ const leastCache = 64 << 20
 
 // WithCaches sizes the caches that are not set: each a share of the usable memory, in bytes.
 func (c Config) WithCaches(usable uint64) Config {
-	setDefault(&c.Cache, cli.Size(memory.Share(usable, 16, leastCache)))
-	setDefault(&c.IndexCache, cli.Size(memory.Share(usable, 16, index.DefaultMemory)))
+	setDefault(&c.Cache, size.Bytes(memory.Share(usable, 16, leastCache)))
+	setDefault(&c.IndexCache, size.Bytes(memory.Share(usable, 16, index.DefaultMemory)))
 	return c
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"colophon/internal/cli"
+	"colophon/internal/size"
 	"colophon/ledger/index"
 )
 
@@ -14,7 +14,7 @@ func TestCachesOfAServer(t *testing.T) {
 	for name, of := range map[string]struct {
 		c            Config
 		usable       uint64
-		cache, index cli.Size
+		cache, index size.Bytes
 	}{
 		"nothing is known": {Config{}, 0, leastCache, index.DefaultMemory},
 		"a small machine":  {Config{}, 2 * gib, 2 * gib / 16, index.DefaultMemory},

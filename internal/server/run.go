@@ -20,7 +20,6 @@ import (
 	"colophon/internal/memory"
 	"colophon/ledger"
 	"colophon/ledger/index"
-	"colophon/ledger/record"
 	"colophon/storage"
 )
 
@@ -93,9 +92,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
-		SpoolDir: datadir.Spool(config.Data), MaxBody: int64(config.MaxBody), MaxLine: int(config.MaxLine), MaxPage: config.MaxPage, IndexWait: config.IndexWait,
-		Limits: record.Limits{Labels: config.MaxLabels, LabelBytes: config.MaxLabelBytes, Values: config.MaxValues},
-		Load:   config.limits(), BodyTimeout: config.BodyTimeout,
+		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
 		Snapshot: func(ctx context.Context) (string, int, error) {
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.database)
 		},
@@ -103,7 +100,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
 	}
-	checkOpenFiles(config.LoadConfig, n.log)
+	checkOpenFiles(config.Load, n.log)
 	server := service.HTTP()
 	var underWay sync.RWMutex // read-locked by every request
 	server.Handler = Locked(server.Handler, underWay.RLocker())

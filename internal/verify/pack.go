@@ -23,6 +23,7 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
+	Claimed        int    `json:"claimed"`           // checks of those, with nothing to compute them from
 	Unknown        int    `json:"unknown,omitempty"` // of those, records without cache key and digest
 	OwnPage        bool   `json:"own_page"`          // the page is the page that this program writes
 	coverage
@@ -54,7 +55,7 @@ func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, erro
 		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
 		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
 		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.Redacted, Missing: r.Missing, Recomputed: r.Recomputed,
-		Unknown: r.Unknown, coverage: packCoverage(),
+		Claimed: r.Claimed, Unknown: r.Unknown, coverage: packCoverage(),
 	}, nil
 }
 
@@ -67,6 +68,9 @@ func (p *acceptedPack) print(c *cli.Console) error {
 		fmt.Sprintf("  content     %s as recorded, %s with erased content, %s not in the pack\n",
 			count(p.Contents, "piece"), count(p.Redacted, "record"), count(p.Missing, "piece")) +
 		fmt.Sprintf("  hashes      of %s computed again\n", count(p.Recomputed, "record"))
+	if p.Claimed > 0 {
+		text += fmt.Sprintf("  CLAIMED     %s that no content of these records gives\n", count(p.Claimed, "claim"))
+	}
 	if p.Unknown > 0 {
 		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover words that are too long for an event\n", count(p.Unknown, "record"))
 	}

@@ -125,7 +125,7 @@ func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 }
 
 func (a *accepted) print(c *cli.Console) error {
-	checks, err := summarise(a.Checks)
+	checks, claimed, err := summarise(a.Checks)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,11 @@ func (a *accepted) print(c *cli.Console) error {
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", a.Origin, a.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", a.KeyFingerprint) + checks
 	if a.RecordVerified {
-		text += "  record      is the one recorded, and all that the event says of it was computed again\n"
+		text += "  record      is the one recorded, and all that the event says of it was computed again"
+		if claimed > 0 {
+			text += ", except " + cli.Counted(uint64(claimed), "claim")
+		}
+		text += "\n"
 	}
 	text += fmt.Sprintf("  proved      %s\n", strings.Join(a.Proved, ", ")) + a.unproved("the server")
 	_, err = fmt.Fprint(c.Out, text)
@@ -142,11 +146,11 @@ func (a *accepted) print(c *cli.Console) error {
 }
 
 // summarise formats the ledger's checks of the record: the number of each result, and each
-// failed check.
-func summarise(checks []byte) (string, error) {
+// failed check. claimed is the number of hashes that are only claimed.
+func summarise(checks []byte) (text string, claimed int, err error) {
 	var document pyjson.Document
 	if err := document.Parse(checks); err != nil {
-		return "", fmt.Errorf("reading the checks: %w", err)
+		return "", 0, fmt.Errorf("reading the checks: %w", err)
 	}
 	found := make(map[string]int)
 	var failed strings.Builder
@@ -158,9 +162,12 @@ func summarise(checks []byte) (string, error) {
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}
+		if result == string(record.Inconsistent) {
+			fmt.Fprintf(&failed, "  INCONSISTENT %q: no run can have this verdict\n", name.Text())
+		}
 	}
 	var parts []string
-	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {
+	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed, record.Inconsistent} {
 		if n := found[string(result)]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
@@ -168,5 +175,5 @@ func summarise(checks []byte) (string, error) {
 	if len(parts) == 0 {
 		parts = append(parts, "none")
 	}
-	return fmt.Sprintf("  checks      %s\n", strings.Join(parts, ", ")) + failed.String(), nil
+	return fmt.Sprintf("  checks      %s\n", strings.Join(parts, ", ")) + failed.String(), found[string(record.Claimed)], nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"colophon/ledger/event"
+	"colophon/ledger/record/rules"
 )
 
 // StageChange is the difference between the stages of run-DAGs a and b (spec: Run-DAG
@@ -23,12 +24,21 @@ type StageChange struct {
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
+	// Outcome: preflight rejected one of the two, the other was answered, and neither their
+	// questions nor their preflights differ. So they diverge at no stage that both have.
+	Outcome bool
 }
 
-// First returns the name of the first diverging stage, or "" if none diverges. A name may be
-// "" too; Differing tells the two apart.
+// Outcome is where a rejected run and an answered one diverge (spec: Run-DAG comparison).
+const Outcome = "outcome"
+
+// First returns the name of the first diverging stage or Outcome; "" if none diverges. A name
+// may be "" too; Differing tells the two apart.
 func (c *StageChange) First() string {
-	if len(c.Differing) == 0 {
+	switch {
+	case c.Outcome:
+		return Outcome
+	case len(c.Differing) == 0:
 		return ""
 	}
 	return c.Differing[0]
@@ -53,7 +63,33 @@ func CompareStages(a, b []event.Stage) StageChange {
 	}
 	w := stageWalk{a: stageKeys(a), b: stageKeys(b)}
 	w.inA, w.inB = places(w.a), places(w.b)
-	return w.compare(a, b)
+	c := w.compare(a, b)
+	c.Outcome = isRejected(a) && isAnswered(b) && agreeBefore(a, b) || isAnswered(a) && isRejected(b) && agreeBefore(b, a)
+	return c
+}
+
+func isRejected(stages []event.Stage) bool {
+	return len(stages) == 3 && rules.Shape(stageNames(stages)) == rules.ShapeReject
+}
+
+func isAnswered(stages []event.Stage) bool {
+	shape := rules.Shape(stageNames(stages))
+	return shape == rules.ShapeQuote || shape == rules.ShapePointer
+}
+
+// agreeBefore reports whether an answered run has the question of a rejected one and, if it has a
+// preflight, that one too.
+func agreeBefore(rejected, answered []event.Stage) bool {
+	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
+	return same(0) && (string(answered[1].Name) != rules.Preflight || same(1))
+}
+
+func stageNames(stages []event.Stage) []string {
+	names := make([]string, len(stages))
+	for i, s := range stages {
+		names[i] = string(s.Name)
+	}
+	return names
 }
 
 func sameNames(a, b []event.Stage) bool {
@@ -157,6 +193,30 @@ func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	return differing, true
 }
 
+// The causes of a divergence that are no dimensions of the cache key (spec: Causes of a divergence).
+const (
+	CauseSame        = "identical"
+	CauseDimensions  = "confounded"
+	CauseNoDimension = "no_dimension"
+	CauseUnknown     = "unknown"
+)
+
+// Cause returns the cause of the divergence: the name of the one dimension that differs, or one of
+// these constants. dimensions and known are the results of CompareDimensions.
+func (c *StageChange) Cause(dimensions []string, known bool) string {
+	switch {
+	case len(c.Differing) == 0:
+		return CauseSame
+	case !known:
+		return CauseUnknown
+	case len(dimensions) == 0:
+		return CauseNoDimension
+	case len(dimensions) == 1:
+		return dimensions[0]
+	}
+	return CauseDimensions
+}
+
 func dimensionOf(dimensions []event.Stage, name []byte) []byte {
 	for _, d := range dimensions {
 		if bytes.Equal(d.Name, name) {
@@ -179,10 +239,12 @@ func named(dimensions []event.Stage, name []byte) bool {
 // results of CompareDimensions.
 func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
-	switch len(c.Differing) {
-	case 0:
+	switch n := len(c.Differing); {
+	case c.Outcome:
+		fmt.Fprintf(&s, "Preflight rejected one run, and the other was answered; %d of %d stages differ", n, c.Stages)
+	case n == 0:
 		s.WriteString("No stage differs")
-	case 1:
+	case n == 1:
 		fmt.Fprintf(&s, "Of %d stages only %q differs", c.Stages, c.Differing[0])
 	default:
 		fmt.Fprintf(&s, "The runs diverge first at %q; %d of %d stages differ", c.Differing[0], len(c.Differing), c.Stages)
@@ -196,4 +258,18 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 		s.WriteString("; of the cache dimensions these differ: " + strings.Join(dimensions, ", ") + ".")
 	}
 	return s.String()
+}
+
+// UnknownFailure is the failure stage of a run that brought its stages only, unless they show that
+// preflight rejected it. Whether it failed is not known.
+const UnknownFailure = "unknown"
+
+// FailureStage returns the failure stage of a run-DAG: that of its event, or UnknownFailure; nil if
+// it did not fail.
+func FailureStage(dag *event.DAG) []byte {
+	known := dag.Quotes != nil || string(dag.Shape) == rules.ShapeReject
+	if dag.FailureStage == nil && !known {
+		return []byte(UnknownFailure)
+	}
+	return dag.FailureStage
 }

@@ -109,6 +109,36 @@ func TestCompareStagesProperties(t *testing.T) {
 	})
 }
 
+// A rejected run and an answered one diverge at their outcome, unless their questions or their
+// preflights differ.
+func TestRejectedAgainstAnswered(t *testing.T) {
+	rejected := stages("question=1", "preflight=2", "final_label=3")
+	quote := stages("question=1", "retrieval=4", "context=5", "prompt=6", "answer=7", "verify=8", "final_label=9")
+	after := func(preflight string, list []event.Stage) []event.Stage {
+		return slices.Concat(list[:1], stages(preflight), list[1:])
+	}
+	pointer := stages("question=1", "retrieval=4", "evidence_map=5", "prompt=6", "raw_answer=7", "parsed_claim_lattice=7", "verify=8", "render=8", "final_label=9")
+	for name, test := range map[string]struct {
+		a, b []event.Stage
+		want string
+	}{
+		"quote":             {rejected, after("preflight=2", quote), "outcome"},
+		"quote, other way":  {after("preflight=2", quote), rejected, "outcome"},
+		"pointer":           {rejected, after("preflight=2", pointer), "outcome"},
+		"without preflight": {quote, rejected, "outcome"},
+		"other preflight":   {rejected, after("preflight=x", quote), "preflight"},
+		"other question":    {rejected, after("preflight=2", append(stages("question=x"), quote[1:]...)), "question"},
+		"two rejected":      {rejected, stages("question=1", "preflight=2", "final_label=4"), "final_label"},
+		"neither":           {rejected, stages("question=1", "preflight=2", "retrieval=4"), "retrieval"},
+	} {
+		c := CompareStages(test.a, test.b)
+		require.Equal(t, test.want, c.First(), name)
+		require.Equal(t, test.want == "outcome", c.Outcome, name)
+	}
+	c := CompareStages(rejected, after("preflight=2", quote))
+	require.Equal(t, "Preflight rejected one run, and the other was answered; 6 of 8 stages differ; the cache dimensions agree.", c.Sentence(nil, true))
+}
+
 func TestCompareDimensions(t *testing.T) {
 	a := []event.Stage{{Name: []byte("source_root"), Hash: []byte("1")}, {Name: []byte("schema_version"), Hash: nil}}
 	_, known := CompareDimensions(a, nil)

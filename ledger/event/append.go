@@ -188,7 +188,7 @@ func readCheck(v pyjson.Value) (c record.CheckField) {
 
 // resultOf converts a result without allocation if it is a known one.
 func resultOf(text []byte) record.Result {
-	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch} {
+	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch, record.Inconsistent} {
 		if string(text) == string(result) {
 			return result
 		}

@@ -95,6 +95,16 @@ func kindOf(text []byte) record.Kind {
 	return record.Kind(text)
 }
 
+// CountChecks returns the number of checks with a result.
+func (e *Event) CountChecks(result record.Result) (n int) {
+	for _, check := range e.Checks.Members() {
+		if string(check.Member("result").Text()) == string(result) {
+			n++
+		}
+	}
+	return n
+}
+
 // Number returns a non-negative integer of at most 64 bits; 0 for anything else.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {

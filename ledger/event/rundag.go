@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
 
@@ -34,12 +35,18 @@ func (e *Event) DAG() DAG {
 					r.Dimensions = append(r.Dimensions, Stage{Name: dimension.Text(), Hash: text(v)})
 				}
 			}
+		case "document_roots":
+			r.DocumentRoots = textsOf(value)
+		case "evidence_ids":
+			r.EvidenceIDs = textsOf(value)
 		case "shape":
 			r.Shape = text(value)
 		case "failure_stage":
 			r.FailureStage = text(value)
 		case "preflight":
 			r.Preflight = text(value)
+		case "preflight_generation":
+			r.PreflightGeneration = text(value)
 		case "audit_mode":
 			r.AuditMode = text(value)
 		case "verifier_method":
@@ -59,4 +66,12 @@ func (e *Event) DAG() DAG {
 		}
 	}
 	return r
+}
+
+// textsOf returns the elements of a list; nil for anything else.
+func textsOf(list pyjson.Value) (texts [][]byte) {
+	for e := range list.Elements() {
+		texts = append(texts, text(e))
+	}
+	return texts
 }

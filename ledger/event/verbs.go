@@ -3,6 +3,7 @@ package event
 import (
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 )
 
 // StateChange is what a record_state_changed event says (spec: States).
@@ -57,7 +58,7 @@ type Redaction = record.RedactionFields
 // Redaction reads a content_redacted event.
 func (e *Event) Redaction() Redaction {
 	r := Redaction{Reason: text(e.Detail.Member("reason"))}
-	r.Seqs, _ = record.ParseSeqs(e.Detail.Member("seqs"))
+	r.Seqs, _ = seqs.Parse(e.Detail.Member("seqs"))
 	return r
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"colophon/ledger/index/rowstore"
 	"colophon/storage"
@@ -31,29 +33,72 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 	if now.size < atLeast {
 		return 0, ErrAhead
 	}
-	prefix := eventHashKey(now.keys, nil, hash)
-	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes))
+	found, err := f.eventsWith(ctx, now, hash[:hashBytes], func(other storage.Hash) bool { return other == hash })
+	if err == nil && len(found) == 0 {
+		err = storage.ErrNotFound
+	}
 	if err != nil {
 		return 0, err
 	}
+	return found[0].Seq, nil
+}
+
+// HashedEvent is an event by its seq and its event_hash.
+type HashedEvent struct {
+	Seq  uint64
+	Hash storage.Hash
+}
+
+// maxFound bounds the events that FindPrefix returns.
+const maxFound = 8
+
+// FindPrefix returns the events whose event_hash begins with some hexadecimal digits, at most
+// maxFound. There must be at least 8 digits, because it reads the events whose hashes begin with
+// these.
+func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
+	if _, err := f.store.acquire(); err != nil {
+		return nil, err
+	}
+	defer f.store.rows.Release()
+	now := f.published.Load()
+	if now.size < atLeast {
+		return nil, ErrAhead
+	}
+	begins, err := hex.DecodeString(digits[:min(len(digits)/2, hashBytes)*2])
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.eventsWith(ctx, now, begins, func(hash storage.Hash) bool { return strings.HasPrefix(hex.EncodeToString(hash[:]), digits) })
+	if err != nil {
+		return nil, fmt.Errorf("looking up events %s of ledger %q: %w", digits, f.name, err)
+	}
+	return found, nil
+}
+
+// eventsWith returns events whose event_hash begins with some bytes and passes a test, at most
+// maxFound. The caller has acquired the store.
+func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, passes func(storage.Hash) bool) (found []HashedEvent, err error) {
+	prefix := append(now.keys.Key(nil, hashDimension), begins...)
+	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
+	if err != nil {
+		return nil, err
+	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		seq := binary.BigEndian.Uint64(it.Key()[len(prefix):])
+	for ok := it.First(); ok && len(found) < maxFound; ok = it.Next() {
+		key := it.Key()
+		seq := binary.BigEndian.Uint64(key[len(key)-rowstore.SeqBytes:])
 		if seq >= now.size {
 			continue
 		}
 		entry, err := f.log.Entry(ctx, seq)
 		if err != nil {
-			return 0, fmt.Errorf("reading event %d: %w", seq, err)
+			return nil, fmt.Errorf("reading event %d: %w", seq, err)
 		}
-		if sha256.Sum256(entry) == hash {
-			return seq, nil
+		if hash := sha256.Sum256(entry); passes(hash) {
+			found = append(found, HashedEvent{seq, hash})
 		}
 	}
-	if err := it.Error(); err != nil {
-		return 0, err
-	}
-	return 0, storage.ErrNotFound
+	return found, it.Error()
 }
 
 // hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.

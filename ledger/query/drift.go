@@ -12,6 +12,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
@@ -23,8 +24,8 @@ import (
 
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/attribution", Takes: Proofs | Figures, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Figures, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
 // generation describes an IPC record.
@@ -113,6 +114,9 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 	if a.Seq != b.Seq {
 		answer.Says += mismatchNote(&answer.B)
 	}
+	if answer.Text, err = v.attributionTexts(pair); err != nil {
+		return nil, err
+	}
 	answer.View, err = v.tree()
 	return answer, err
 }
@@ -185,7 +189,17 @@ func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, timelineRow)
+	answer, err := page(v, found, next, timelineRow)
+	if err != nil || v.Texts == nil {
+		return answer, err
+	}
+	var work figures.Work
+	for i := range answer.Rows {
+		if answer.Rows[i].Text, err = v.outputChange(answer.Rows[i].Against, answer.Rows[i].Seq, &work); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
 }
 
 func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
@@ -196,4 +210,29 @@ func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
 		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
 	}
 	return row
+}
+
+// outputChange returns the change of the output between two runs, or the length of the output of b
+// if a is nil.
+func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
+	if a == nil {
+		change, err := v.Texts.Length(v.Context, figures.Output, b, work)
+		return &change, err
+	}
+	change, err := v.Texts.Change(v.Context, figures.Output, *a, b, work)
+	return &change, err
+}
+
+// attributionTexts returns nil if the answer has no figures about texts.
+func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
+	if v.Texts == nil {
+		return nil, nil
+	}
+	texts = new(wire.AttributionTexts)
+	for name, to := range map[string]*wire.TextChange{figures.Output: &texts.Output, figures.Prompt: &texts.Prompt, figures.Payload: &texts.Payload} {
+		if *to, err = v.Texts.Change(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }

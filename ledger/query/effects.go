@@ -9,13 +9,14 @@ import (
 	"sync"
 
 	"colophon/client/wire"
+	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/record/pyjson"
 )
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
 // Effects lists the pairs of runs that differ in one variable only, and counts all of them.
@@ -30,7 +31,35 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 		return nil, err
 	}
 	pairs, err := page(v, found, next, effectPair)
-	return &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}, err
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
+	return answer, v.addEffectTexts(answer, q)
+}
+
+// addEffectTexts adds the figures about texts to an answer. The summary is on the first page.
+func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err error) {
+	if v.Texts == nil {
+		return nil
+	}
+	if v.Page.After == nil {
+		var sample figures.Sample
+		if err := effects.Each(v.Context, v.View, q, func(pair effects.Seqs) { sample.Add(pair.A, pair.B) }); err != nil {
+			return err
+		}
+		if answer.Text, err = v.Texts.Summary(v.Context, &sample, v.Page.Limit); err != nil {
+			return err
+		}
+	}
+	var work figures.Work
+	for i := range answer.Rows {
+		row := &answer.Rows[i]
+		if row.Text, err = v.outputChange(&row.A.Seq, row.B.Seq, &work); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {

@@ -2,9 +2,12 @@ package query
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/index/records"
+	"colophon/ledger/record/rules"
 )
 
 // form is the format of a value. name describes it in error messages.
@@ -22,21 +25,32 @@ func (f *form) check(name, value string) error {
 }
 
 var (
-	anyForm   = &form{func(string) bool { return true }, "text"}
-	idForm    = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	flagForm  = &form{regexp.MustCompile(`^(mismatch|unregistered_source)$`).MatchString, `"mismatch" or "unregistered_source"`}
-	fieldForm = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
-	hashForm  = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
-	chunkForm = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
-	pathForm  = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
-	printForm = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	anyForm      = &form{func(string) bool { return true }, "text"}
+	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source)$`).MatchString, `"mismatch", "inconsistent", or "unregistered_source"`}
+	ruleForm     = choiceForm(rules.VerdictRules[:]...)
+	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
+	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
+	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
+	fieldForm    = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
+	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
+	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
+	printForm    = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
 )
+
+// choiceForm is the format of a value with known texts.
+func choiceForm(known ...string) *form {
+	return &form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
+}
 
 // valueForms are the names by which records are found, except label: and stage: names.
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
-	"flag": flagForm, "mismatch": fieldForm,
+	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
+	"document_root": hashForm, "evidence_id": evidenceForm,
+	"flag": flagForm, "mismatch": fieldForm, "inconsistent": ruleForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,

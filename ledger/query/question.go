@@ -47,9 +47,10 @@ type Common uint8
 
 // The shared parameters.
 const (
-	Pages  Common = 1 << iota // limit and cursor
-	States                    // state: live or any
-	Proofs                    // proofs
+	Pages   Common = 1 << iota // limit and cursor
+	States                     // state: live or any
+	Proofs                     // proofs
+	Figures                    // text
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question
@@ -86,8 +87,14 @@ type Request struct {
 	Size uint64
 	// Needs is the number of events that the index must have folded.
 	Needs uint64
-	view  View // the parameters that the view has
-	ask   func(*View) (any, error)
+	// Figures: the answer has figures about texts if the caller may read content. The caller sets
+	// the view's Texts then.
+	Figures bool
+	view    View // the parameters that the view has
+	ask     func(*View) (any, error)
+
+	parameters Parameters
+	prefixes   []prefixed
 }
 
 // Limit is the number of rows of a page; 0 if the answer is not a page.
@@ -113,6 +120,7 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 	if err := r.readCommon(p, maxPage); err != nil {
 		return nil, err
 	}
+	r.parameters = p
 	if q.Ask != nil {
 		if r.ask, err = q.Ask(p); err != nil {
 			return nil, err
@@ -135,6 +143,8 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	if r.view.atHead = r.Question.AtHead != nil && r.Question.AtHead(p); r.view.atHead && p.Has("as_of") {
 		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
 	}
+	maps.Copy(p, elements)
+	r.takePrefixes(p)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		values := given[name]
 		switch {
@@ -147,11 +157,10 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !utf8.ValidString(values[0]):
 			return nil, invalid(name, "must be valid UTF-8")
 		}
-		if err := r.check(name, values[0]); err != nil {
+		if err := r.check(name, p[name]); err != nil {
 			return nil, err
 		}
 	}
-	maps.Copy(p, elements)
 	return p, nil
 }
 
@@ -175,6 +184,9 @@ func (r *Request) names() []string {
 	}
 	if r.Question.Takes&Proofs != 0 {
 		names = append(names, "proofs")
+	}
+	if r.Question.Takes&Figures != 0 {
+		names = append(names, "text")
 	}
 	return names
 }
@@ -239,6 +251,11 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	}
 	if r.Question.Takes&Proofs != 0 {
 		if v.Proofs, err = p.Choice("proofs", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Figures != 0 {
+		if r.Figures, err = p.Choice("text", "false", "true"); err != nil {
 			return err
 		}
 	}
@@ -331,4 +348,9 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 }
 
 // Ask answers the request. A refusal is an *Error or index.ErrPosition.
-func (r *Request) Ask(v *View) (any, error) { return r.ask(v) }
+func (r *Request) Ask(v *View) (any, error) {
+	if err := r.resolve(v); err != nil {
+		return nil, err
+	}
+	return r.ask(v)
+}

@@ -59,7 +59,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/timeline?ipc_id=x":          "ipc_id: must be 64 lower-case hexadecimal digits",
 		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b: give one of them",
 		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; known are after, as_of, cursor, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
-			"output_hash, proofs, state, system_prompt_hash",
+			"output_hash, proofs, state, system_prompt_hash, text",
 		"/drift/groups": "by: must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>",
 		"/drift/groups?by=model&sort=runs&as_of=1":   "as_of: cannot be combined with sort: rankings are kept for the head only",
 		"/drift/groups?by=model&sort=no":             "sort: must be recent, runs, flips or stability",

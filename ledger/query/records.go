@@ -25,18 +25,19 @@ var recordQuestions = []Question{
 // RecordRow is a [wire.ListedRecord] whose hashes and labels are the bytes of the event.
 type RecordRow struct {
 	wire.Row
-	Kind       record.Kind      `json:"kind"`
-	Time       wire.Time        `json:"time"`
-	EventHash  string           `json:"event_hash"`
-	State      record.State     `json:"state,omitempty"`
-	RedactedBy *uint64          `json:"redacted_by,omitempty"` // current, regardless of as_of
-	RunID      *string          `json:"run_id,omitempty"`
-	Timestamp  *string          `json:"timestamp,omitempty"`
-	Hashes     json.RawMessage  `json:"hashes"`
-	Mismatches []string         `json:"mismatches"` // fields whose claimed hash differs from the recomputed one
-	Labels     json.RawMessage  `json:"labels"`
-	Links      wire.RecordLinks `json:"links"`
-	Event      json.RawMessage  `json:"event,omitempty"`
+	Kind         record.Kind      `json:"kind"`
+	Time         wire.Time        `json:"time"`
+	EventHash    string           `json:"event_hash"`
+	State        record.State     `json:"state,omitempty"`
+	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // current, regardless of as_of
+	RunID        *string          `json:"run_id,omitempty"`
+	Timestamp    *string          `json:"timestamp,omitempty"`
+	Hashes       json.RawMessage  `json:"hashes"`
+	Mismatches   []string         `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
+	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Labels       json.RawMessage  `json:"labels"`
+	Links        wire.RecordLinks `json:"links"`
+	Event        json.RawMessage  `json:"event,omitempty"`
 }
 
 // RecordList is the parameters of a list of records.
@@ -95,7 +96,7 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
-		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Labels: r.Labels,
+		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Labels: r.Labels,
 		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
 	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
@@ -128,6 +129,9 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	if row.RedactedBy == nil {
 		for name := range maps.Keys(e.Record.Content) {
 			l.Content[name] = l.Record + "/content/" + name
+		}
+		if _, built := e.Record.Content["inputs"]; built { // which has the answer if nothing else has
+			l.Content["answer_text"] = l.Record + "/content/answer_text"
 		}
 	}
 	l.Queries = make(map[string]string)

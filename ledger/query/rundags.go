@@ -2,19 +2,23 @@ package query
 
 import (
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"colophon/client/wire"
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rundags"
+	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
 
 // Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
 // counts).
 var runDAGQuestions = []Question{
+	{Path: "/run-dags", Takes: Pages | States | Proofs, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until"}, Ask: asking(Parameters.bounds, Failures)},
@@ -35,6 +39,39 @@ func runRow(v *View, r *rundags.RunDAG) wire.RunRow {
 	return wire.RunRow{Row: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
 }
 
+// runValues are the values by which run-DAGs are listed.
+var runValues = []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id", "question_hash", "model_profile_hash",
+	"governance_policy_hash", "verifier_policy_hash", "cache_key", "root", "run_id", "flag", "inconsistent", "mismatch", "label:<name>", "stage:<name>"}
+
+func parseRuns(p Parameters) (f RecordFilter, err error) {
+	if f.Bounds, err = p.bounds(); err != nil {
+		return f, err
+	}
+	f.Kind, f.Bodies = record.RunDAG, true
+	f.Values, err = parseValues(p)
+	return f, err
+}
+
+// Runs lists the run-DAGs that a filter selects, newest first.
+func Runs(v *View, f RecordFilter) (*wire.Page[wire.ListedRun], error) {
+	if !v.Any {
+		f.State = record.Live
+	}
+	found, next, err := f.List(v.Context, v.View, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, func(v *View, r *records.Record) wire.ListedRun {
+		dag, err := rundags.Decode(r)
+		if err != nil && v.err == nil {
+			v.err = err
+		}
+		return wire.ListedRun{RunRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.TextOf(drift.FailureStage(&dag.DAG)),
+			AuditMode: index.TextOf(dag.AuditMode), VerifierMethod: index.TextOf(dag.VerifierMethod), QuestionHash: index.TextOf(dag.QuestionHash),
+			ModelProfileHash: index.TextOf(dag.ModelProfileHash), GovernancePolicyHash: index.TextOf(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent)}
+	})
+}
+
 // RunComparison returns the stages and cache dimensions in which two run-DAGs differ.
 func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
 	a, b, err := readPair(v, pair, "a run-DAG", rundags.Get)
@@ -44,11 +81,12 @@ func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
 	change := drift.CompareStages(a.Stages, b.Stages)
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
 	answer := &wire.RunComparison{
-		A: runRow(v, &a), B: runRow(v, &b), Says: change.Sentence(dimensions, known),
+		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunCause(change.Cause(dimensions, known)), Says: change.Sentence(dimensions, known),
 		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
 	}
 	if len(change.Differing) > 0 {
-		answer.FirstDivergingStage = &change.Differing[0]
+		first := change.First()
+		answer.FirstDivergingStage = &first
 	}
 	if known {
 		answer.DifferingDimensions = orEmpty(dimensions)
@@ -65,7 +103,14 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
-		return wire.DivergenceRow{RunRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
+		row := wire.DivergenceRow{RunRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
+		if r.Against > 0 {
+			row.Cause = new(wire.RunCause(r.Cause.Cause))
+			if r.Known {
+				row.DifferingDimensions = orEmpty(r.Dimensions)
+			}
+		}
+		return row
 	})
 }
 
@@ -76,12 +121,32 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
 	}
 	answer := &wire.CachedRun{RunRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.TextOf(run.QuestionHash),
-		FailureStage: index.TextOf(run.FailureStage), AuditMode: index.TextOf(run.AuditMode), Others: others}
+		FailureStage: index.TextOf(drift.FailureStage(&run.DAG)), AuditMode: index.TextOf(run.AuditMode), Others: others}
 	for _, d := range run.Dimensions {
 		answer.CacheDimensions[string(d.Name)] = index.TextOf(d.Hash)
 	}
 	answer.View, err = v.tree()
 	return answer, err
+}
+
+// Lookup is the question for the run-DAG and the answer of a question. It has no path, because its
+// request has a body.
+var Lookup = Question{Takes: Proofs}
+
+// LookUp returns the latest live run-DAG of the first of some cache keys that has one. The answer
+// lacks the text.
+func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
+	for _, mode := range modes {
+		run, err := RunByCacheKey(v, mode.CacheKey)
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &wire.Lookup{CachedRun: *run, QuestionMode: mode.Mode}, nil
+	}
+	return nil, missing("no live run-DAG has that question, in either mode, and these dimensions")
 }
 
 // Failures counts the run-DAGs of a period by their outcome.

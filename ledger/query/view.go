@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colophon/client/wire"
+	"colophon/ledger/figures"
 	"colophon/ledger/index"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -37,12 +38,13 @@ type View struct {
 	*index.View
 	Context context.Context
 	Log     Log
-	Totals  *Totals    // counts of earlier questions; nil if none are kept
-	Page    index.Page // of the rows
-	Second  index.Page // of the second list, if the answer has one
-	Any     bool       // records of all states, not only live ones
-	Proofs  bool       // rows have inclusion proofs, and the answer has the checkpoint
-	atHead  bool       // the next page is read at the head of its own request
+	Totals  *Totals        // counts of earlier questions; nil if none are kept
+	Texts   *figures.Texts // makes figures about texts; nil if the answer has none
+	Page    index.Page     // of the rows
+	Second  index.Page     // of the second list, if the answer has one
+	Any     bool           // records of all states, not only live ones
+	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint
+	atHead  bool           // the next page is read at the head of its own request
 	// err is the first error of row. Every answer ends with tree, which returns it.
 	err error
 }

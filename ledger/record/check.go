@@ -16,6 +16,9 @@ const (
 	Mismatch Result = "mismatch" // it has another hash; both are recorded
 	Computed Result = "computed" // there is content and no claim
 	Claimed  Result = "claimed"  // there is a claim and no content
+	// Inconsistent is the result of a check of a verdict: no run can have it, because it breaks
+	// the rule that Field names (spec: Verdicts).
+	Inconsistent Result = "inconsistent"
 )
 
 // Check is the result for one hash. Claimed and Computed are recorded for a mismatch. Claimed
@@ -40,6 +43,9 @@ func (c Check) MetricField() string {
 	}
 	if strings.HasPrefix(c.Field, citationsPrefix) {
 		return "chunk_hash"
+	}
+	if strings.HasPrefix(c.Field, evidencePrefix) {
+		return c.Field[strings.LastIndexByte(c.Field, '/')+1:]
 	}
 	return c.Field
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/cpython"
+	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
 )
 
@@ -84,13 +85,17 @@ func randomDAG(g *cpython.Generator) string {
 	hashes := func() string { return "[" + g.Hash() + "," + g.Hash() + "," + g.Hash() + "]" }
 	object := func() string { return g.Object(3, false) }
 	clauses := func() string {
+		if g.IntN(3) == 0 { // of another generation
+			return `{"question_state":` + g.Object(2, false) + g.Maybe("quantifier", text) + g.Maybe("policy_state", object) +
+				g.Maybe("node_version", text) + g.Maybe("classifier", text) + `,"stage":` + []string{`null`, `"preflight"`, `"other"`}[g.IntN(3)] + `}`
+		}
 		return `{"stage":"preflight"` + g.Maybe("classifier", object) + g.Maybe("policy_refs", object) + g.Maybe("question_state", object) + `}`
 	}
 	mode := func() string { return `"` + []string{"STRICT", "HYBRID", "UNGROUNDED"}[g.IntN(3)] + `"` }
 	outer := producerOf(g) + g.Maybe("question", text) + g.Maybe("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
 		g.Maybe("messages", list) + g.Maybe("policy", object) + g.Maybe("verifier_policy", object) + g.Maybe("cache_dimensions", func() string {
 		return `{"source_root":` + g.Hash() + `,"question_hash":` + g.Hash() + `,"model_profile_hash":` + g.Hash() + `,"conversation_hash":` + g.Hash() +
-			`,"governance_policy_hash":` + g.Hash() + `,"schema_version":` + text() + `,"canonicalization_version":` + text() + `,"chunking_version":"c"` +
+			`,"governance_policy_hash":` + g.Hash() + `,"schema_version":` + []string{text(), fmt.Sprint(g.IntN(20) - 9), "-0", "123456789012345678901"}[g.IntN(4)] + `,"canonicalization_version":` + text() + `,"chunking_version":"c"` +
 			g.Maybe("verifier_policy_hash", hash) + `}`
 	})
 	if g.IntN(4) == 0 {
@@ -111,7 +116,8 @@ func randomDAG(g *cpython.Generator) string {
 		g.Maybe("raw_answer_text", text) + g.Maybe("rendered_text", text) + g.Maybe("parsed_lattice", list) + g.Maybe("retrieval_plan_hash", hash) +
 		g.Maybe("violations", list) + g.Maybe("answer_mode", text) + g.Maybe("preflight_hash", hash) + g.Maybe("preflight_payload", clauses) + `}` +
 		outer + g.Maybe("source_roots", hashes) + g.Maybe("evidence", func() string {
-		return `[{"chunk_root":` + g.Hash() + `,"start":0,"end":` + fmt.Sprint(g.IntN(99)) + `},{"chunk_root":` + g.Hash() + `,"start":7,"end":12345678901234567890}]`
+		return `[{"chunk_root":` + g.Hash() + `,"start":0,"end":` + fmt.Sprint(g.IntN(99)) + g.Maybe("evidence_id", func() string { return `"E00000000"` }) + g.Maybe("text_hash", hash) +
+			g.Maybe("span", text) + g.Maybe("rank", g.Temperature) + `},{"chunk_root":` + g.Hash() + `,"start":7,"end":12345678901234567890}]`
 	}) + `}`
 }
 
@@ -135,20 +141,21 @@ func TestPinnedRetrievalAgainstCPython(t *testing.T) {
 		for range g.IntN(4) {
 			var chunks []string
 			for range g.IntN(6) {
-				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+`}`)
+				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+g.Maybe("rank", g.Temperature)+`}`)
 			}
-			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.Maybe("id", func() string { return g.String(3, true) })+`}`)
+			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.Maybe("title", func() string { return g.String(3, true) })+g.Maybe("id", func() string { return g.String(3, true) })+`}`)
 		}
 		var required []string
 		for range g.IntN(4) {
 			required = append(required, `"`+string(new(Record).chunkHash([]byte([]string{"a", "b c", "", "d e", "z"}[g.IntN(5)])))+`"`)
 		}
-		cases[i] = fmt.Appendf(nil, `{"sources":[%s],"required_chunk_hashes":[%s],"top_k":%d}`, strings.Join(sources, ","), strings.Join(required, ","), g.IntN(9))
+		cases[i] = fmt.Appendf(nil, `{"sources":[%s],"required_chunk_hashes":[%s]%s}`, strings.Join(sources, ","), strings.Join(required, ","),
+			g.Maybe("top_k", func() string { return fmt.Sprint(g.IntN(9)) })+g.Maybe("seed", g.Temperature)+g.Maybe("query", func() string { return g.String(9, true) }))
 	}
 	cpython.Compare(t, oracle, "pinned_retrieval", cases, func(body []byte) []byte {
-		chunks, required, topK, err := DecodeRetrieval(body)
+		r, err := retrieval.Decode(body)
 		require.NoError(t, err)
-		return rows(rules.PinnedRetrieval(chunks, required, topK))
+		return rows(rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK))
 	})
 }
 

@@ -71,3 +71,12 @@ func (f *forms) count(name string, raw []byte) {
 		f.fail(name, raw, "is negative")
 	}
 }
+
+// found checks a list of distinct texts of one form, sorted, that may be missing.
+func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
+	for i, text := range list {
+		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
+			f.fail(name, text, "has another form, is out of order, or is one too many")
+		}
+	}
+}

@@ -213,7 +213,13 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		}
 		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
 		if !whole {
-			dst = value.AppendCanonical(dst, pyjson.Compact)
+			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // it counts as its text
+			if quote {
+				dst = append(dst, '"')
+			}
+			if dst = value.AppendCanonical(dst, pyjson.Compact); quote {
+				dst = append(dst, '"')
+			}
 			continue
 		}
 		switch string(text) {

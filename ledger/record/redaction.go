@@ -4,13 +4,14 @@ import (
 	"unicode/utf8"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/ledger/record/strict"
 )
 
 // RedactionFields are the fields of a content_redacted event (spec: Content).
 type RedactionFields struct {
 	Reason []byte
-	Seqs   *SeqList // nil if the event has no valid list
+	Seqs   *seqs.List // nil if the event has no valid list
 }
 
 // maxListedSeqs bounds the records that a RedactionRequest names one by one.
@@ -18,14 +19,14 @@ const maxListedSeqs = 1000
 
 // NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
 // is valid UTF-8 of 1 to 4,096 bytes; seqs is not empty.
-func NewRedaction(reason string, seqs *SeqList) *Verb {
+func NewRedaction(reason string, seqs *seqs.List) *Verb {
 	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
 }
 
 // ParseRedaction decodes `{"reason"}` for the record that is event seq. The error is a
 // *strict.Error.
 func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
-	seqs := new(SeqList)
+	seqs := new(seqs.List)
 	seqs.Add(seq)
 	f := &RedactionFields{Seqs: seqs}
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")

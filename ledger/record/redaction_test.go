@@ -12,23 +12,24 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/ledger/record/strict"
 )
 
-func seqList(t testing.TB, seqs ...uint64) *SeqList {
+func seqList(t testing.TB, list ...uint64) *seqs.List {
 	t.Helper()
-	l := new(SeqList)
-	for _, seq := range seqs {
+	l := new(seqs.List)
+	for _, seq := range list {
 		require.True(t, l.Add(seq))
 	}
 	return l
 }
 
-func parseSeqs(t testing.TB, text string) (*SeqList, error) {
+func parseSeqs(t testing.TB, text string) (*seqs.List, error) {
 	t.Helper()
 	var d pyjson.Document
 	require.NoError(t, d.Parse([]byte(text)))
-	return ParseSeqs(d.Root())
+	return seqs.Parse(d.Root())
 }
 
 func TestSeqLists(t *testing.T) {
@@ -57,7 +58,7 @@ func TestSeqLists(t *testing.T) {
 	}
 	l, err := parseSeqs(t, `[[0,4094],4096]`)
 	require.NoError(t, err)
-	require.Equal(t, maxSeqs, l.Len())
+	require.Equal(t, seqs.Max, l.Len())
 	require.False(t, l.Add(5000), "full")
 }
 
@@ -67,7 +68,7 @@ func TestFullSeqLists(t *testing.T) {
 		seq := rapid.Uint64Range(0, math.MaxUint64/2).Draw(t, "first")
 		widest := rapid.Uint64Range(1, 1<<40).Draw(t, "widest")
 		steps := rapid.SliceOfN(rapid.Uint64Range(1, widest), 1, 50).Draw(t, "steps")
-		l, want := new(SeqList), []uint64(nil)
+		l, want := new(seqs.List), []uint64(nil)
 		for i := 0; l.Add(seq); i++ {
 			want = append(want, seq)
 			seq += steps[i%len(steps)]
@@ -75,11 +76,11 @@ func TestFullSeqLists(t *testing.T) {
 		require.Equal(t, len(want), l.Len())
 		require.Equal(t, want, slices.Collect(l.All()))
 		text := l.AppendJSON(nil)
-		require.LessOrEqual(t, len(text), maxSeqsBytes+len("[]"))
-		require.True(t, l.Len() == maxSeqs || len(text) > maxSeqsBytes-50, "it is full")
+		require.LessOrEqual(t, len(text), seqs.MaxBytes+len("[]"))
+		require.True(t, l.Len() == seqs.Max || len(text) > seqs.MaxBytes-50, "it is full")
 		var d pyjson.Document
 		require.NoError(t, d.Parse(text))
-		again, err := ParseSeqs(d.Root())
+		again, err := seqs.Parse(d.Root())
 		require.NoError(t, err)
 		require.Equal(t, l, again)
 		require.False(t, l.Has(seq))
@@ -99,12 +100,12 @@ func FuzzSeqList(f *testing.F) {
 		if d.Parse(text) != nil {
 			return
 		}
-		l, err := ParseSeqs(d.Root())
+		l, err := seqs.Parse(d.Root())
 		if err != nil {
 			return
 		}
 		require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(l.AppendJSON(nil)), "one list has one form")
-		again := new(SeqList)
+		again := new(seqs.List)
 		for seq := range l.All() {
 			require.True(t, again.Add(seq))
 		}
@@ -154,7 +155,7 @@ func requireProblem(t *testing.T, err error, malformed bool, pointer string) {
 // A redaction always fits an entry.
 func TestSizesOfRedactions(t *testing.T) {
 	for _, step := range []uint64{1, 2, 1 << 40} {
-		l := new(SeqList)
+		l := new(seqs.List)
 		for seq := uint64(math.MaxUint64 / 2); l.Add(seq); seq += step {
 			require.NotZero(t, seq)
 		}

@@ -2,6 +2,9 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"slices"
+	"strconv"
 
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
@@ -25,11 +28,20 @@ type RunFields struct {
 	// Dimensions are those of the cache key, by name.
 	Dimensions []StageField
 
-	Shape, FailureStage, Preflight                    []byte
+	Shape, FailureStage, Preflight []byte
+	// PreflightGeneration is that of a payload that is not of the present one.
+	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal
 	QuestionMode                                      []byte
+
+	// DocumentRoots and EvidenceIDs are distinct and sorted; nil also if there are more than
+	// MaxFound (spec: Run-DAG).
+	DocumentRoots, EvidenceIDs [][]byte
 }
+
+// MaxFound bounds the document roots, and the evidence ids, by which a run-DAG is found.
+const MaxFound = 256
 
 // runHashes are the names of the hashes of a run.
 var runHashes = [...]string{
@@ -97,6 +109,9 @@ type runDAG struct {
 
 	nodes      []node
 	dimensions []dimension // of the cache key, in the order of its hash
+	evidence   [][]byte    // the ids of the evidence: computed, and claimed where they differ
+	roots      [][]byte    // of the documents of its sources
+	cited      [][]byte    // evidence ids of its lattice
 }
 
 // RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
@@ -269,6 +284,13 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
 	beside := g.r.preflightHash(dag)
+	from := arguments
+	if computed == nil {
+		from = dag
+	}
+	if payload := from.Member("preflight_payload"); payload.Kind() == pyjson.Object {
+		g.PreflightGeneration = rules.PreflightGeneration(payload, maxStage)
+	}
 	if computed == nil {
 		return beside
 	}
@@ -330,6 +352,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 		o.Invalid("source_roots", "must not be empty; leave it out")
 		return nil
 	}
+	g.roots = append(g.roots, roots...)
 	return g.r.hex(rules.ContextRoot(roots))
 }
 
@@ -344,18 +367,77 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 		if o.D.Full() {
 			return nil
 		}
-		item := o.D.Object(e, o.Element("evidence", len(ids)), "chunk_root", "start", "end")
-		if !item.Member("chunk_root").Given() {
-			item.Missing("chunk_root")
-		}
-		ids = append(ids, rules.EvidenceID(item.Hash("chunk_root"),
-			g.r.readCount(item, "start"), g.r.readCount(item, "end")))
+		ids = append(ids, g.evidenceID(o, e, len(ids)))
 	}
 	if len(ids) == 0 {
 		o.Invalid("evidence", "must not be empty; leave it out")
 		return nil
 	}
 	return g.r.hex(rules.EvidenceMapRoot(ids))
+}
+
+// evidencePrefix begins the names of the checks of evidence.
+const evidencePrefix = "evidence/"
+
+// evidenceID returns the id of the i-th part of the evidence, and checks its claims: evidence_id,
+// and text_hash, the text hash of span. Other members are allowed; no hash covers them.
+func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
+	item := strict.Object{D: o.D, V: v, Pointer: o.Element("evidence", i)}
+	if v.Kind() != pyjson.Object {
+		o.D.Invalid(item.Pointer, "must be an object")
+		return nil
+	}
+	if !item.Member("chunk_root").Given() {
+		item.Missing("chunk_root")
+	}
+	id := rules.EvidenceID(item.Hash("chunk_root"), g.r.readCount(item, "start"), g.r.readCount(item, "end"))
+	g.evidence = append(g.evidence, id)
+	name := evidencePrefix + strconv.Itoa(i)
+	if claim := item.Text("evidence_id", maxStage); claim != nil {
+		g.r.check(name+"/evidence_id", claim, id)
+		if !bytes.Equal(claim, id) {
+			g.evidence = append(g.evidence, claim)
+		}
+	}
+	if claim := item.Hash("text_hash"); claim != nil {
+		var computed []byte
+		if span, given := item.WTF("span"); given {
+			computed = g.r.hex(sha256.Sum256(span))
+		}
+		g.r.check(name+"/text_hash", claim, computed)
+	}
+	return id
+}
+
+// found returns the distinct texts of one form, sorted; nil if there are more than MaxFound.
+func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
+	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
+	slices.SortFunc(all, bytes.Compare)
+	if all = slices.CompactFunc(all, bytes.Equal); len(all) == 0 || len(all) > MaxFound {
+		return nil
+	}
+	return all
+}
+
+// checkVerdict adds a check for each rule that the verdict breaks.
+func (g *runDAG) checkVerdict(broken []string) {
+	for _, rule := range broken {
+		g.r.Checks = append(g.r.Checks, Check{Field: rules.VerdictPrefix + rule, Result: Inconsistent})
+	}
+}
+
+// checkLattice checks that all evidence that a lattice cites is there, if the record has any.
+func (g *runDAG) checkLattice(lattice pyjson.Value) {
+	g.cited = rules.CitedEvidence(lattice)
+	if g.evidence == nil {
+		return
+	}
+	for _, id := range g.cited {
+		if !slices.ContainsFunc(g.evidence, func(known []byte) bool { return bytes.Equal(known, id) }) {
+			g.checkVerdict([]string{rules.LatticeWithoutEvidence})
+			return
+		}
+	}
 }
 
 // Check implements Fields.
@@ -377,7 +459,10 @@ func (f *RunFields) Check() error {
 	c.count("n_sources", f.Sources)
 	c.count("n_verified", f.Verified)
 	c.required("preflight", f.Preflight, maxName)
+	c.text("preflight_generation", f.PreflightGeneration, maxStage)
 	c.required("shape", f.Shape, maxName)
+	c.found("document_roots", f.DocumentRoots, rules.IsDigest)
+	c.found("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
 	if len(f.Dimensions) == 0 {
 		return c.err
 	}
@@ -402,6 +487,12 @@ func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
 	f.appendDimensions(w)
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
+	if f.DocumentRoots != nil {
+		w.Texts("document_roots", f.DocumentRoots)
+	}
+	if f.EvidenceIDs != nil {
+		w.Texts("evidence_ids", f.EvidenceIDs)
+	}
 	w.Nullable("failure_stage", f.FailureStage)
 	c.appendHashes(w, f)
 	c.appendKey(w)
@@ -421,6 +512,7 @@ func (f *RunFields) append(w *pyjson.Builder, c *CommonFields) {
 	}
 	w.B = append(w.B, ']')
 	w.Text("preflight", f.Preflight)
+	w.Text("preflight_generation", f.PreflightGeneration)
 	c.Producer.append(w)
 	w.Text("question_mode", f.QuestionMode)
 	w.Text("run_id", c.RunID)

@@ -51,6 +51,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("parsed_claim_lattice", g.r.hex(rules.LatticeHash(in.Member("parsed_lattice"))))
 		g.stage("verify", verify)
 		g.stage("render", g.textHash(in, "rendered_text", answer))
+		g.claimAnswer(!differs(in, "raw_answer_text", answer) || !differs(in, "rendered_text", answer))
 	} else {
 		g.baseStage("context")
 		g.baseStage("prompt")
@@ -58,6 +59,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("verify", verify)
 	}
 	g.stage("final_label", g.r.hex(rules.LabelHash(in.V)))
+	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.Sources, g.Quotes, g.Verified))
+	g.checkLattice(in.Member("parsed_lattice"))
 }
 
 // answerText returns the answer_text of the builders' arguments, or else the record's. If both
@@ -111,6 +114,19 @@ func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byt
 	return g.r.hex(sha256.Sum256(text))
 }
 
+// differs reports whether a member is given and is another text.
+func differs(in strict.Object, name string, text []byte) bool {
+	own, given := in.WTF(name)
+	return given && !bytes.Equal(own, text)
+}
+
+// claimAnswer adds the check of an answer_text that no stage covers.
+func (g *runDAG) claimAnswer(covered bool) {
+	if !covered {
+		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheck, Result: Claimed})
+	}
+}
+
 // retrievalHash returns the hash of the sources and, if given, of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
@@ -118,6 +134,9 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 		if e.Kind() != pyjson.Object {
 			in.D.Invalid(in.Element("sources", i), "must be an object")
 			return nil
+		}
+		if root := e.Member("document_root").Text(); rules.IsDigest(root) {
+			g.roots = append(g.roots, root)
 		}
 		i++
 	}
@@ -148,15 +167,21 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.baseStage("question")
 	g.baseStage(rules.Preflight)
 	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.V, mode, method, answer)))
+	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
 // adopt takes the claimed nodes of a run without inputs. It recomputes those whose content the
 // record has.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
+	answerStage := ""
+	if hasAnswer {
+		answerStage = rules.AnswerStage(stageNames(claimed))
+		g.claimAnswer(answerStage != "")
+	}
 	for _, n := range claimed {
 		n.adopted = true
-		if hash := g.contentStage(n.stage, answer, hasAnswer); hash != nil && !seen[n.stage] {
+		if hash := g.contentStage(n.stage, answerStage, answer); hash != nil && !seen[n.stage] {
 			n.hash, n.adopted = hash, false
 		}
 		seen[n.stage] = true
@@ -165,8 +190,9 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 }
 
 // contentStage returns the hash of a stage that is computed from content alone, or nil.
-func (g *runDAG) contentStage(stage string, answer []byte, hasAnswer bool) []byte {
-	if stage == "answer" && hasAnswer {
+// answerStage is the stage that the answer is hashed for, or "".
+func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
+	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
 	}
 	for _, b := range rules.BaseHashes {
@@ -208,10 +234,7 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 	if !v.Given() {
 		return nil
 	}
-	p := o.D.Object(v, o.At("preflight_payload"), append([]string{"stage", "node_version"}, rules.Clauses[:]...)...)
-	p.Constant("stage", rules.Preflight)
-	p.Constant("node_version", rules.PreflightVersion)
-	return r.hex(rules.PreflightHash(p.V))
+	return r.hex(rules.PreflightHash(v))
 }
 
 // decodeDimensions reads cache_dimensions. It returns an empty object if they are not given.
@@ -221,13 +244,26 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 		return strict.Object{D: o.D}
 	}
 	dims := o.D.Object(v, o.At("cache_dimensions"), rules.Dimensions[:]...)
+	g.readDimensions(dims, "")
+	return dims
+}
+
+// readDimensions reads all dimensions. The last is optional, and so is the named one, whose place is
+// kept.
+func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
-		if i < len(rules.Dimensions)-1 && !dims.Member(name).Given() {
-			dims.Missing(name)
+		if !dims.Member(name).Given() {
+			switch {
+			case name == optional:
+				g.dimensions = append(g.dimensions, dimension{name: name})
+			case i < len(rules.Dimensions)-1:
+				dims.Missing(name)
+			}
+			continue
 		}
 		var value []byte
 		if rules.IsVersion(name) {
-			value, _ = dims.WTF(name)
+			value = g.version(dims, name)
 		} else {
 			value = dims.Hash(name)
 		}
@@ -235,7 +271,15 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 			g.dimensions = append(g.dimensions, dimension{name, value})
 		}
 	}
-	return dims
+}
+
+// version reads a version of the cache key: a text, or an integer, which counts as its decimal text.
+func (g *runDAG) version(dims strict.Object, name string) []byte {
+	if dims.Member(name).Kind() == pyjson.Integer {
+		return g.r.readInteger(dims, name, false)
+	}
+	value, _ := dims.WTF(name)
+	return value
 }
 
 // cacheKey recomputes the cache key and checks its claim. For dimensions whose hash was
@@ -268,6 +312,8 @@ type dimension struct {
 // effective hashes.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
 	stages := stageNames(g.nodes)
+	g.DocumentRoots = found(rules.IsDigest, g.roots)
+	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
 	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
 		g.Stages = append(g.Stages, StageField{[]byte(n.stage), n.hash})

@@ -87,7 +87,7 @@ func TestBadInputIsReported(t *testing.T) {
 		{RunDAG, goodDAG, `{"inputs"`, `{"source_roots":["x"],"inputs"`, false, "/source_roots/0"},
 		{RunDAG, goodDAG, `{"inputs"`, `{"evidence":[{"chunk_root":"` + zeros + `","start":-1,"end":2}],"inputs"`, false, "/evidence/0/start"},
 		{RunDAG, goodDAG, `{"inputs"`, `{"cache_dimensions":{"source_root":"` + zeros + `"},"inputs"`, false, "/cache_dimensions/question_hash"},
-		{RunDAG, goodDAG, `"n_quotes"`, `"preflight_payload":{"node_version":"v9"},"n_quotes"`, false, "/inputs/preflight_payload/node_version"},
+		{RunDAG, goodDAG, `"n_quotes"`, `"preflight_payload":[],"n_quotes"`, false, "/inputs/preflight_payload"},
 		{RunDAG, `{"run_id":"x"}`, `x`, `y`, false, "/dag"},
 		{CitationSet, goodSet, `0.5`, `1.01`, false, "/citations/0/weight"},
 		{CitationSet, goodSet, `0.5`, `"0.5"`, false, "/citations/0/weight"},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
 )
 
@@ -280,10 +281,10 @@ func rows(chunks []rules.Chunk) []byte {
 
 func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
 	t.Helper()
-	chunks, hashes, most, err := DecodeRetrieval(joinObject(map[string]json.RawMessage{
+	r, err := retrieval.Decode(joinObject(map[string]json.RawMessage{
 		"sources": sources, "required_chunk_hashes": required, "top_k": topK}))
 	require.NoError(t, err)
-	return string(rows(rules.PinnedRetrieval(chunks, hashes, most)))
+	return string(rows(rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK)))
 }
 
 func TestVectorsCitations(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -38,7 +39,7 @@ func newContentCheck(t *target, stored Source, reread *rereader, report *Report)
 	return &contentCheck{
 		target: t, stored: stored, reread: reread, report: report, cache: NewContentCache(cachedContent),
 		sizes: make(map[proofs.Hash]uint64), needed: make(map[proofs.Hash]bool),
-		redactions: &redactionCheck{target: t, stored: stored, reread: reread, lists: make(map[uint64]*record.SeqList)},
+		redactions: &redactionCheck{target: t, stored: stored, reread: reread, lists: make(map[uint64]*seqs.List)},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -64,12 +65,13 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("ipc incomplete", record.IPCRecord, `{"payload":{"q":"Who?","seed":42},"ipc_id":"`+hash('d')+`","model":"m","temperature":0.5,"max_tokens":16}`)
 	dimensions := `"cache_dimensions":{"source_root":"` + hash('1') + `","question_hash":"` + hash('2') + `","model_profile_hash":"` + hash('3') + `","conversation_hash":"` + hash('4') + `","governance_policy_hash":"` + hash('5') +
 		`","schema_version":"1","canonicalization_version":"2","chunking_version":"3","verifier_policy_hash":"` + hash('6') + `"}`
-	post("run", record.RunDAG, `{`+all("run")+`,"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
-		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1}],"preflight_hash":"`+hash('a')+`"},`+
+	post("run", record.RunDAG, `{`+all("run")+`,"evidence":[{"chunk_root":"`+hash('7')+`","start":0,"end":1}],"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
+		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"`+hash('7')+`"}],"preflight_hash":"`+hash('a')+`"},`+
 		dimensions+`,"cache_key":"`+hash('b')+`"}`)
 	post("run of a pointer", record.RunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
 	post("run as built", record.RunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
 	post("run rejected", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
+	post("run of another generation", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
 	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
 	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
@@ -84,7 +86,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	verb("registration", v, err)
 	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
 	verb("revocation", v, err)
-	list := new(record.SeqList)
+	list := new(seqs.List)
 	for _, seq := range []uint64{1, 2, 5} {
 		list.Add(seq)
 	}
@@ -375,6 +377,8 @@ var onlyContentShows = []survivor{
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
 	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
+	{`^run[^/]*/record(/(document_roots|evidence_ids)|: with (document_roots|evidence_ids)$)`, "they are content"},
+	{`^run[^/]*/record(/preflight_generation: |: with preflight_generation$)`, "the payload is content"},
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -68,7 +69,7 @@ func newMemory(t testing.TB, size int) *memory {
 			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String()))
 		case seq%60 == 0:
 			m.redact(seq, seq-6, seq-3)
-			list := new(record.SeqList)
+			list := new(seqs.List)
 			list.Add(seq - 6)
 			list.Add(seq - 3)
 			m.add(record.NewRedaction("r", list).AppendBody(nil, e))

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 )
 
 // maxLists is the number of lists that a redactionCheck keeps, each of 64 KiB at most.
@@ -14,12 +15,12 @@ type redactionCheck struct {
 	*target
 	stored Source
 	reread *rereader
-	lists  map[uint64]*record.SeqList // of events; nil for one that redacts nothing
+	lists  map[uint64]*seqs.List // of events; nil for one that redacts nothing
 }
 
 // list checks that every record that an event redacts is redacted in storage, and not by a later
 // event. The check of the record compares what storage has for it.
-func (c *redactionCheck) list(seq uint64, list *record.SeqList) error {
+func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
 		switch by, redacted, err := c.by(s); {
 		case err != nil:
@@ -83,7 +84,7 @@ func (c *redactionCheck) finish() error {
 
 // listOf returns the list of a later event, or nil if that redacts nothing. It is not known if that
 // event is damaged: the walk comes to it.
-func (c *redactionCheck) listOf(seq uint64) (list *record.SeqList, known bool, err error) {
+func (c *redactionCheck) listOf(seq uint64) (list *seqs.List, known bool, err error) {
 	if list, known = c.lists[seq]; known {
 		return list, true, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
 
@@ -188,7 +189,7 @@ func example(t testing.TB) *log {
 		`{"source_id":"letters","chunk_hash":"sha256:`+zeros+`","weight":1,"section":"Keeper"}]}`)
 	l.record(record.PathFingerprint, `{"project":"harbour","route":["Start","Quay"],"content":"The [[quay]]."}`)
 	l.record(record.IPCRecord, `{"payload":{"seed":1},"output":"A secret.","model":"m","temperature":0.5,"max_tokens":16}`)
-	seqs := new(record.SeqList)
+	seqs := new(seqs.List)
 	require.True(t, seqs.Add(6))
 	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
 	l.verb(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))

@@ -21,7 +21,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, all, parsed)
 	report, err := parsed.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5, Claimed: 4}, report)
 	require.Equal(t, uint64(13), report.Checkpoint.Size)
 
 	l.contents = nil
@@ -115,6 +115,23 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	require.Equal(t, recomputable, report.Recomputed)
 	require.Equal(t, 1, report.Unknown)
 	require.Zero(t, report.Missing)
+}
+
+// A pack says how many claims its content does not give. A tampered answer is a mismatch of the
+// event, and no claim.
+func TestClaimsAreCounted(t *testing.T) {
+	claim := `"` + strings.Repeat("ab", 32) + `"`
+	l := newLog(t, 1)
+	l.record(record.RunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"raw_answer","hash":`+claim+`},{"stage":"render","hash":`+claim+`}]},"answer_text":"tampered"}`)
+	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Recomputed)
+	require.Equal(t, 1, report.Claimed, "raw_answer")
+	require.Contains(t, string(l.entries[1]), `"stage:render":{"claimed":`)
+	l.record(record.RunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"mine","hash":`+claim+`}]},"answer_text":"a"}`)
+	report, err = l.pack(nil, l.all()...).Verify(l.signer.Verifier())
+	require.NoError(t, err)
+	require.Equal(t, 3, report.Claimed, "also the stage, and the answer that no stage covers")
 }
 
 // twoKinds returns a citation set with a false claim, and one whose claim may be true.

@@ -23,6 +23,9 @@ type Report struct {
 	Redacted   int // records whose content was erased, by an event of the pack
 	Missing    int // pieces of content that records name and the pack does not have
 	Recomputed int // records whose hashes were recomputed, which needs all of their content
+	// Claimed counts the checks of recomputed records whose result is claimed: the pack has
+	// nothing to compute these hashes from.
+	Claimed int
 	// Unknown counts the recomputed records whose cache key and digest were not recomputed,
 	// because they cover texts too long for an event.
 	Unknown int
@@ -184,6 +187,10 @@ func (v *verification) recompute(r *Record, content map[string][]byte) error {
 		return fmt.Errorf("%w: %w", ErrHashes, wrong)
 	}
 	v.report.Recomputed, v.report.Unknown = int(v.rebuilder.Rebuilt), int(v.rebuilder.Unknown)
+	if err == nil {
+		e := v.events[r.Seq]
+		v.report.Claimed += e.CountChecks(record.Claimed)
+	}
 	return err
 }
 

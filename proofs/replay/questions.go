@@ -200,6 +200,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "clock", "occurred")
 	b.askAll("/records", "flag", "unregistered_source")
 	b.askAll("/records", "flag", "mismatch")
+	b.askAll("/records", "flag", "inconsistent")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
 		b.askAll("/records", "kind", string(kind))
 		for i, seq := range b.values.of(seqsOf + string(kind)) {
@@ -381,6 +382,7 @@ func (b *questionBuilder) effects() {
 func (b *questionBuilder) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		b.askAll(failuresPath, "state", state)
+		b.askAll("/run-dags", "state", state)
 		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
 		for _, hash := range b.values.of(findable("question_hash")) {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)

@@ -122,7 +122,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	if !slices.Contains(record.Kinds[:], kind) {
 		return
 	}
-	for _, name := range [...]string{"run_id", "subject", "project", "model"} {
+	for _, name := range [...]string{"run_id", "subject", "project", "model", "audit_mode", "verifier_method", "shape"} {
 		v.text(findable(name), r.Member(name))
 	}
 	v.text(findable("producer"), r.Member("producer").Member("id"))
@@ -139,6 +139,9 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
+	}
+	for root := range r.Member("document_roots").Elements() {
+		v.text(findable("document_root"), root)
 	}
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))

@@ -6,6 +6,8 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // Metric is the number of a metric that is derived from the log. The numbers are stored.
@@ -25,6 +27,7 @@ const (
 	StaleChunksTotal
 	ProducerDuplicatesTotal
 	ProducerMissing
+	InconsistentTotal
 	metricCount
 )
 
@@ -70,6 +73,9 @@ var Metrics = [metricCount]struct {
 		"Records that repeat a sequence number of their producer.", nil},
 	ProducerMissing: {"colophon_ledger_producer_missing",
 		"Sequence numbers that producers have skipped and not delivered yet.", nil},
+	InconsistentTotal: {"colophon_ledger_inconsistent_verdicts_total",
+		"Run-DAGs whose verdict breaks a rule, by the rule.",
+		[]string{"rule"}},
 }
 
 // IsGauge reports whether a metric can decrease.
@@ -95,6 +101,9 @@ func NewCounts(begin []Series) Counts {
 	}
 	for _, reason := range Refusals {
 		c[SeriesOf(RefusalsTotal, string(reason))] = 0
+	}
+	for _, rule := range rules.VerdictRules {
+		c[SeriesOf(InconsistentTotal, rule)] = 0
 	}
 	for _, s := range begin {
 		c[s] = 0
@@ -143,6 +152,10 @@ func (c *Counters) CountEvent(e *event.Event) {
 	a.checks = append(a.checks[:0], e.Checks.Raw()...)
 	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
+		if rule, broken := brokenRule(name, check); broken {
+			a.places = append(a.places, c.place(SeriesOf(InconsistentTotal, Label(rule, rules.VerdictRules[:]))))
+			continue
+		}
 		field := FieldLabel(name.Text())
 		// All results of a field begin with 0 when the first one occurs, so that a rate shows
 		// the first mismatch.
@@ -152,6 +165,12 @@ func (c *Counters) CountEvent(e *event.Event) {
 		result := Label(check.Member("result").Text(), Results[:])
 		a.places = append(a.places, c.place(SeriesOf(ChecksTotal, kind, field, result)))
 	}
+}
+
+// brokenRule returns the rule that a check says the verdict breaks.
+func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
+	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix))
+	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
 // CountPending counts the delayed events.
@@ -188,7 +207,7 @@ var Fields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
 	"path_id", "content_fingerprint", "raw_content_fingerprint",
-	"root", "cache_key", "source_root", "model_profile_hash", "dag.preflight_payload",
+	"root", "answer_text", "evidence_id", "text_hash", "cache_key", "source_root", "model_profile_hash", "dag.preflight_payload",
 	"question_hash", "preflight_hash", "context_root", "evidence_map_root", "conversation_hash",
 	"governance_policy_hash", "verifier_policy_hash",
 	"cache_dimensions.question_hash", "cache_dimensions.conversation_hash",

@@ -14,6 +14,7 @@ import (
 
 	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // countNaively returns the counters that an entry increments (spec: Metrics derived from the
@@ -37,6 +38,10 @@ func countNaively(t tester, entry []byte) []string {
 	kind = oneOf(kind, "ipc_record", "run_dag", "citation_set", "path_fingerprint")
 	counted := []string{"colophon_ledger_records_total " + kind}
 	for field, c := range body.Checks {
+		if rule, is := strings.CutPrefix(field, "verdict:"); is && c.Result == "inconsistent" {
+			counted = append(counted, "colophon_ledger_inconsistent_verdicts_total "+oneOf(rule, rules.VerdictRules[:]...))
+			continue
+		}
 		result := oneOf(c.Result, "match", "mismatch", "computed", "claimed")
 		counted = append(counted, fmt.Sprintf("colophon_ledger_hash_checks_total %s %s %s", kind, naiveField(field), result))
 	}
@@ -58,7 +63,10 @@ func naiveField(name string) string {
 	if strings.HasPrefix(name, "citations/") {
 		return "chunk_hash"
 	}
-	return oneOf(name, "input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced", "path_id",
+	if evidence, ok := strings.CutPrefix(name, "evidence/"); ok {
+		_, name, _ = strings.Cut(evidence, "/")
+	}
+	return oneOf(name, "answer_text", "evidence_id", "text_hash", "input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced", "path_id",
 		"content_fingerprint", "raw_content_fingerprint", "root", "cache_key", "source_root", "model_profile_hash",
 		"dag.preflight_payload", "question_hash", "preflight_hash", "context_root", "evidence_map_root",
 		"conversation_hash", "governance_policy_hash", "verifier_policy_hash", "cache_dimensions.question_hash",
@@ -71,7 +79,7 @@ func naiveField(name string) string {
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
-		if n > 0 && s.Metric <= counters.RefusalsTotal {
+		if n > 0 && (s.Metric <= counters.RefusalsTotal || s.Metric == counters.InconsistentTotal) {
 			counted[strings.TrimSpace(counters.Metrics[s.Metric].Name+" "+strings.Join(s.Labels[:], " "))] = n
 		}
 	}
@@ -104,7 +112,18 @@ func drawDAG(t *rapid.T) string {
 	for range rapid.IntRange(1, 5).Draw(t, "stages") {
 		nodes = append(nodes, fmt.Sprintf(`{"stage":%q,"hash":%q}`, stage.Draw(t, "stage"), digits.Draw(t, "hash")))
 	}
-	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"}`, digits.Draw(t, "root"), strings.Join(nodes, ","))
+	if rapid.Bool().Draw(t, "built") {
+		return drawInputs(t)
+	}
+	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"%s}`, digits.Draw(t, "root"), strings.Join(nodes, ","), few(t, "answer", "", `,"answer_text":"because"`))
+}
+
+// drawInputs draws a run that the ledger builds, with possible and impossible verdicts.
+func drawInputs(t *rapid.T) string {
+	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
+		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
+		few(t, "mode", "STRICT", "HYBRID"), few(t, "method", "quote", "span"), rapid.IntRange(0, 2).Draw(t, "quotes"), rapid.IntRange(0, 2).Draw(t, "verified"),
+		few(t, "sources", "", `{"document_root":"`+zeros+`"}`, `{"document_root":"`+zeros+`"},{"document_root":"d2"}`), few(t, "cited", "E00000001", "E2"), zeros, few(t, "claimed id", "E1", "E3"))
 }
 
 func drawCitations(t *rapid.T) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +40,16 @@ type listedEvent struct {
 			ChunkHash string `json:"chunk_hash"`
 			SourceID  string `json:"source_id"`
 		}
-		Nodes     []struct{ Stage, Hash string }
-		RecordSeq *uint64 `json:"record_seq"`
-		State     string
+		Nodes          []struct{ Stage, Hash string }
+		Shape          *string
+		FailureStage   *string  `json:"failure_stage"`
+		AuditMode      *string  `json:"audit_mode"`
+		VerifierMethod *string  `json:"verifier_method"`
+		Quotes         *int     `json:"n_quotes"`
+		DocumentRoots  []string `json:"document_roots"`
+		EvidenceIDs    []string `json:"evidence_ids"`
+		RecordSeq      *uint64  `json:"record_seq"`
+		State          string
 	}
 }
 
@@ -85,6 +93,24 @@ func (e *listedEvent) values() []records.Value {
 	for _, n := range r.Nodes {
 		add("stage:"+n.Stage, &n.Hash)
 	}
+	if e.Kind == record.RunDAG {
+		failed := r.FailureStage
+		if failed == nil && r.Quotes == nil && (r.Shape == nil || *r.Shape != "reject") {
+			failed = new("unknown")
+		} else if failed == nil {
+			failed = new("none")
+		}
+		add("failure_stage", failed)
+		add("audit_mode", r.AuditMode)
+		add("shape", r.Shape)
+		add("verifier_method", r.VerifierMethod)
+		for _, root := range r.DocumentRoots {
+			add("document_root", &root)
+		}
+		for _, id := range r.EvidenceIDs {
+			add("evidence_id", &id)
+		}
+	}
 	if r.Producer != nil {
 		add("producer", &r.Producer.ID)
 		values = append(values, records.ProducerSeq(r.Producer.ID, r.Producer.Seq))
@@ -92,6 +118,9 @@ func (e *listedEvent) values() []records.Value {
 	for field, check := range e.Checks {
 		if check.Result == string(record.Mismatch) {
 			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
+		}
+		if rule, is := strings.CutPrefix(field, "verdict:"); is {
+			values = append(values, records.Value{Name: "flag", Text: "inconsistent"}, records.Value{Name: "inconsistent", Text: rule})
 		}
 	}
 	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text)) })
@@ -183,6 +212,13 @@ func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *re
 		}
 	}
 	require.ElementsMatch(t, mismatches, row.Mismatches)
+	var broken []string
+	for name := range e.Checks {
+		if rule, is := strings.CutPrefix(name, "verdict:"); is {
+			broken = append(broken, rule)
+		}
+	}
+	require.ElementsMatch(t, broken, row.Inconsistent)
 	if !q.Bodies {
 		require.Nil(t, row.Body)
 		return

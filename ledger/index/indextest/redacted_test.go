@@ -11,12 +11,13 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
+	"colophon/ledger/record/seqs"
 )
 
-func redacting(t tester, seqs ...uint64) string {
+func redacting(t tester, numbers ...uint64) string {
 	t.Helper()
-	list := new(record.SeqList)
-	for _, seq := range seqs {
+	list := new(seqs.List)
+	for _, seq := range numbers {
 		require.True(t, list.Add(seq))
 	}
 	return string(record.NewRedaction("asked for", list).AppendBody(nil, poster))

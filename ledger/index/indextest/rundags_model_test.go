@@ -33,6 +33,7 @@ type dagEvent struct {
 
 		Shape        *string
 		FailureStage *string `json:"failure_stage"`
+		Quotes       *int    `json:"n_quotes"`
 		AuditMode    *string `json:"audit_mode"`
 
 		RecordSeq uint64 `json:"record_seq"`
@@ -104,7 +105,7 @@ func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun 
 		if before != nil {
 			change := drift.CompareStages(before.stages(), e.stages())
 			if r.against = before.seq; len(change.Differing) > 0 {
-				r.stage = &change.Differing[0]
+				r.stage = new(change.First())
 			}
 		}
 		list = append(list, r)
@@ -149,7 +150,7 @@ func sameDimensions(a, b map[string]*string) bool {
 
 func naiveFailures(events []dagEvent, b index.Bounds, any bool) []rundags.Failures {
 	states := naiveRunStates(events)
-	stages := []string{"", "retrieval", "context", "answer", "other"}
+	stages := []string{"", "retrieval", "context", "answer", "unknown", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
 	shapes := []string{"", "quote", "pointer", "reject", "unrecognised", "other"}
 	counts := make(map[[3]byte]uint64) // by shape, mode and stage
@@ -166,7 +167,11 @@ func naiveFailures(events []dagEvent, b index.Bounds, any bool) []rundags.Failur
 			}
 			return byte(len(list) - 1)
 		}
-		counts[[3]byte{number(e.Record.Shape, shapes), number(e.Record.AuditMode, modes), number(e.Record.FailureStage, stages)}]++
+		failed := e.Record.FailureStage
+		if failed == nil && e.Record.Quotes == nil && !isText(e.Record.Shape, "reject") {
+			failed = new("unknown")
+		}
+		counts[[3]byte{number(e.Record.Shape, shapes), number(e.Record.AuditMode, modes), number(failed, stages)}]++
 	}
 	var list []rundags.Failures
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b [3]byte) int { return bytes.Compare(a[:], b[:]) }) {
@@ -210,12 +215,19 @@ func drawRun(t *rapid.T) string {
 			nodes = append(nodes, node(stage, few(t, "hash", "0", "1")))
 		}
 	}
+	if known := few(t, "known shape", "", "", "question preflight final_label", "question preflight retrieval context prompt answer verify final_label",
+		"question retrieval context prompt answer verify final_label"); known != "" {
+		nodes = nil
+		for _, stage := range strings.Fields(known) {
+			nodes = append(nodes, node(stage, few(t, "hash", "0", "0", "0", "1")))
+		}
+	}
 	dimensions := ""
 	if rapid.Bool().Draw(t, "has dimensions") {
 		dimensions = fmt.Sprintf(`"cache_dimensions":{"schema_version":%s,"chunking_version":"1"},`, orNull(t, "schema", "1", "1", "2"))
 	}
-	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s},%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
-		orNull(t, "question", someQuestions...), orNull(t, "key", someKeys...), dimensions, strings.Join(nodes, ","),
+	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s},%s%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
+		orNull(t, "question", someQuestions...), orNull(t, "key", someKeys...), dimensions, few(t, "quotes", "", `"n_quotes":0,`), strings.Join(nodes, ","),
 		orNull(t, "shape", "quote", "reject", "new"), orNull(t, "failure", "retrieval", "answer", "none"), orNull(t, "mode", "STRICT", "HYBRID", "LAX")))
 }
 

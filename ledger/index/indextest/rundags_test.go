@@ -12,6 +12,7 @@ import (
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
@@ -109,7 +110,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 		if d := naiveDivergence(events[:i+1]); d.Against > 0 {
 			stage := "none"
 			if d.Stage != nil {
-				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "answer")
+				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "final_label", "outcome")
 			}
 			want["diverged "+stage]++
 		}
@@ -212,11 +213,54 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	v := viewOf(t, f, log.head.Size)
 	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
-	require.Equal(t, []rundags.Failures{{Count: 1100}}, failures)
+	require.Equal(t, []rundags.Failures{{FailureStage: "unknown", Count: 1100}}, failures)
 	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")
 	before := v.Touched()
 	rows, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.Touched()-before, 50)
+}
+
+// A run that brought its stages only has an unknown outcome, unless they show that preflight
+// rejected it. A run that was built from inputs and did not fail has none.
+func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
+	f, log := foldBodies(t,
+		posted(t, record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"answer","hash":%[1]q}]}}`, zeros)),
+		posted(t, record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"preflight","hash":%[1]q},{"stage":"final_label","hash":%[1]q}]}}`, zeros)),
+		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+			`"n_quotes":1,"n_verified":1,"sources":[{}]}}`, zeros)),
+	)
+	failures, err := rundags.CountFailures(t.Context(), viewOf(t, f, log.head.Size), index.Bounds{}, false)
+	require.NoError(t, err)
+	require.Equal(t, []rundags.Failures{
+		{Shape: "quote", AuditMode: "STRICT", Count: 1}, {Shape: "reject", Count: 1}, {FailureStage: "unknown", Shape: "unrecognised", Count: 1},
+	}, failures)
+	counted := countsOf(f)
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
+}
+
+// Runs with a verdict that no run can have are found by the flag and by the rule, and counted by the
+// rule. They are no hash checks.
+func TestInconsistentVerdicts(t *testing.T) {
+	f, log := foldBodies(t,
+		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+			`"n_quotes":3,"n_verified":0,"sources":[]}}`, zeros)),
+		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+			`"n_quotes":3,"n_verified":3,"sources":[{}]}}`, zeros)),
+	)
+	v := viewOf(t, f, log.head.Size)
+	for name, text := range map[string]string{"flag": "inconsistent", "inconsistent": "strict_without_sources"} {
+		rows, _, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, index.Page{Limit: 9})
+		require.NoError(t, err)
+		require.Len(t, rows, 1, name)
+		require.Equal(t, []string{"strict_without_sources", "strict_without_verified_quotes"}, rows[0].Inconsistent)
+		require.Empty(t, rows[0].Mismatches)
+	}
+	counted := countsOf(f)
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentTotal, "strict_without_sources")])
+	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentTotal, "strict_rejected")])
+	for series := range counted {
+		require.False(t, series.Metric == counters.ChecksTotal && series.Labels[1] == counters.Other, series)
+	}
 }

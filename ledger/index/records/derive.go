@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
@@ -61,6 +62,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 		for _, stage := range e.DAG.Stages {
 			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
 		}
+		v.addRun(&e.DAG)
 	case record.CitationSet:
 		v.collect(&f.identities, &e.Event)
 		v.Add(Subject, e.Set.Subject)
@@ -80,6 +82,27 @@ func (f *Deriver) Prepare(e *index.Event) {
 		f.Cache.Keep(e.Seq, f.encoded)
 	}
 }
+
+// addRun adds what a run-DAG says of its outcome, and what it rests on.
+func (v *Values) addRun(dag *event.DAG) {
+	failed := drift.FailureStage(dag)
+	if failed == nil {
+		failed = []byte(noFailure)
+	}
+	v.AddRecurring("failure_stage", failed)
+	v.AddRecurring("audit_mode", dag.AuditMode)
+	v.AddRecurring("shape", dag.Shape)
+	v.AddRecurring("verifier_method", dag.VerifierMethod)
+	for _, root := range dag.DocumentRoots {
+		v.Add("document_root", root)
+	}
+	for _, id := range dag.EvidenceIDs {
+		v.Add("evidence_id", id)
+	}
+}
+
+// noFailure is the failure_stage of a run-DAG that did not fail.
+const noFailure = "none"
 
 // Derive implements Deriver.
 func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {

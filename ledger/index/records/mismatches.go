@@ -7,6 +7,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // mismatchName is the name of values that are checked fields with a mismatch. The values are
@@ -23,23 +24,37 @@ func CheckedField(name string) bool {
 	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
-// addMismatches adds the fields with a mismatch, and the flag. They come after all other
-// values, because Identities does not cache them.
+// inconsistentName is the name of values that are rules of verdicts that a run breaks; inconsistent
+// is the flag of such a run (spec: Verdicts).
+const (
+	inconsistentName = "inconsistent"
+	inconsistent     = "inconsistent"
+)
+
+// addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the flags.
+// They come after all other values, because Identities does not cache them.
 func (v *Values) addMismatches(e *event.Event) {
-	if !bytes.Contains(e.Checks.Raw(), []byte(`"`+record.Mismatch+`"`)) { // true of nearly all records
+	raw := e.Checks.Raw()
+	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records
 		return
 	}
 	first := len(v.list)
-	for name, check := range e.Checks.Members() {
-		if string(check.Member("result").Text()) != string(record.Mismatch) {
-			continue
-		}
-		// A citation set may have the same field hundreds of times.
-		if p := postingOf(mismatchName, []byte(counters.FieldLabel(name.Text()))); !slices.Contains(v.list[first:], p) {
+	// A citation set may have the same field hundreds of times.
+	add := func(name string, value []byte) {
+		if p := postingOf(name, value); !slices.Contains(v.list[first:], p) {
 			v.list = append(v.list, p)
 		}
 	}
-	if len(v.list) > first {
-		v.list = append(v.list, postingOf(Flag, []byte(mismatched)))
+	for name, check := range e.Checks.Members() {
+		switch record.Result(check.Member("result").Text()) {
+		case record.Mismatch:
+			add(mismatchName, []byte(counters.FieldLabel(name.Text())))
+			add(Flag, []byte(mismatched))
+		case record.Inconsistent:
+			if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
+				add(inconsistentName, rule)
+				add(Flag, []byte(inconsistent))
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/storage"
 )
 
@@ -56,6 +58,7 @@ type Record struct {
 	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
+	Inconsistent   []string // rules that the verdict breaks
 	Body           []byte   // of the event; nil without Filter.Bodies
 }
 
@@ -154,6 +157,9 @@ func recordOf(e *event.Event) Record {
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			one.Mismatches = append(one.Mismatches, string(name.Text()))
+		}
+		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
+			one.Inconsistent = append(one.Inconsistent, string(rule))
 		}
 	}
 	return one

@@ -86,8 +86,11 @@ const noStage = "none"
 
 // stageLabel returns the first diverging stage as a label with a bounded set of values.
 func stageLabel(change *drift.StageChange) string {
-	if len(change.Differing) == 0 {
+	switch {
+	case len(change.Differing) == 0:
 		return noStage
+	case change.Outcome:
+		return drift.Outcome
 	}
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }

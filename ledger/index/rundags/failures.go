@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
@@ -12,7 +13,7 @@ import (
 // The values by which failures are counted. The first stands for null, the last for every
 // unknown text. Their positions are stored.
 var (
-	failureStages = [...]string{noStage, "retrieval", "context", "answer", counters.Other}
+	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
 	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
 )
@@ -22,7 +23,7 @@ type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {
 	return outcome{
-		numberOf(failureStages[:], dag.FailureStage), numberOf(auditModes[:], dag.AuditMode), numberOf(runShapes[:], dag.Shape),
+		numberOf(failureStages[:], drift.FailureStage(dag)), numberOf(auditModes[:], dag.AuditMode), numberOf(runShapes[:], dag.Shape),
 	}
 }
 

@@ -19,7 +19,7 @@ type Failures struct {
 
 // CountFailures counts the run-DAGs that were recorded in a range of time by their outcome;
 // only live ones unless any. The result is sorted by shape, audit_mode, and failure_stage. It
-// reads three keys per outcome, of which there are at most 150, and one or two per run-DAG of
+// reads three keys per outcome, of which there are at most 180, and one or two per run-DAG of
 // that time that has ever stopped being live.
 func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)

@@ -13,6 +13,7 @@ import (
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
 	"colophon/storage"
 )
 
@@ -34,11 +35,38 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	return RunDAG{Seq: seq, Time: e.Time, RunID: index.TextOf(e.RunID()), DAG: e.DAG()}, nil
 }
 
+// Decode returns the run-DAG that a listed record with its body is.
+func Decode(r *records.Record) (RunDAG, error) {
+	var document pyjson.Document
+	if err := document.Parse(r.Body); err != nil {
+		return RunDAG{}, fmt.Errorf("%w: event %d: %w", rowstore.ErrDamaged, r.Seq, err)
+	}
+	e := event.Read(document.Root())
+	return RunDAG{Seq: r.Seq, Time: r.Time, RunID: r.RunID, DAG: e.DAG()}, nil
+}
+
 // Divergence is where a run-DAG begins to differ from another one of its question.
 type Divergence struct {
 	Against uint64 // the other run-DAG; 0 if there is none
 	// Stage is the first diverging stage; nil if none differs or there is no other run-DAG.
 	Stage *string
+}
+
+// Cause is why a run-DAG diverges from another one (spec: Causes of a divergence).
+type Cause struct {
+	Cause      string   // "" if there is no other run-DAG
+	Dimensions []string // of the cache key that differ
+	Known      bool     // both run-DAGs have dimensions
+}
+
+func causeOf(before, after *RunDAG) (c Cause) {
+	if before.Seq == 0 {
+		return c
+	}
+	change := drift.CompareStages(before.Stages, after.Stages)
+	c.Dimensions, c.Known = drift.CompareDimensions(before.Dimensions, after.Dimensions)
+	c.Cause = change.Cause(c.Dimensions, c.Known)
+	return c
 }
 
 func divergenceOf(against uint64, before, after []event.Stage) Divergence {
@@ -81,6 +109,7 @@ type QuestionRun struct {
 	RunDAG
 	State string
 	Divergence
+	Cause
 }
 
 // OfQuestion returns the live run-DAGs of a question, or with any those of every state, oldest
@@ -112,7 +141,7 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 		if err != nil {
 			return nil, nil, err
 		}
-		rows = append(rows, QuestionRun{run, state, divergenceOf(before.Seq, before.Stages, run.Stages)})
+		rows = append(rows, QuestionRun{run, state, divergenceOf(before.Seq, before.Stages, run.Stages), causeOf(&before, &run)})
 		if live {
 			before = run
 		}

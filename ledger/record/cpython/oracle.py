@@ -210,6 +210,10 @@ CLAUSES = ["classifier", "answer_contract", "prompt_contract", "evidence_contrac
 
 
 def preflight_hash(payload):
+    unknown = set(payload) - {"stage", "node_version", *CLAUSES}
+    stage, version = payload.get("stage"), payload.get("node_version")
+    if unknown or stage not in (None, "preflight") or version not in (None, "preflight-node-v1"):
+        return json_hash(payload)
     clauses = {name: payload.get(name) or {} for name in CLAUSES}
     return json_hash({"stage": "preflight", "node_version": "preflight-node-v1", **clauses})
 
@@ -317,7 +321,7 @@ def run_dag(source):
         values = [base[name] if name in computed else dimensions.get(name) for name in DIMENSIONS]
         if dimensions.get("verifier_policy_hash") is None:
             values.pop()
-        hashes["cache_key"] = sha("|".join(values))
+        hashes["cache_key"] = sha("|".join(map(str, values)))
     hashes["nodes"] = ",".join(f"{stage}={hash}" for stage, hash in nodes)
     return hashes
 
@@ -336,14 +340,15 @@ def pinned_retrieval(source):
     r = load(decode(source))
     rows = [{"hash": chunk_hash(c.get("text") or ""), "text": c.get("text") or "", "source_id": s.get("id") or "unknown"}
             for s in r["sources"] for c in s.get("chunks") or []]
+    top_k = default(r.get("top_k"), 5)
     required, taken, chosen = set(r["required_chunk_hashes"]), set(), []
     for row in rows:
         if row["hash"] in required and row["hash"] not in taken:
             taken.add(row["hash"])
             chosen.append(row)
     others = sorted((row for row in rows if row["hash"] not in taken), key=lambda row: row["hash"])
-    chosen += others[:max(0, r["top_k"] - len(chosen))]
-    return encode(compact(chosen[:r["top_k"]]))
+    chosen += others[:max(0, top_k - len(chosen))]
+    return encode(compact(chosen[:top_k]))
 
 
 @operation

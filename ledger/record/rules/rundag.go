@@ -72,6 +72,21 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
+// AnswerStage returns the stage that answer_text is hashed for in a run that brings its stages
+// only: answer, else render. It returns "" if the run has neither.
+func AnswerStage(stages []string) string {
+	for _, stage := range [...]string{"answer", "render"} {
+		if slices.Contains(stages, stage) {
+			return stage
+		}
+	}
+	return ""
+}
+
+// AnswerCheck names the check of an answer_text that no stage of its run covers. Its result is
+// always claimed.
+const AnswerCheck = "answer_text"
+
 // StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 
@@ -138,9 +153,41 @@ var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "e
 // PreflightVersion is the node_version of a preflight payload.
 const PreflightVersion = "preflight-node-v1"
 
-// PreflightHash returns the JSON hash of a preflight payload in which absent, null, and empty
-// clauses are {} (spec: Preflight payload).
+// LegacyPreflight is the generation of preflight payloads before there were versions.
+const LegacyPreflight = "legacy"
+
+// PreflightGeneration returns the generation of a preflight payload, which is an object: nil for
+// the one that PreflightVersion names, else the payload's node_version, or LegacyPreflight if it has
+// none (spec: Preflight payload). maxVersion bounds a version, in bytes.
+func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
+	version := payload.Member("node_version")
+	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
+		len(text) > 0 && len(text) <= maxVersion && !pyjson.HasLoneSurrogate(text) {
+		return text
+	}
+	if version.Given() && string(version.Text()) != PreflightVersion {
+		return []byte(LegacyPreflight)
+	}
+	if stage := payload.Member("stage"); stage.Given() && string(stage.Text()) != Preflight {
+		return []byte(LegacyPreflight)
+	}
+	for name := range payload.Members() {
+		text := string(name.Text())
+		if text != "stage" && text != "node_version" && !slices.Contains(Clauses[:], text) {
+			return []byte(LegacyPreflight)
+		}
+	}
+	return nil
+}
+
+// PreflightHash returns the JSON hash of a preflight payload. One of an earlier or later generation
+// is hashed as it is; in one of PreflightVersion, absent, null, and empty clauses are {} (spec:
+// Preflight payload).
 func PreflightHash(payload pyjson.Value) Hash {
+	if PreflightGeneration(payload, 0) != nil {
+		sum, _ := JSONHash(nil, payload)
+		return sum
+	}
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("stage", []byte(Preflight))
 		w.Text("node_version", []byte(PreflightVersion))
@@ -268,3 +315,9 @@ const (
 
 // PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
 const PreflightCheck = "dag.preflight_payload"
+
+// IsEvidenceID reports whether a text has the form of an evidence id (spec: Hashes of other content).
+func IsEvidenceID(text []byte) bool {
+	digits, is := bytes.CutPrefix(text, []byte("E"))
+	return is && IsDigits(digits, 8)
+}

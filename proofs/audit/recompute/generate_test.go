@@ -106,17 +106,21 @@ func (d generator) ipc() map[string]any {
 func (d generator) run() map[string]any {
 	bases := map[string]any{"question_hash": d.hash("question"), "preflight_hash": d.hash("preflight"), "context_root": d.hash("context"),
 		"evidence_map_root": d.hash("map"), "conversation_hash": d.hash("conversation"), "retrieval_plan_hash": d.hash("plan")}
-	preflight := map[string]any{"stage": "preflight", "classifier": map[string]any{"a": 1}, "question_state": nil}
+	preflight := rapid.SampledFrom([]map[string]any{
+		{"stage": "preflight", "classifier": map[string]any{"a": 1}, "question_state": nil},
+		{"question_state": nil, "quantifier": "ALL", "policy_state": map[string]any{}}, {"node_version": "preflight-node-v0"}, {"stage": 1},
+	}).Draw(d.t, "preflight payload")
 	bases["preflight_payload"] = preflight
-	maps.Copy(bases, map[string]any{"raw_answer_text": d.text("raw", true), "rendered_text": d.text("rendered", true), "parsed_lattice": []any{d.text("lattice", true)},
+	maps.Copy(bases, map[string]any{"raw_answer_text": d.text("raw", true), "rendered_text": d.text("rendered", true), "parsed_lattice": rapid.SampledFrom([]any{[]any{d.text("lattice", true)}, []any{map[string]any{"evidence_ids": []any{"E1", 7}}}}).Draw(d.t, "lattice of the run"),
 		"claim_statuses": []int{1}, "violations": []any{}, "answer_mode": d.text("answer mode", true), "lookup_path": d.text("lookup", true)})
 	dag := map[string]any{"root": d.hash("root"), "nodes": d.nodes()}
 	optional := map[string]any{
 		"question": d.text("question", true), "question_mode": rapid.SampledFrom([]string{"strict", "equivalence_class"}).Draw(d.t, "mode"),
 		"messages": []any{map[string]any{"role": "user", "content": d.text("message", true)}}, "policy": map[string]any{"p": 1}, "verifier_policy": map[string]any{},
 		"source_roots": []string{d.hash("source 1"), d.hash("source 2")},
-		"evidence":     []any{map[string]any{"chunk_root": d.hash("chunk"), "start": 0, "end": d.number("end")}},
-		"cache_key":    d.hash("cache key"), "cache_dimensions": d.dimensions(),
+		"evidence": []any{map[string]any{"chunk_root": d.hash("chunk"), "start": 0, "end": d.number("end"),
+			"evidence_id": rapid.SampledFrom([]any{nil, "E1", "Eae6b4a15"}).Draw(d.t, "id"), "text_hash": rapid.SampledFrom([]any{nil, d.hash("text")}).Draw(d.t, "text hash"), "span": d.text("span", true), "title": 1}},
+		"cache_key": d.hash("cache key"), "cache_dimensions": d.dimensions(),
 	}
 	switch rapid.IntRange(0, 2).Draw(d.t, "brings") {
 	case 0:
@@ -140,6 +144,9 @@ func (d generator) dimensions() map[string]any {
 		dims[name] = d.hash(name)
 	}
 	dims["schema_version"], dims["chunking_version"] = d.text("schema", d.rarely("wide schema")), "1"
+	if d.rarely("number as a version") {
+		dims["schema_version"] = 7
+	}
 	if d.rarely("no verifier policy") {
 		delete(dims, "verifier_policy_hash")
 	}

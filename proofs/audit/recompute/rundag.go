@@ -2,6 +2,8 @@ package recompute
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
 	"strings"
 
 	"colophon/ledger/event"
@@ -26,7 +28,7 @@ func (c *Checker) checkRunDAG() error {
 		given: c.HasContent("dag"), built: c.HasContent("inputs"), rejected: c.HasContent("reject_inputs"),
 	}
 	for _, check := range [...]func() error{
-		r.members, r.words, r.root, r.stageHashes, r.baseHashes, r.dimensions, r.cacheKey,
+		r.members, r.words, r.root, r.stageHashes, r.answer, r.evidence, r.verdict, r.baseHashes, r.dimensions, r.cacheKey,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -65,6 +67,12 @@ func (r *runCheck) members() error {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
 			return malformed("it has the member %s, which only a run of inputs has", m.name)
 		}
+	}
+	if r.DocumentRoots != nil && !r.built && !r.HasContent("source_roots") || r.EvidenceIDs != nil && !r.built && !r.HasContent("evidence") {
+		return malformed("it has document_roots or evidence_ids, but nothing that brings them")
+	}
+	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
+		return malformed("its preflight_generation is %.100q, but it has no preflight payload of another generation", r.PreflightGeneration)
 	}
 	if r.rejected && string(r.LookupPath) != rules.Preflight {
 		return malformed("its lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
@@ -121,9 +129,17 @@ func (r *runCheck) stageHashes() error {
 	}
 	names := rules.StageChecks(r.stages)
 	built := make(map[string]bool, len(names))
+	answer := ""
+	if r.HasContent("answer_text") && r.adopted() {
+		answer = rules.StagePrefix + rules.AnswerStage(r.stages)
+	}
 	for i, name := range names {
 		built[name] = true
-		if err := r.all(field{name: name, effective: r.Stages[i].Hash}); err != nil {
+		f := field{name: name, effective: r.Stages[i].Hash}
+		if name == answer && r.stages[i] != "" {
+			f.origin = computed
+		}
+		if err := r.all(f); err != nil {
 			return err
 		}
 	}
@@ -141,6 +157,112 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
+// adopted reports whether the record brought its stages and nothing to make them from.
+func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
+
+// answer checks the check of an answer that no stage covers. An event with inputs does not show
+// whether one does.
+func (r *runCheck) answer() error {
+	check := r.CheckOf(rules.AnswerCheck)
+	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
+	if check == nil {
+		if uncovered {
+			return wrongField(rules.AnswerCheck, "no stage covers the answer, but there is no check that says so")
+		}
+		return nil
+	}
+	r.seen++
+	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
+		return wrongField(rules.AnswerCheck, "its result is %.100s, but it can only be claimed", check.Result)
+	}
+	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
+		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer or there is none")
+	}
+	return nil
+}
+
+// evidence checks the checks of claims about evidence. An event does not show what was claimed.
+func (r *runCheck) evidence() error {
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		rest, is := strings.CutPrefix(check.Name, "evidence/")
+		if !is {
+			continue
+		}
+		r.seen++
+		number, member, _ := strings.Cut(rest, "/")
+		if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number || !r.HasContent("evidence") {
+			return wrongField(check.Name, "the record has no such evidence")
+		}
+		if err := wrongEvidence(check, member); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrongEvidence(check *record.NamedCheck, member string) error {
+	f := field{name: check.Name, form: rules.IsDigest}
+	switch {
+	case member == "evidence_id":
+		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
+		if check.Result == record.Claimed {
+			return wrongField(check.Name, "its result is claimed, though there is something to compute it from")
+		}
+	case member != "text_hash":
+		return wrongField(check.Name, "evidence has no such hash")
+	}
+	switch check.Result {
+	case record.Mismatch:
+		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
+			return wrongField(check.Name, "its result is mismatch of %.100s and %.100s", orNull(check.Claimed), orNull(check.Computed))
+		}
+	case record.Match, record.Claimed:
+		if check.Claimed != nil || check.Computed != nil {
+			return wrongField(check.Name, "its result is %s, but the claim is shown", check.Result)
+		}
+	default:
+		return wrongField(check.Name, "its result is %.100q", check.Result)
+	}
+	return nil
+}
+
+// maxEvidenceID bounds a claimed evidence_id, in bytes.
+const maxEvidenceID = 128
+
+// verdict checks that the event names the rules that its verdict breaks, and no others. It does not
+// show the lattice.
+func (r *runCheck) verdict() error {
+	var broken []string
+	switch {
+	case r.built:
+		broken = rules.BrokenVerdictRules(r.AuditMode, r.Sources, r.Quotes, r.Verified)
+	case r.rejected:
+		broken = rules.BrokenRejectionRules(r.AuditMode)
+	}
+	for _, rule := range broken {
+		if r.CheckOf(rules.VerdictPrefix+rule) == nil {
+			return wrongField(rules.VerdictPrefix+rule, "the verdict breaks this rule, but there is no check that says so")
+		}
+	}
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		rule, is := strings.CutPrefix(check.Name, rules.VerdictPrefix)
+		if !is {
+			continue
+		}
+		r.seen++
+		lattice := rule == rules.LatticeWithoutEvidence && r.built && r.HasContent("evidence")
+		if !lattice && !slices.Contains(broken, rule) {
+			return wrongField(check.Name, "the verdict does not break this rule")
+		}
+		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
+			return wrongField(check.Name, "its result is %.100q, but it can only be inconsistent", check.Result)
+		}
+	}
+	return nil
+}
+
 // baseHashes checks the hashes that come from content or from the writer, and that their stages
 // have them too. An event does not show whether there is a preflight payload.
 func (r *runCheck) baseHashes() error {
@@ -153,7 +275,7 @@ func (r *runCheck) baseHashes() error {
 		if ofStage != nil && !bytes.Equal(ofStage, f.effective) {
 			return wrongField(b.Name, "its hash is %.100s, but that of its stage is %s", orNull(f.effective), ofStage)
 		}
-		if r.given && !r.built && !r.rejected {
+		if r.adopted() {
 			if ofStage != nil {
 				continue // the check of the stage counts
 			}

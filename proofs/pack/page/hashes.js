@@ -88,8 +88,12 @@ class Recomputed {
     await this.fromJSON("governance_policy_hash", "policy", compact);
     await this.fromJSON("verifier_policy_hash", "verifier_policy", compact);
     const inputs = this.contents.has("inputs") ? parseJSON(this.contents.get("inputs")) : new Map();
-    const answer = inputs.get("answer_text") ?? this.contents.get("answer_text");
-    const at = nodes.findIndex((node) => node.get("stage") === "answer");
+    const place = (stage) => nodes.findIndex((node) => node.get("stage") === stage);
+    let answer = inputs.get("answer_text") ?? this.contents.get("answer_text"), at = place("answer");
+    if (at < 0) {
+      at = place("render");
+      answer = inputs.get("rendered_text") ?? answer;
+    }
     if (at >= 0 && typeof answer === "string") this.hashes.set("nodes/" + at, await textHash(answer));
   }
 

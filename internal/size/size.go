@@ -1,4 +1,5 @@
-package cli
+// Package size reads and writes sizes like 64MiB.
+package size
 
 import (
 	"fmt"
@@ -7,18 +8,18 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, 0 or more. Its text is a decimal number, with or without the suffix
+// Bytes is a number of bytes, 0 or more. Its text is a decimal number, with or without the suffix
 // KiB, MiB, GiB or TiB.
-type Size int64
+type Bytes int64
 
 // binaryUnits lists the units, the largest first.
 var binaryUnits = [...]struct {
 	name  string
-	bytes Size
+	bytes Bytes
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 // MarshalText uses the largest unit that gives a whole number.
-func (b Size) MarshalText() ([]byte, error) {
+func (b Bytes) MarshalText() ([]byte, error) {
 	for _, unit := range binaryUnits {
 		if b >= unit.bytes && b%unit.bytes == 0 {
 			return fmt.Appendf(nil, "%d%s", b/unit.bytes, unit.name), nil
@@ -28,8 +29,8 @@ func (b Size) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads what MarshalText writes.
-func (b *Size) UnmarshalText(text []byte) error {
-	digits, factor := string(text), Size(1)
+func (b *Bytes) UnmarshalText(text []byte) error {
+	digits, factor := string(text), Bytes(1)
 	for _, unit := range binaryUnits {
 		if number, found := strings.CutSuffix(digits, unit.name); found {
 			digits, factor = strings.TrimSpace(number), unit.bytes
@@ -40,6 +41,6 @@ func (b *Size) UnmarshalText(text []byte) error {
 	if err != nil || n > uint64(math.MaxInt64/factor) {
 		return fmt.Errorf("%q is not a size; write it like 67108864 or 64MiB", text)
 	}
-	*b = Size(n) * factor
+	*b = Bytes(n) * factor
 	return nil
 }

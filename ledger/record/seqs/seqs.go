@@ -1,4 +1,5 @@
-package record
+// Package seqs has lists of event numbers, as redactions name them (spec: Redactions).
+package seqs
 
 import (
 	"errors"
@@ -12,16 +13,16 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Bounds of a SeqList. With the longest reason, its event still fits an entry.
+// Bounds of a List. With the longest reason, its event still fits an entry.
 const (
-	maxSeqs      = 4096
-	maxSeqsBytes = 32 << 10 // of its JSON
+	Max      = 4096
+	MaxBytes = 32 << 10 // of its JSON
 )
 
-// SeqList is a list of event numbers in ascending order, as a content_redacted event has it:
+// List is a list of event numbers in ascending order, as a content_redacted event has it:
 // an array in which `7` is one event and `[9,12]` are all from the first to the last of two or
-// more successive ones. The zero SeqList is empty; that of an event is not.
-type SeqList struct {
+// more successive ones. The zero List is empty; that of an event is not.
+type List struct {
 	ranges []seqRange
 	count  int
 	bytes  int // of the JSON, without the outer brackets and with a comma after each element
@@ -40,7 +41,7 @@ func (r seqRange) bytes() int {
 
 // Add appends a number that is greater than all others. If the list is full, it adds nothing
 // and returns false.
-func (l *SeqList) Add(seq uint64) bool {
+func (l *List) Add(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
 	if extends {
@@ -49,7 +50,7 @@ func (l *SeqList) Add(seq uint64) bool {
 		added = -last.bytes()
 	}
 	added += next.bytes()
-	if l.count == maxSeqs || l.bytes+added > maxSeqsBytes {
+	if l.count == Max || l.bytes+added > MaxBytes {
 		return false
 	}
 	if extends {
@@ -62,10 +63,10 @@ func (l *SeqList) Add(seq uint64) bool {
 }
 
 // Len returns how many numbers the list has.
-func (l *SeqList) Len() int { return l.count }
+func (l *List) Len() int { return l.count }
 
 // Last returns the greatest number, or 0 if the list is empty.
-func (l *SeqList) Last() uint64 {
+func (l *List) Last() uint64 {
 	if len(l.ranges) == 0 {
 		return 0
 	}
@@ -73,13 +74,13 @@ func (l *SeqList) Last() uint64 {
 }
 
 // Has reports whether the number is in the list.
-func (l *SeqList) Has(seq uint64) bool {
+func (l *List) Has(seq uint64) bool {
 	i := sort.Search(len(l.ranges), func(i int) bool { return l.ranges[i].last >= seq })
 	return i < len(l.ranges) && l.ranges[i].first <= seq
 }
 
 // All yields the numbers in ascending order.
-func (l *SeqList) All() iter.Seq[uint64] {
+func (l *List) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, r := range l.ranges {
 			for i := range r.last - r.first + 1 {
@@ -92,7 +93,7 @@ func (l *SeqList) All() iter.Seq[uint64] {
 }
 
 // AppendJSON appends the list in compact canonical JSON.
-func (l *SeqList) AppendJSON(dst []byte) []byte {
+func (l *List) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '[')
 	for i, r := range l.ranges {
 		if i > 0 {
@@ -108,13 +109,13 @@ func (l *SeqList) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// ParseSeqs reads what AppendJSON writes of a list that is not empty. It refuses everything
+// Parse reads what AppendJSON writes of a list that is not empty. It refuses everything
 // else.
-func ParseSeqs(v pyjson.Value) (*SeqList, error) {
+func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
 		return nil, errors.New("no array")
 	}
-	l := new(SeqList)
+	l := new(List)
 	for e := range v.Elements() {
 		r, err := parseSeqRange(e)
 		if err != nil {
@@ -123,14 +124,14 @@ func ParseSeqs(v pyjson.Value) (*SeqList, error) {
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
 			return nil, fmt.Errorf("element %d: it does not come after the one before with a gap between", n)
 		}
-		if r.last-r.first >= maxSeqs {
-			return nil, fmt.Errorf("more than %d numbers", maxSeqs)
+		if r.last-r.first >= Max {
+			return nil, fmt.Errorf("more than %d numbers", Max)
 		}
 		l.ranges = append(l.ranges, r)
 		l.count += int(r.last-r.first) + 1
 		l.bytes += r.bytes()
-		if l.count > maxSeqs || l.bytes > maxSeqsBytes {
-			return nil, fmt.Errorf("more than %d numbers, or than %d bytes", maxSeqs, maxSeqsBytes)
+		if l.count > Max || l.bytes > MaxBytes {
+			return nil, fmt.Errorf("more than %d numbers, or than %d bytes", Max, MaxBytes)
 		}
 	}
 	if l.count == 0 {

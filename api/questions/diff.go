@@ -1,0 +1,83 @@
+package questions
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/figures"
+	"colophon/ledger/query"
+	"colophon/proofs"
+)
+
+// figuresOf returns what makes figures about texts for an answer, which holds held bytes besides.
+// The answer shows content, so caches must not keep it.
+func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.Texts {
+	const copies = 2 // in the store, and in the answer
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return &figures.Texts{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
+		Hold: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
+}
+
+// textLog implements figures.Log.
+type textLog struct{ logAt }
+
+// RedactedBy returns the event that redacts a record now, or nil if none does.
+func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
+	return query.RedactedBy(ctx, l, seq)
+}
+
+// Content returns the content with a digest.
+func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
+	return l.Store().Content(ctx, digest)
+}
+
+// diffMemory bounds the memory to answer a diff for each byte of its texts: the texts in the store
+// and in two copies, and JSON in a buffer that grows, in which a byte takes at most six.
+const diffMemory = 3 + 2*6
+
+// Diff answers the difference of the texts of two records, word by word (spec: Figures of texts).
+func (h *Handlers) Diff(c *call.Call) error {
+	var seqs [2]uint64
+	var given [2]bool
+	of := figures.Output
+	if err := c.Query(call.Count("a", &seqs[0], &given[0]), call.Count("b", &seqs[1], &given[1]), call.Text("of", &of)); err != nil {
+		return err
+	}
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	for i, name := range [...]string{"a", "b"} {
+		if !given[i] {
+			return problem.Invalid(name, "is required: the seq of a record")
+		}
+		if size := l.Head().Size; seqs[i] >= size {
+			return problem.Invalid(name, "there is no event %d: the ledger has %d", seqs[i], size)
+		}
+	}
+	texts := h.figuresOf(c, l, 0)
+	texts.PerByte = diffMemory
+	answer, err := texts.Diff(c.Request().Context(), of, seqs[0], seqs[1])
+	var (
+		absent *figures.MissingError
+		erased *figures.RedactedError
+		long   *figures.SizeError
+	)
+	switch {
+	case errors.As(err, &absent):
+		return problem.New(http.StatusNotFound, "%v; GET /v1/ledgers/%s/records/%d lists its content", err, l.Name(), absent.Seq)
+	case errors.As(err, &erased):
+		return redacted(erased.Seq, &erased.By)
+	case errors.As(err, &long):
+		return problem.At(http.StatusUnprocessableEntity, "/of", err.Error())
+	case err != nil:
+		return err
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
+}

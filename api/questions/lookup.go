@@ -1,0 +1,97 @@
+package questions
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"colophon/api/call"
+	"colophon/ledger"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// LookUp answers the live run-DAG of a question and the other dimensions of a cache key, with its
+// answer. It tries the strict question first, then its equivalence class.
+func (h *Handlers) LookUp(c *call.Call) error {
+	body, err := c.ReadQuestion()
+	if err != nil {
+		return err
+	}
+	defer body.Release()
+	if err := c.BeginDecoding(body); err != nil {
+		return err
+	}
+	modes, err := record.DecodeLookup(body.Bytes())
+	if err != nil {
+		return err
+	}
+	_, view, err := h.openView(c, &query.Lookup, nil)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	found, err := query.LookUp(view, modes)
+	if err != nil {
+		return err
+	}
+	if err := c.BeginAnswer(12 * h.MaxContent()); err != nil { // the content, parsed, and the answer
+		return err
+	}
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	text, err := answerOf(view, l, found.Seq)
+	// The redaction is read after the content, so that it covers one that erased it in between.
+	by, redactedErr := query.RedactedBy(view.Context, l.Store(), found.Seq)
+	switch {
+	case redactedErr != nil:
+		return redactedErr
+	case by != nil:
+		text = null
+	case err != nil:
+		return err
+	}
+	found.AnswerText, found.RedactedBy = text, by
+	return sendAnswer(c, view, found)
+}
+
+var null = json.RawMessage("null")
+
+// answerOf returns the answer of a run-DAG as JSON; null if it has none.
+func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, error) {
+	entry, err := view.Log.Entry(view.Context, seq)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	var event eventContent
+	if err := json.Unmarshal(entry[proofs.HashSize:], &event); err != nil {
+		return nil, fmt.Errorf("event %d: %w", seq, err)
+	}
+	for _, name := range [...]string{"answer_text", "inputs", "reject_inputs"} {
+		named, ok := event.Record.Content[name]
+		if !ok {
+			continue
+		}
+		digest, err := proofs.ParseHash(named.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("event %d, content %q: %w", seq, name, err)
+		}
+		text, err := l.Store().Content(view.Context, digest)
+		if err != nil {
+			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+		}
+		if name != "answer_text" {
+			if text, ok = answerWithin(text); !ok {
+				continue
+			}
+		}
+		if quoted, ok := pyjson.AppendEscaped(nil, text); ok {
+			return quoted, nil
+		}
+		return nil, fmt.Errorf("content %q of event %d is not WTF-8", name, seq)
+	}
+	return null, nil
+}

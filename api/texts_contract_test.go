@@ -1,0 +1,93 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
+)
+
+const diffOf = prefix + "/diff"
+
+func TestTextsAreComparedAsTheContractSays(t *testing.T) {
+	s := generated(t)
+	s.requireExample(t, "TextDiff", get(diffOf).asking("?a=1&b=3"))
+	s.requireExample(t, "TextDiff", get(diffOf).asking("?a=1&b=3&of=output"))
+
+	var diff wire.TextDiff
+	s.do(t, get(diffOf).asking("?a=1&b=5&of=payload"), http.StatusOK).decode(t, &diff)
+	require.Equal(t, []wire.TextEdit{{Op: wire.EditEqual, Text: `{"scene":"ferry"}`}}, diff.Edits)
+	require.Equal(t, wire.Decimal(1), diff.Similarity)
+
+	story := func(text string) call {
+		return post(prefix+"/path-fingerprints", fmt.Sprintf(`{"project":"p","build":"b","route":["start"],"content":%q}`, text))
+	}
+	s.do(t, story("A door."), http.StatusCreated)
+	s.do(t, story("A red door."), http.StatusCreated)
+	s.do(t, get(diffOf).asking("?a=8&b=9&of=passage"), http.StatusOK).decode(t, &diff)
+	require.Equal(t, []wire.TextEdit{{Op: wire.EditEqual, Text: "A "}, {Op: wire.EditInsert, Text: "red"}, {Op: wire.EditEqual, Text: " door."}}, diff.Edits)
+
+	s.do(t, get(diffOf).asking("?a=1&b=99"), http.StatusBadRequest)
+	s.do(t, get(diffOf).asking("?a=1&b=8"), http.StatusNotFound) // the path has no output
+	s.do(t, get(diffOf).asking("?a=7&b=1"), http.StatusNotFound) // neither has this record
+}
+
+func TestFiguresOfTexts(t *testing.T) {
+	s := generated(t)
+	s.do(t, get(groupsOf).asking("?after=7&by=model"), http.StatusOK)
+	length := func(bytes, words uint64) *wire.TextLength {
+		return &wire.TextLength{Bytes: bytes, Characters: bytes, Words: words}
+	}
+	decimal := func(d wire.Decimal) *wire.Decimal { return &d }
+	change := wire.TextChange{A: length(18, 4), B: length(15, 3), Similarity: decimal(0.444444), LengthChange: decimal(-0.25)}
+	same := wire.TextChange{A: length(18, 4), B: length(18, 4), Similarity: decimal(1), LengthChange: decimal(0)}
+
+	var attribution wire.Attribution
+	s.do(t, get(attributionOf).asking("?a=1&b=3&text=true"), http.StatusOK).decode(t, &attribution)
+	require.Equal(t, change, attribution.Text.Output)
+	require.Equal(t, decimal(1), attribution.Text.Prompt.Similarity)
+	require.Equal(t, decimal(1), attribution.Text.Payload.Similarity)
+
+	var timeline wire.Page[wire.TimelineRow]
+	s.do(t, get(timelineOf).asking("?model=gemma2%3A2b&text=true"), http.StatusOK).decode(t, &timeline)
+	require.Equal(t, wire.TextChange{B: length(18, 4)}, *timeline.Rows[0].Text)
+	require.Equal(t, same, *timeline.Rows[1].Text)
+
+	var effects wire.EffectsAnswer
+	const effectsOfModel = "?variable=model&a=gemma2%3A2b&b=gemma2%3A9b&text=true"
+	s.do(t, get(effectsOf).asking(effectsOfModel), http.StatusOK).decode(t, &effects)
+	require.Equal(t, change, *effects.Rows[0].Text)
+	require.Equal(t, &wire.EffectTexts{Pairs: 1,
+		Similarity: &wire.Quartiles{Q1: 0.444444, Median: 0.444444, Q3: 0.444444}, LengthChange: &wire.Quartiles{Q1: -0.25, Median: -0.25, Q3: -0.25},
+		WordsA: &wire.Quartiles{Q1: 4, Median: 4, Q3: 4}, WordsB: &wire.Quartiles{Q1: 3, Median: 3, Q3: 3},
+		MostChanged: []wire.ChangedPair{{A: 1, B: 3, Similarity: 0.444444, LengthChange: decimal(-0.25)}},
+	}, effects.Text)
+
+	// Without the parameter there are no figures.
+	for _, k := range []call{get(attributionOf).asking("?a=1&b=3"), get(timelineOf).asking("?model=gemma2%3A2b"), get(effectsOf).asking(strings.TrimSuffix(effectsOfModel, "&text=true"))} {
+		require.NotContains(t, string(s.do(t, k, http.StatusOK).body), `"text"`)
+	}
+
+	// A redacted text has none, although its figures were computed before.
+	s.do(t, verb(http.MethodDelete, contentsOf, because, "seq", "3"), http.StatusCreated)
+	var p struct {
+		RedactedBy uint64 `json:"redacted_by"`
+	}
+	s.do(t, get(diffOf).asking("?a=1&b=3"), http.StatusGone).decode(t, &p)
+	require.Equal(t, uint64(8), p.RedactedBy)
+	attribution = wire.Attribution{}
+	s.do(t, get(attributionOf).asking("?a=1&b=3&text=true"), http.StatusOK).decode(t, &attribution)
+	require.Equal(t, wire.TextChange{Unavailable: wire.TextRedacted}, attribution.Text.Output)
+	effects = wire.EffectsAnswer{}
+	s.do(t, get(effectsOf).asking(effectsOfModel), http.StatusOK).decode(t, &effects)
+	require.Equal(t, wire.TextChange{Unavailable: wire.TextRedacted}, *effects.Rows[0].Text)
+	require.Equal(t, &wire.EffectTexts{Unavailable: 1, MostChanged: []wire.ChangedPair{}}, effects.Text)
+
+	// The incomplete record has no output.
+	s.do(t, get(attributionOf).asking("?a=1&b=7&text=true"), http.StatusOK).decode(t, &attribution)
+	require.Equal(t, wire.TextChange{Unavailable: wire.TextNotPosted}, attribution.Text.Output)
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/figures"
+)
+
+// A caller without the scope content gets the same answer without the figures.
+func TestFiguresNeedTheScopeContent(t *testing.T) {
+	g := startGated(t)
+	with := caller{authorization: bearer(g.token("with", []string{"default"}, []string{"read", "content"}).Text)}
+	without := caller{authorization: bearer(g.token("without", []string{"default"}, []string{"read"}).Text)}
+	const path = "/v1/ledgers/default/drift/attribution?a=1&b=6&as_of=9"
+	plain := g.ask(with, "GET", path, "").want(http.StatusOK)
+	shown := g.ask(with, "GET", path+"&text=true", "").want(http.StatusOK)
+	require.Contains(t, string(shown.body), `"text"`)
+	require.Equal(t, "no-store", shown.header.Get("Cache-Control"))
+
+	hidden := g.ask(without, "GET", path+"&text=true", "").want(http.StatusOK)
+	require.Equal(t, string(plain.body), string(hidden.body))
+	require.Equal(t, plain.header.Get("Cache-Control"), hidden.header.Get("Cache-Control"))
+	require.Equal(t, string(plain.body), string(g.ask(without, "GET", path, "").body))
+}
+
+func TestDiffNeedsTwoRecords(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
+	for query, detail := range map[string]string{
+		"":             "a: is required: the seq of a record",
+		"?a=1":         "b: is required: the seq of a record",
+		"?a=1&b=2":     "b: there is no event 2: the ledger has 2",
+		"?a=1&b=1&of=": "of: must not be empty",
+		"?a=1&c=1":     "c: unknown query parameter; known are a, b, of",
+	} {
+		require.Equal(t, detail, s.get("/diff"+query).problem(http.StatusBadRequest).Detail)
+	}
+	require.Contains(t, s.get("/diff?a=1&b=1&of=passage").problem(http.StatusNotFound).Detail, `event 1 has no content "content"`)
+}
+
+// Long texts have figures, but no diff.
+func TestTextsThatAreTooLongForADiff(t *testing.T) {
+	s := start(t)
+	long := strings.Repeat("a ", 1<<20)
+	s.post("/ipc-records", ipcBody("", long+"x")).want(http.StatusCreated)
+	s.post("/ipc-records", ipcBody("", long+"y")).want(http.StatusCreated)
+	require.Contains(t, s.get("/diff?a=1&b=2").problem(http.StatusUnprocessableEntity).Detail, fmt.Sprint(figures.MaxDiff))
+	var answer struct {
+		Text struct {
+			Output struct{ Similarity float64 }
+		}
+	}
+	s.get("/drift/attribution?a=1&b=2&after=2&text=true").want(http.StatusOK).json(&answer)
+	require.InDelta(t, 1, answer.Text.Output.Similarity, 0.00001)
+}
+
+// An answer holds memory and a core for the texts that it reads, and is refused without them.
+func TestTextsHoldMemoryAndACore(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)
+	s.get("/records/1?after=1").want(http.StatusOK)
+	for _, path := range []string{"/diff?a=1&b=1", "/drift/attribution?a=1&b=1&after=1&text=true"} {
+		release := s.fillHeavy()
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "core", path)
+		release()
+		release = s.fillReading()
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "no memory left", path)
+		release()
+		s.get(path).want(http.StatusOK)
+		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/show"
+	"colophon/ledger"
+)
+
+func newShow(c *cli.Console) *cobra.Command {
+	d := &driftCommand{Console: c}
+	command := &cobra.Command{
+		Use:   "show SEQ",
+		Short: "Show one record: what it says, its hashes, and its content",
+		Long: `Show one record, or another event. The tables have what the event says, the hashes with
+the ledger's check of each, and the content. If the credentials allow to read content,
+each hash stands beside the first words of its text.`,
+		Example: `  colophon show 41
+  colophon show 41 --json | jq .event`,
+		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 1) },
+		RunE: func(command *cobra.Command, args []string) error {
+			record, text, err := fetchDrift[wire.RecordRow](d, command, "/records/"+args[0], d.query(command))
+			if err != nil {
+				return err
+			}
+			if d.json {
+				return cli.PrintJSONLine(d.Out, text)
+			}
+			return show.Record(command.Context(), d.Console, d.texts(), record, d.full)
+		},
+	}
+	command.SetFlagErrorFunc(explainSeqFlag)
+	flags := command.Flags()
+	d.from.Bind(c, flags)
+	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.BoolVar(&d.json, "json", false, "print the server's answer as JSON")
+	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
+	d.fullFlag(flags)
+	return command
+}

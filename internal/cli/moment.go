@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Moment is a flag with a time. Its text is the time as in RFC 3339. It also takes a date in UTC,
+// and a duration, which is so long before now.
+type Moment struct {
+	text string
+	Now  func() time.Time
+}
+
+// MomentVar adds such a flag.
+func MomentVar(flags *pflag.FlagSet, name, usage string) {
+	flags.Var(&Moment{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
+}
+
+// Set implements pflag.Value.
+func (m *Moment) Set(text string) error {
+	if _, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		m.text = text
+		return nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		m.text = day.Format(time.RFC3339)
+		return nil
+	}
+	if ago, ok := duration(text); ok {
+		m.text = m.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+		return nil
+	}
+	return fmt.Errorf("%q is not a time; write it like 2026-01-02T15:04:05Z, 2026-01-02, 7d or 12h", text)
+}
+
+// duration parses a duration as Go does, or a number of days or weeks.
+func duration(text string) (time.Duration, bool) {
+	for unit, hours := range map[string]float64{"d": 24, "w": 7 * 24} {
+		if number, found := strings.CutSuffix(text, unit); found {
+			n, err := strconv.ParseUint(number, 10, 16)
+			return time.Duration(float64(n) * hours * float64(time.Hour)), err == nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
+}
+
+// String implements pflag.Value.
+func (m *Moment) String() string { return m.text }
+
+// Type implements pflag.Value.
+func (m *Moment) Type() string { return "time" }

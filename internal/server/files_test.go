@@ -1,0 +1,28 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/limits"
+)
+
+func TestTooFewOpenFilesAreWarnedOf(t *testing.T) {
+	limit, known := OpenFileLimit()
+	if !known {
+		t.Skip("this system has no such limit")
+	}
+	var log bytes.Buffer
+	c := limits.Load{Connections: 1}.WithDefaults()
+	if FilesNeeded(c) <= limit {
+		checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+		require.Empty(t, log.String())
+	}
+	c.Connections = int(min(limit, math.MaxInt32))
+	checkOpenFiles(c, slog.New(slog.NewTextHandler(&log, nil)))
+	require.Contains(t, log.String(), "allow more (ulimit -n")
+}

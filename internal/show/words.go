@@ -1,0 +1,157 @@
+// Package show shows records and their texts to people.
+package show
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+)
+
+// Texts reads the texts of a ledger's records. It reads each text once.
+type Texts struct {
+	Server *remote.Server
+	Ledger string
+
+	words  map[string]string // by digest
+	denied bool              // the credentials do not allow to read content
+}
+
+// maxTexts bounds the texts that one command reads for their first words. Further digests stand
+// alone.
+const maxTexts = 2000
+
+// contents are the names of the content that has a hash.
+var contents = map[string]string{
+	"input": "payload", "input_hash": "payload", "ipc_id": "payload", "system_prompt": "system_prompt", "system_prompt_hash": "system_prompt", "output_hash": "output",
+	"question_hash": "question", "content_fingerprint": "content", "raw_content_fingerprint": "content",
+}
+
+// Of returns the first words of the text that has a digest, in quotation marks after a space. name
+// says which hash the digest is, and seq is a record that has it. The result is "" if the text
+// cannot be read.
+func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string {
+	content, known := contents[name]
+	if !known || t.denied {
+		return ""
+	}
+	if text, read := t.words[digest]; read {
+		return text
+	}
+	if t.words == nil {
+		t.words = make(map[string]string)
+	}
+	if len(t.words) >= maxTexts {
+		return ""
+	}
+	text, err := t.Server.Ledger(t.Ledger).Records.Content(ctx, seq, content)
+	if t.denied = errors.Is(err, client.ErrForbidden); err != nil {
+		return ""
+	}
+	words := FirstWords(text)
+	if words != "" {
+		words = ` "` + words + `"`
+	}
+	t.words[digest] = words
+	return words
+}
+
+// maxWords bounds the first words of a text, in characters.
+const maxWords = 40
+
+// FirstWords returns the beginning of a text on one line. Of a JSON object, that is the longest of
+// its texts.
+func FirstWords(text []byte) string {
+	var object map[string]any
+	if json.Unmarshal(text, &object) == nil {
+		longest := ""
+		for _, value := range object {
+			if s, is := value.(string); is && (len(s) > len(longest) || len(s) == len(longest) && s < longest) {
+				longest = s
+			}
+		}
+		if longest != "" {
+			text = []byte(longest)
+		}
+	}
+	var line strings.Builder
+	length := 0
+	for word := range strings.FieldsFuncSeq(strings.ToValidUTF8(string(text[:min(len(text), 4096)]), "\ufffd"), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+		if n := utf8.RuneCountInString(word); length+n <= maxWords {
+			if length > 0 {
+				line.WriteByte(' ')
+			}
+			line.WriteString(word)
+			length += n + 1
+			continue
+		}
+		if length == 0 { // one long word
+			line.WriteString(string([]rune(word)[:maxWords]))
+		}
+		line.WriteString("…")
+		break
+	}
+	return line.String()
+}
+
+// Diff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
+// green on a terminal.
+func Diff(c *cli.Console, edits []wire.TextEdit) error {
+	marks := map[wire.EditOp][2]string{wire.EditDelete: {"[-", "-]"}, wire.EditInsert: {"{+", "+}"}}
+	if c.Colours() {
+		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
+	}
+	codes := cli.Unfiltered(c.Out) // c.Out escapes the codes of colours, and those in the texts
+	for _, e := range edits {
+		for _, part := range []struct {
+			raw  bool
+			text string
+		}{{true, marks[e.Op][0]}, {false, e.Text}, {true, marks[e.Op][1]}} {
+			to := c.Out
+			if part.raw {
+				to = codes
+			}
+			if _, err := to.Write([]byte(part.text)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := c.Out.Write([]byte("\n"))
+	return err
+}
+
+// Change returns the similarity and the change of the length as table cells.
+func Change(c *wire.TextChange) (similar, words string) {
+	switch {
+	case c == nil || c.B == nil && c.Unavailable == "":
+		return cli.None, cli.None
+	case c.Unavailable != "":
+		return string(c.Unavailable), cli.None
+	case c.A == nil:
+		return cli.None, cli.Decimal(c.B.Words)
+	}
+	return Similarity(c), cli.Decimal(c.A.Words) + " → " + cli.Decimal(c.B.Words)
+}
+
+// Similarity formats the similarity of two texts.
+func Similarity(c *wire.TextChange) string {
+	if c.Bounded {
+		return "≥ " + cli.Share(float64(*c.Similarity))
+	}
+	return cli.Share(float64(*c.Similarity))
+}
+
+// SignedShare formats a change in percent, with its sign.
+func SignedShare(part float64) string {
+	if part > 0 {
+		return "+" + cli.Share(part)
+	}
+	return cli.Share(part)
+}

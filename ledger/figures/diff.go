@@ -1,0 +1,74 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/ledger/textdiff"
+)
+
+// MaxDiff bounds the sum of the sizes of two texts whose diff is made, in bytes.
+const MaxDiff = 4 << 20
+
+// names are other names of content.
+var names = map[string]string{"prompt": Prompt, "passage": "content"}
+
+// MissingError says that a record has no content of a name.
+type MissingError struct {
+	Seq  uint64
+	Name string
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name)
+}
+
+// SizeError says that two texts are too long for a diff.
+type SizeError struct{ Bytes uint64 } // of both
+
+// Error implements error.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the texts have %d bytes together, but a diff takes at most %d; read the content of both and compare them yourself", e.Bytes, MaxDiff)
+}
+
+// Diff compares the content of two records with one name, which can be prompt or passage too. The
+// error is a *MissingError, a *SizeError, or a *RedactedError if that is the reason.
+func (t *Texts) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
+	if name, known := names[of]; known {
+		of = name
+	}
+	var contents [2]event.Content
+	for i, seq := range [...]uint64{a, b} {
+		var found bool
+		var err error
+		if contents[i], found, err = t.named(ctx, seq, of); err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, &MissingError{seq, of}
+		}
+	}
+	contentA, contentB := contents[0], contents[1]
+	if size := contentA.Size + contentB.Size; size > MaxDiff {
+		return nil, &SizeError{size}
+	}
+	textA, textB, err := t.read(ctx, contentA, contentB)
+	if redacted := t.redacted(ctx, a, b); redacted != nil {
+		return nil, redacted
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, edits := textdiff.Diff(textA, textB)
+	answer := &wire.TextDiff{Of: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), Bounded: f.Bounded,
+		A:     wire.DiffedText{Seq: a, SHA256: fmt.Sprintf("%x", contentA.Digest), TextLength: length(f.A)},
+		B:     wire.DiffedText{Seq: b, SHA256: fmt.Sprintf("%x", contentB.Digest), TextLength: length(f.B)},
+		Edits: make([]wire.TextEdit, len(edits))}
+	for i, e := range edits {
+		answer.Edits[i] = wire.TextEdit{Op: wire.EditOp(e.Op), Text: string(e.Text)}
+	}
+	return answer, nil
+}

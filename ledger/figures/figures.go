@@ -1,0 +1,208 @@
+// Package figures makes figures about the texts of records (spec: Figures of texts). They follow from
+// content as it is now, so they are no part of what an answer says as of a tree size.
+package figures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/ledger/textdiff"
+	"colophon/proofs"
+)
+
+// Log is the ledger that figures are about.
+type Log interface {
+	// Name is the name of the ledger.
+	Name() string
+	// Entry returns the entry of an event.
+	Entry(ctx context.Context, seq uint64) ([]byte, error)
+	// RedactedBy returns the event that redacts a record now, or nil if none does.
+	RedactedBy(ctx context.Context, seq uint64) (*uint64, error)
+	// Content returns the content with a digest.
+	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
+}
+
+// Texts makes the figures of one answer. It is for one goroutine.
+type Texts struct {
+	Log Log
+	// Hold makes the answer hold that much memory, in bytes.
+	Hold func(bytes int64) error
+	// PerByte is the memory that the answer needs for each byte of two texts, in bytes.
+	PerByte int64
+	Cache   *Cache
+
+	held    int64
+	decoder event.Decoder
+}
+
+// Cache keeps figures for later answers, by the digests of the two texts. Ledgers do not share
+// figures: the time of an answer would reveal to one ledger what another has. It is safe for
+// concurrent use.
+type Cache struct {
+	figures *lru.Cache[key, textdiff.Figures]
+}
+
+type key struct {
+	ledger string
+	a, b   proofs.Hash
+}
+
+// maxCached bounds the figures in a Cache, of about 300 bytes each.
+const maxCached = 1 << 15
+
+// NewCache returns an empty cache.
+func NewCache() *Cache {
+	figures, err := lru.New[key, textdiff.Figures](maxCached)
+	if err != nil {
+		panic(err) // the size is positive
+	}
+	return &Cache{figures}
+}
+
+// Names of the content of an IPC record.
+const (
+	Output  = "output"
+	Prompt  = "system_prompt"
+	Payload = "payload"
+)
+
+// Work is the work that was done for one list of figures.
+type Work uint64
+
+// maxWork bounds the work on one list, in steps of textdiff: about a second of one core.
+const maxWork = 1 << 26
+
+// Change compares the content of two records with one name.
+func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
+	if *work >= maxWork {
+		return wire.TextChange{Unavailable: wire.TextLimit}, nil
+	}
+	f, unavailable, err := t.figures(ctx, name, a, b)
+	if err != nil || unavailable != "" {
+		return wire.TextChange{Unavailable: unavailable}, err
+	}
+	*work += Work(f.Work)
+	similarity, lengthA, lengthB := wire.Decimal(f.Similarity), length(f.A), length(f.B)
+	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
+}
+
+// Length returns the length of the content of one record, as a change without a first text.
+func (t *Texts) Length(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
+	change, err := t.Change(ctx, name, seq, seq, work)
+	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
+}
+
+func length(l textdiff.Length) wire.TextLength {
+	return wire.TextLength{Bytes: l.Bytes, Characters: l.Characters, Words: l.Words}
+}
+
+// lengthChange returns nil if the first text has no words.
+func lengthChange(f *textdiff.Figures) *wire.Decimal {
+	if f.A.Words == 0 {
+		return nil
+	}
+	change := wire.Decimal(float64(f.B.Words)/float64(f.A.Words) - 1)
+	return &change
+}
+
+// figures compares two texts, or says why it cannot.
+func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.Unavailable, err error) {
+	textA, found, err := t.named(ctx, a, name)
+	if err != nil || !found {
+		return f, wire.TextNotPosted, err
+	}
+	textB, found, err := t.named(ctx, b, name)
+	if err != nil || !found {
+		return f, wire.TextNotPosted, err
+	}
+	key := key{t.Log.Name(), textA.Digest, textB.Digest}
+	f, cached := t.Cache.figures.Get(key)
+	if !cached {
+		f, err = t.compare(ctx, textA, textB)
+	}
+	var redacted *RedactedError
+	switch redactedErr := t.redacted(ctx, a, b); {
+	case errors.As(redactedErr, &redacted):
+		return f, wire.TextRedacted, nil
+	case redactedErr != nil:
+		return f, "", redactedErr
+	case err == nil && !cached:
+		t.Cache.figures.Add(key, f)
+	}
+	return f, "", err
+}
+
+// RedactedError says that the content of a record is withdrawn.
+type RedactedError struct{ Seq, By uint64 }
+
+// Error implements error.
+func (e *RedactedError) Error() string {
+	return fmt.Sprintf("the content of event %d was erased: event %d says why", e.Seq, e.By)
+}
+
+// redacted returns a *RedactedError if one of two records is redacted. It is called after their
+// content was read, so that it sees a redaction that erased the content in between.
+func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
+	for _, seq := range [...]uint64{a, b} {
+		by, err := t.Log.RedactedBy(ctx, seq)
+		if err != nil {
+			return err
+		}
+		if by != nil {
+			return &RedactedError{seq, *by}
+		}
+	}
+	return nil
+}
+
+func (t *Texts) compare(ctx context.Context, a, b event.Content) (textdiff.Figures, error) {
+	textA, textB, err := t.read(ctx, a, b)
+	if err != nil {
+		return textdiff.Figures{}, err
+	}
+	return textdiff.Compare(textA, textB), nil
+}
+
+// read reads two pieces of content.
+func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
+	if need := textdiff.Memory(a.Size, b.Size) + t.PerByte*int64(a.Size+b.Size); need > t.held {
+		if err := t.Hold(need); err != nil {
+			return nil, nil, err
+		}
+		t.held = need
+	}
+	if textA, err = t.Log.Content(ctx, a.Digest); err != nil {
+		return nil, nil, fmt.Errorf("content %x: %w", a.Digest, err)
+	}
+	if a.Digest == b.Digest {
+		return textA, textA, nil
+	}
+	if textB, err = t.Log.Content(ctx, b.Digest); err != nil {
+		return nil, nil, fmt.Errorf("content %x: %w", b.Digest, err)
+	}
+	return textA, textB, nil
+}
+
+// named returns the content of a record by its name. found is false if the record has none of that
+// name.
+func (t *Texts) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
+	entry, err := t.Log.Entry(ctx, seq)
+	if err != nil {
+		return c, false, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	e, err := t.decoder.Decode(entry)
+	if err != nil {
+		return c, false, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	for c := range e.Contents() {
+		if string(c.Name) == name {
+			return event.Content{Digest: c.Digest, Size: c.Size}, true, nil
+		}
+	}
+	return c, false, nil
+}

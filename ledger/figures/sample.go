@@ -1,0 +1,95 @@
+package figures
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"colophon/client/wire"
+)
+
+// maxSampled bounds the pairs that a summary is about.
+const maxSampled = 1000
+
+// Sample is the pairs of records, among those that were added, that a summary is about: those
+// whose hashes are smallest. Which they are does not depend on the order of the pairs.
+type Sample struct {
+	all  int // pairs that were added
+	kept []hashedPair
+}
+
+// hashedPair is two seqs and a hash of both.
+type hashedPair struct{ hash, a, b uint64 }
+
+// Add adds a pair.
+func (s *Sample) Add(a, b uint64) {
+	s.all++
+	if len(s.kept) == 2*maxSampled {
+		s.smallest()
+	}
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b))
+	s.kept = append(s.kept, hashedPair{binary.BigEndian.Uint64(sum[:]), a, b})
+}
+
+// smallest returns the pairs of the sample, the smallest hash first.
+func (s *Sample) smallest() []hashedPair {
+	slices.SortFunc(s.kept, func(x, y hashedPair) int {
+		return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
+	})
+	s.kept = s.kept[:min(len(s.kept), maxSampled)]
+	return s.kept
+}
+
+// Summary summarises how far the outputs of the pairs of a sample changed. It lists at most limit
+// pairs. If their texts are long, it is about fewer pairs, the first of the sample.
+func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTexts, error) {
+	pairs := s.smallest()
+	answer := &wire.EffectTexts{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
+	var similarities, lengthChanges, wordsA, wordsB []float64
+	var work Work
+	for _, pair := range pairs {
+		change, err := t.Change(ctx, Output, pair.a, pair.b, &work)
+		switch {
+		case err != nil:
+			return nil, err
+		case change.Unavailable == wire.TextLimit:
+			answer.Sample = true
+			continue
+		case change.Unavailable != "":
+			answer.Unavailable++
+			continue
+		}
+		answer.Pairs++
+		answer.MostChanged = append(answer.MostChanged, wire.ChangedPair{A: pair.a, B: pair.b, Similarity: *change.Similarity, LengthChange: change.LengthChange})
+		similarities = append(similarities, float64(*change.Similarity))
+		wordsA, wordsB = append(wordsA, float64(change.A.Words)), append(wordsB, float64(change.B.Words))
+		if change.LengthChange != nil {
+			lengthChanges = append(lengthChanges, float64(*change.LengthChange))
+		}
+	}
+	answer.Similarity, answer.LengthChange = quartiles(similarities), quartiles(lengthChanges)
+	answer.WordsA, answer.WordsB = quartiles(wordsA), quartiles(wordsB)
+	slices.SortFunc(answer.MostChanged, func(x, y wire.ChangedPair) int {
+		return cmp.Or(cmp.Compare(x.Similarity, y.Similarity), cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
+	})
+	answer.MostChanged = answer.MostChanged[:min(len(answer.MostChanged), limit)]
+	return answer, nil
+}
+
+// quartiles sorts a list and returns its quartiles, or nil if it is empty. Between two figures it
+// interpolates.
+func quartiles(list []float64) *wire.Quartiles {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.Sort(list)
+	at := func(part float64) wire.Decimal {
+		place := part * float64(len(list)-1)
+		below := int(place)
+		above := min(below+1, len(list)-1)
+		return wire.Decimal(list[below] + (place-float64(below))*(list[above]-list[below]))
+	}
+	return &wire.Quartiles{Q1: at(0.25), Median: at(0.5), Q3: at(0.75)}
+}

@@ -1,0 +1,78 @@
+package record
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// resultOf returns the result of a check; empty if there is no such check.
+func resultOf(r *Record, field string) Result {
+	for _, c := range r.Checks {
+		if c.Field == field {
+			return c.Result
+		}
+	}
+	return ""
+}
+
+// An answer beside claimed stages is checked against the stage that it is hashed for. Where no
+// stage covers it, a check says that it is claimed.
+func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
+	v := vectors[struct {
+		Build []struct {
+			Inputs map[string]json.RawMessage
+			DAG    json.RawMessage
+		}
+	}](t, "run-dag.json")
+	pointers := 0
+	for _, b := range v.Build {
+		given := func(name string) bool { return b.Inputs[name] != nil && string(b.Inputs[name]) != "null" }
+		quote := !given("evidence_map_root")
+		stage, shown := "stage:answer", b.Inputs["answer_text"]
+		if !quote {
+			stage = "stage:render"
+			pointers++
+			if given("rendered_text") {
+				shown = b.Inputs["rendered_text"]
+			}
+		}
+		r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": shown}))
+		require.Equal(t, Match, resultOf(r, stage))
+		require.Empty(t, resultOf(r, "answer_text"))
+		require.Empty(t, r.Mismatches())
+		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": json.RawMessage(`"tampered"`)}))
+		require.Equal(t, Mismatch, resultOf(r, stage))
+		require.Equal(t, Mismatch, resultOf(r, "root"), "the root is that of the answer that is there")
+		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
+		require.Equal(t, Claimed, resultOf(r, stage))
+		require.Empty(t, resultOf(r, "answer_text"), "there is no answer")
+	}
+	require.NotZero(t, pointers)
+
+	node := func(stages ...string) string {
+		var list []string
+		for _, s := range stages {
+			list = append(list, `{"stage":"`+s+`","hash":"`+zeros+`"}`)
+		}
+		return `{"dag":{"root":"` + zeros + `","nodes":[` + strings.Join(list, ",") + `]},"answer_text":"a"}`
+	}
+	r := parse(t, RunDAG, []byte(node("question", "preflight", "final_label")))
+	require.Equal(t, Claimed, resultOf(r, "answer_text"))
+	r = parse(t, RunDAG, []byte(node("raw_answer", "answer", "render")))
+	require.Equal(t, Mismatch, resultOf(r, "stage:answer"))
+	require.Equal(t, Claimed, resultOf(r, "stage:render"), "render is another text than the answer")
+	require.Equal(t, Claimed, resultOf(r, "stage:raw_answer"))
+
+	pointer := strings.Replace(goodDAG, `"answer_text":"a"`, `"answer_text":"a","evidence_map_root":"`+zeros+`"%`, 1)
+	for texts, want := range map[string]Result{
+		"": "", `,"rendered_text":"a","raw_answer_text":"b"`: "", `,"rendered_text":"b"`: "",
+		`,"rendered_text":"b","raw_answer_text":"c"`: Claimed,
+	} {
+		r := parse(t, RunDAG, []byte(strings.Replace(pointer, "%", texts, 1)))
+		require.Equal(t, "pointer", string(r.fields.(*RunFields).Shape))
+		require.Equal(t, want, resultOf(r, "answer_text"), texts)
+	}
+}

@@ -1,0 +1,85 @@
+package record
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
+)
+
+// Question is the hash of a question in one mode and, in a lookup, the cache key that it gives.
+type Question struct {
+	Mode, Hash, CacheKey string
+}
+
+// decodeAlone decodes a request that is no record.
+func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
+	var document pyjson.Document
+	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
+		return strict.SyntaxError(err)
+	}
+	d := new(strict.Decoder)
+	decode(&runDAG{r: new(Record)}, d, document.Root())
+	return d.Err()
+}
+
+// DecodeQuestion decodes {question, question_mode} and computes the hash. The error is a
+// *strict.Error.
+func DecodeQuestion(body []byte) (q Question, err error) {
+	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
+		o := d.Object(root, "", "question", "question_mode")
+		if !o.Member("question").Given() {
+			o.Missing("question")
+		}
+		hash := g.questionHash(o)
+		q = Question{Mode: string(g.QuestionMode), Hash: string(hash)}
+	})
+	return q, err
+}
+
+// DecodeCacheKey decodes the dimensions of a cache key and computes it. The error is a
+// *strict.Error.
+func DecodeCacheKey(body []byte) (key string, err error) {
+	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
+		g.readDimensions(d.Object(root, "", rules.Dimensions[:]...), "")
+		if !d.Failed() {
+			key = g.keyWith(nil)
+		}
+	})
+	return key, err
+}
+
+// DecodeLookup decodes {question, cache_dimensions}. The dimensions have no question_hash, or
+// ignore it. It returns the cache key for each mode, the strict one first. The error is a
+// *strict.Error.
+func DecodeLookup(body []byte) (modes []Question, err error) {
+	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
+		o := d.Object(root, "", "question", "cache_dimensions")
+		question := o.RequiredWTF("question")
+		dimensions := o.Member("cache_dimensions")
+		if !dimensions.Given() {
+			o.Missing("cache_dimensions")
+			return
+		}
+		g.readDimensions(d.Object(dimensions, o.At("cache_dimensions"), rules.Dimensions[:]...), "question_hash")
+		if d.Failed() {
+			return
+		}
+		for _, mode := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {
+			hash := rules.AppendHex(nil, rules.QuestionHash(question, mode == rules.ModeStrict))
+			modes = append(modes, Question{mode, string(hash), g.keyWith(hash)})
+		}
+	})
+	return modes, err
+}
+
+// keyWith returns the cache key of the dimensions. question replaces the question_hash unless it is
+// nil.
+func (g *runDAG) keyWith(question []byte) string {
+	values := make([][]byte, len(g.dimensions))
+	for i, d := range g.dimensions {
+		if values[i] = d.value; d.name == "question_hash" && question != nil {
+			values[i] = question
+		}
+	}
+	return string(rules.AppendHex(nil, rules.CacheKey(values)))
+}

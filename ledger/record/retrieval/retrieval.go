@@ -1,0 +1,126 @@
+// Package retrieval decodes the request for a pinned retrieval (spec: Pinned retrieval).
+package retrieval
+
+import (
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+	"colophon/ledger/record/strict"
+)
+
+// Request is the arguments of a pinned retrieval. It refers to the bytes of the request.
+type Request struct {
+	Chunks []rules.Chunk
+	// Required is nil only if the request does not have required_chunk_hashes.
+	Required [][]byte
+	TopK     int
+}
+
+// Bounds of a request. A chunk takes many times the bytes of its shortest form in the request.
+const (
+	MaxChunks = 100_000
+	maxValues = 1_000_000 // JSON values and member names
+	maxID     = 1024      // bytes of a source's id
+)
+
+// DefaultTopK is top_k of a request that does not give it.
+const DefaultTopK = 5
+
+// Decode decodes {sources, required_chunk_hashes, top_k, query, seed}. A source without an id is
+// "unknown", and a chunk without text is empty. query, seed, and other members of a source or a
+// chunk are ignored: they have no influence on what is chosen. The error is a *strict.Error.
+func Decode(body []byte) (r Request, err error) {
+	var document pyjson.Document
+	if err := document.ParseWithin(body, maxValues); err != nil {
+		return r, strict.SyntaxError(err)
+	}
+	d := new(strict.Decoder)
+	o := d.Object(document.Root(), "", "sources", "required_chunk_hashes", "top_k", "query", "seed")
+	i := 0
+	for source := range o.Array("sources").Elements() {
+		if d.Full() {
+			break
+		}
+		s, ok := object(d, source, o.Element("sources", i))
+		if !ok {
+			break
+		}
+		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
+		if len(r.Chunks) > MaxChunks {
+			s.Invalid("chunks", "makes more than %d chunks in all; ask about fewer sources at once", MaxChunks)
+			break
+		}
+		i++
+	}
+	if o.V.Member("required_chunk_hashes").Kind() != pyjson.Absent {
+		r.Required = [][]byte{}
+	}
+	for hash := range o.Array("required_chunk_hashes").Elements() {
+		if hash.Kind() != pyjson.String || !rules.IsChunkHash(hash.Text()) {
+			d.Invalid(o.Element("required_chunk_hashes", len(r.Required)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
+			break
+		}
+		r.Required = append(r.Required, hash.Text())
+	}
+	r.TopK = topK(o)
+	return r, d.Err()
+}
+
+// object returns v as an object that may have any members; false if it is none.
+func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, bool) {
+	if v.Kind() != pyjson.Object {
+		d.Invalid(pointer, "must be an object")
+	}
+	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
+}
+
+// decodeChunks reads the chunks of one source, but at most one more than there is room for.
+func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
+	var scratch []byte
+	id := s.Text("id", maxID)
+	if len(id) == 0 {
+		id = []byte(rules.Unknown)
+	}
+	for c := range s.Array("chunks").Elements() {
+		if s.D.Full() {
+			break
+		}
+		chunk, ok := object(s.D, c, s.Element("chunks", len(chunks)))
+		if !ok {
+			break
+		}
+		text, given := chunk.UTF8("text")
+		if !given {
+			text = []byte{}
+		}
+		var hash []byte
+		hash, scratch = rules.AppendChunkHash(nil, scratch, text)
+		chunks = append(chunks, rules.Chunk{Hash: hash, Text: text, SourceID: id})
+		if len(chunks) > room {
+			break
+		}
+	}
+	return chunks
+}
+
+// topK reads top_k. It returns a bound for larger counts.
+func topK(o strict.Object) int {
+	const most = 1 << 30
+	v := o.Member("top_k")
+	if !v.Given() {
+		return DefaultTopK
+	}
+	decimal, ok := v.AppendInteger(nil)
+	switch {
+	case !ok:
+		o.Invalid("top_k", "must be an integer, written without fraction and exponent")
+		return 0
+	case decimal[0] == '-':
+		o.Invalid("top_k", "must not be negative")
+		return 0
+	}
+	n := 0
+	for _, digit := range decimal {
+		n = min(most, n*10+int(digit-'0'))
+	}
+	return n
+}

@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"bytes"
+	"slices"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// VerdictPrefix begins the names of the checks of verdicts. The name of a rule follows.
+const VerdictPrefix = "verdict:"
+
+// The rules that every possible verdict keeps (spec: Verdicts).
+const (
+	StrictWithoutSources   = "strict_without_sources"
+	StrictWithoutVerified  = "strict_without_verified_quotes"
+	MoreVerifiedThanQuotes = "more_verified_than_quotes"
+	StrictRejected         = "strict_rejected"
+	LatticeWithoutEvidence = "lattice_without_evidence"
+)
+
+// VerdictRules are all of them.
+var VerdictRules = [...]string{StrictWithoutSources, StrictWithoutVerified, MoreVerifiedThanQuotes, StrictRejected, LatticeWithoutEvidence}
+
+// BrokenVerdictRules returns the rules that the verdict of an answered run breaks, except
+// LatticeWithoutEvidence. The numbers are decimal.
+func BrokenVerdictRules(auditMode, sources, quotes, verified []byte) (broken []string) {
+	if isStrict(auditMode) && string(sources) == "0" {
+		broken = append(broken, StrictWithoutSources)
+	}
+	if isStrict(auditMode) && string(quotes) != "0" && string(verified) == "0" {
+		broken = append(broken, StrictWithoutVerified)
+	}
+	if len(verified) > len(quotes) || len(verified) == len(quotes) && bytes.Compare(verified, quotes) > 0 {
+		broken = append(broken, MoreVerifiedThanQuotes)
+	}
+	return broken
+}
+
+// BrokenRejectionRules returns the rules that the verdict of a rejected run breaks.
+func BrokenRejectionRules(auditMode []byte) []string {
+	if isStrict(auditMode) {
+		return []string{StrictRejected}
+	}
+	return nil
+}
+
+func isStrict(auditMode []byte) bool { return string(auditMode) == "STRICT" }
+
+// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted: the texts of each
+// list evidence_ids, at any depth.
+func CitedEvidence(lattice pyjson.Value) [][]byte {
+	ids := appendCited(nil, lattice)
+	slices.SortFunc(ids, bytes.Compare)
+	return slices.CompactFunc(ids, bytes.Equal)
+}
+
+func appendCited(ids [][]byte, v pyjson.Value) [][]byte {
+	for e := range v.Elements() {
+		ids = appendCited(ids, e)
+	}
+	for name, value := range v.Members() {
+		if string(name.Text()) != "evidence_ids" {
+			ids = appendCited(ids, value)
+			continue
+		}
+		for id := range value.Elements() {
+			if id.Kind() == pyjson.String {
+				ids = append(ids, id.Text())
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,217 @@
+// Package textdiff compares two texts word by word (spec: Figures of texts). It is pure: the same
+// two texts always give the same figures and the same diff. Its work and its memory are bounded
+// for any texts.
+package textdiff
+
+import "unicode/utf8"
+
+// Length is the length of a text. Words are separated by white space. In a script without spaces,
+// each character is a word.
+type Length struct{ Bytes, Characters, Words uint64 }
+
+// Figures say how far a text changed.
+type Figures struct {
+	A, B Length
+	// Similarity is the number of words and marks that stay, divided by the mean number of both
+	// texts; 1 if neither has any.
+	Similarity float64
+	// Bounded: tokens beyond MaxAligned count as changed, so that Similarity is a lower bound.
+	Bounded bool
+	// Work is proportional to the most time that the comparison can have taken.
+	Work uint64
+}
+
+// Memory bounds the memory to compare two texts of these sizes, in bytes, without the texts.
+func Memory(sizeA, sizeB uint64) int64 {
+	const ofToken = 100 // its number, its end, and its place in a map
+	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
+	return a*b/8 + ofToken*(a+b)
+}
+
+// Op says which of the two texts have a part.
+type Op string
+
+// The ops.
+const (
+	Equal  Op = "equal"
+	Delete Op = "delete" // only a
+	Insert Op = "insert" // only b
+)
+
+// Edit is a part of a diff.
+type Edit struct {
+	Op   Op
+	Text []byte // of b if both texts have it
+}
+
+// Measure returns the length of a text.
+func Measure(text []byte) Length {
+	l, _ := measure(text)
+	return l
+}
+
+// measure also returns the number of tokens.
+func measure(text []byte) (l Length, all int) {
+	l = Length{Bytes: uint64(len(text)), Characters: uint64(utf8.RuneCount(text))}
+	for t := range tokens(text) {
+		all++
+		if t.begins {
+			l.Words++
+		}
+	}
+	return l, all
+}
+
+// Compare returns the figures of the change from a text to the later text b.
+func Compare(a, b []byte) Figures { return compare(a, b).figures }
+
+// Diff also returns the change itself. The edits that are not deletions make up b. Those that are
+// not insertions make up a, apart from white space, which is not compared.
+func Diff(a, b []byte) (Figures, []Edit) {
+	c := compare(a, b)
+	return c.figures, c.edits()
+}
+
+// comparison is two texts and their alignment.
+type comparison struct {
+	figures          Figures
+	before           []byte // the beginning that both texts share
+	middleA, middleB []byte
+	after            []byte // the end that both texts share
+	endsA, endsB     []int  // of the aligned tokens of the middles, in bytes
+	aligned          *alignment
+	restA, restB     int // number of tokens of the middles that are not aligned
+}
+
+func compare(a, b []byte) *comparison {
+	lengthA, allA := measure(a)
+	lengthB, allB := measure(b)
+	start, end := shared(a, b)
+	c := &comparison{before: b[:start], middleA: a[start : len(a)-end], middleB: b[start : len(b)-end], after: b[len(b)-end:]}
+	numbers := make(map[string]int)
+	tokensA, endsA, restA := number(c.middleA, numbers)
+	tokensB, endsB, restB := number(c.middleB, numbers)
+	c.endsA, c.endsB, c.restA, c.restB = endsA, endsB, restA, restB
+	c.aligned = align(tokensA, tokensB, len(numbers))
+
+	const tokenSteps = 4 // to read a byte, compared with a step of align
+	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
+		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
+	if allA+allB > 0 {
+		same := allA - len(tokensA) - restA + c.aligned.same()
+		c.figures.Similarity = float64(2*same) / float64(allA+allB)
+	}
+	return c
+}
+
+// shared returns the lengths in bytes of the beginning and the end that two texts share. Both are
+// cut at white space, so that no token is cut.
+func shared(a, b []byte) (start, end int) {
+	most := min(len(a), len(b))
+	for start < most && a[start] == b[start] {
+		start++
+	}
+	if start == len(a) && start == len(b) {
+		return start, 0
+	}
+	for start > 0 && !isSpace(a[start-1]) {
+		start--
+	}
+	for end < most-start && a[len(a)-end-1] == b[len(b)-end-1] {
+		end++
+	}
+	for end > 0 && !isSpace(a[len(a)-end]) {
+		end--
+	}
+	return start, end
+}
+
+// number returns the first MaxAligned tokens of a text as numbers, equal for equal tokens, with
+// their ends in bytes. rest is the number of further tokens.
+func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
+	for t := range tokens(text) {
+		if len(list) == MaxAligned {
+			rest++
+			continue
+		}
+		n, known := numbers[string(text[t.start:t.end])]
+		if !known {
+			n = len(numbers)
+			numbers[string(text[t.start:t.end])] = n
+		}
+		list, ends = append(list, n), append(ends, t.end)
+	}
+	return list, ends, rest
+}
+
+// edits returns the diff. The white space before a token belongs to it.
+func (c *comparison) edits() []Edit {
+	d := diff{a: c.middleA, b: c.middleB}
+	for _, m := range c.aligned.matches() {
+		if m.a > 0 {
+			d.upTo(Delete, c.endsA[m.a-1])
+		}
+		if m.b > 0 {
+			d.upTo(Insert, c.endsB[m.b-1])
+		}
+		d.atA = c.endsA[m.a]
+		d.upTo(Equal, c.endsB[m.b])
+	}
+	endA, endB := len(c.middleA), len(c.middleB)
+	if c.restA == 0 { // white space follows the last token
+		endA = last(c.endsA)
+	}
+	if c.restB == 0 {
+		endB = last(c.endsB)
+	}
+	d.upTo(Delete, endA)
+	d.upTo(Insert, endB)
+	d.upTo(Equal, len(c.middleB))
+
+	before, after := Edit{Equal, c.before}, Edit{Equal, c.after}
+	list := append([]Edit{before}, d.edits...)
+	list = append(list, after)
+	return joined(list)
+}
+
+// last returns the last number of a list; 0 if it is empty.
+func last(list []int) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1]
+}
+
+// diff is a diff in the making.
+type diff struct {
+	a, b     []byte
+	atA, atB int // what comes before is in edits
+	edits    []Edit
+}
+
+// upTo adds the part of a, or of b, up to a byte.
+func (d *diff) upTo(op Op, end int) {
+	text, at := d.b, &d.atB
+	if op == Delete {
+		text, at = d.a, &d.atA
+	}
+	d.edits = append(d.edits, Edit{op, text[*at:max(*at, end)]})
+	*at = max(*at, end)
+}
+
+// joined leaves out empty edits, and joins edits of one kind that follow each other. The texts of
+// these follow each other in a or in b.
+func joined(list []Edit) []Edit {
+	kept := list[:0]
+	for _, e := range list {
+		if len(e.Text) == 0 {
+			continue
+		}
+		if n := len(kept); n > 0 && kept[n-1].Op == e.Op {
+			kept[n-1].Text = kept[n-1].Text[:len(kept[n-1].Text)+len(e.Text)]
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}

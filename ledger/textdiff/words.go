@@ -1,0 +1,104 @@
+package textdiff
+
+import (
+	"iter"
+	"unicode"
+	"unicode/utf8"
+)
+
+// token is a word or a mark of a text, by its place in bytes.
+type token struct {
+	start, end int
+	begins     bool // a word of Length begins here
+}
+
+// tokens yields the words and marks of a text (spec: Figures of texts). A word is a longest run
+// of letters, digits, combining marks, and apostrophes between two of these; but each character
+// of a script without spaces is a word. Any other character that is not white space is a mark.
+func tokens(text []byte) iter.Seq[token] {
+	return func(yield func(token) bool) {
+		afterSpace := true
+		for at := 0; at < len(text); {
+			class, size := classOf(text[at:])
+			t := token{at, at + size, class == alone || class != space && afterSpace}
+			at = t.end
+			for class == inWord && at < len(text) {
+				next, size := classOf(text[at:])
+				if next == apostrophe && at+size < len(text) {
+					var after int
+					next, after = classOf(text[at+size:])
+					size += after
+				}
+				if next != inWord {
+					break
+				}
+				at += size
+			}
+			t.end, afterSpace = at, class == space
+			if class != space && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// class is the part that a character has in a text.
+type class uint8
+
+const (
+	space class = iota
+	mark
+	apostrophe
+	inWord
+	alone // a word by itself
+)
+
+// withoutSpaces are the scripts that write words without spaces between them.
+var withoutSpaces = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// classOf returns the class and the size in bytes of the first character of a text that is not
+// empty.
+func classOf(text []byte) (class, int) {
+	if b := text[0]; b < utf8.RuneSelf {
+		return ofASCII[b], 1
+	}
+	r, size := utf8.DecodeRune(text)
+	switch {
+	case unicode.IsSpace(r):
+		return space, size
+	case r == '’':
+		return apostrophe, size
+	case unicode.In(r, withoutSpaces...):
+		return alone, size
+	case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+		return inWord, size
+	}
+	return mark, size
+}
+
+var ofASCII = func() (classes [utf8.RuneSelf]class) {
+	for b := range rune(utf8.RuneSelf) {
+		switch {
+		case unicode.IsSpace(b):
+			classes[b] = space
+		case b == '\'':
+			classes[b] = apostrophe
+		case unicode.IsLetter(b) || unicode.IsDigit(b):
+			classes[b] = inWord
+		default:
+			classes[b] = mark
+		}
+	}
+	return classes
+}()
+
+// count returns the number of tokens of a text.
+func count(text []byte) (n int) {
+	for range tokens(text) {
+		n++
+	}
+	return n
+}
+
+// isSpace reports whether a byte is white space of ASCII. No token has it.
+func isSpace(b byte) bool { return b < utf8.RuneSelf && ofASCII[b] == space }
