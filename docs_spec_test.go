@@ -193,14 +193,14 @@ var specExamples = []struct {
 }{
 	{"lone-surrogate", exampleLoneSurrogate}, {"canonical-json", exampleCanonicalJSON}, {"numbers", exampleNumbers},
 	{"question-forms", exampleQuestionForms},
-	{"ipc", exampleIPC}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
+	{"ipc", exampleIPC}, {"seedless", exampleSeedless}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
 	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
-	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories},
+	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
 func sha256Hex(b []byte) string {
@@ -300,6 +300,13 @@ func exampleIPC(e *example) {
 	e.computed("ipc_id", e.effective(record.IPCRecord, body, "ipc_id"))
 	require.Equal(e.t, sha256Hex([]byte(joined)), e.value("ipc_id"))
 	e.computed("ipc_id_advanced", e.effective(record.IPCRecord, body, "ipc_id_advanced"))
+}
+
+func exampleSeedless(e *example) {
+	const form = `{"scene": "door", "weights": [1, 0.5]}`
+	e.computed("form", form)
+	e.computed("seedless_input_hash", e.effective(record.IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "seedless_input_hash"))
+	require.Equal(e.t, sha256Hex([]byte(form)), e.value("seedless_input_hash"))
 }
 
 func exampleAxisPayload(e *example) {
@@ -867,6 +874,42 @@ func examplePathCategories(e *example) {
 		categories = append(categories, receipt.Category)
 	}
 	e.computed("categories", compactJSON(e.t, categories))
+}
+
+func examplePathValidation(e *example) {
+	s := newServer(e.t)
+	var records [][3]*string
+	var validated string
+	e.decode("builds", &records)
+	e.decode("validated", &validated)
+	pathID := ""
+	for _, r := range records {
+		var receipt struct {
+			PathID string `json:"path_id"`
+		}
+		s.ask(http.MethodPost, "/path-fingerprints?derive=true", map[string]any{"project": "p", "route": []string{"Start"},
+			"build": r[0], "base": r[1], "content": r[2]}, &receipt)
+		pathID = receipt.PathID
+	}
+	s.ask(http.MethodPut, "/paths/p/"+pathID+"/validation", map[string]any{"validated": true, "build": validated}, new(json.RawMessage))
+	holds, before := []string{}, []string{}
+	for _, r := range records {
+		var page struct {
+			Rows []struct {
+				Validated       bool
+				ValidatedBefore uint64 `json:"validated_before"`
+			}
+		}
+		s.ask(http.MethodGet, "/paths/p?build="+*r[0]+"&after="+strconv.Itoa(len(records)+1), nil, &page)
+		if page.Rows[0].Validated {
+			holds = append(holds, *r[0])
+		}
+		if page.Rows[0].ValidatedBefore > 0 {
+			before = append(before, *r[0])
+		}
+	}
+	e.computed("holds", compactJSON(e.t, holds))
+	e.computed("before", compactJSON(e.t, before))
 }
 
 var (

@@ -101,7 +101,7 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 		`{"format":7,"record":{}}`:                              {422, "/format"},
 		`{"format":"axis-log"}`:                                 {422, "/record"},
 		`{"format":"axis-log","record":[]}`:                     {422, "/record"},
-		`{"format":"axis-log","record":{"model":"m"}}`:          {422, "/record/max_tokens"},
+		`{"format":"axis-log","record":{"model":"m"}}`:          {422, "/record/payload"},
 		`{"format":"axis-log","record":{},"zone":"Nowhere"}`:    {422, "/zone"},
 		`{"format":"axis-log","record":{},"kind":"ipc_record"}`: {400, "/kind"},
 		`{"format":"citations","record":{}}`:                    {422, "/record"},

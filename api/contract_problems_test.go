@@ -87,7 +87,7 @@ func TestProblemsAreAsTheContractSays(t *testing.T) {
 		{"batch encoding", post(prefix+"/batch", "").with("Content-Type", ndjson).with("Content-Encoding", "br"), 415, true},
 		{"encoded body", post(ipc, goodIPC).with("Content-Encoding", "gzip"), 415, false},
 
-		{"missing member", post(ipc, `{"payload":{},"model":"m","temperature":0}`), 422, true},
+		{"missing member", post(ipc, `{"payload":{},"temperature":0}`), 422, true},
 		{"no payload", post(ipc, `{"model":"m","temperature":0,"max_tokens":1}`), 422, true},
 		{"type", post(ipc, strings.Replace(goodIPC, `0`, `"0"`, 1)), 422, true},
 		{"null in place of a value", post(ipc, strings.Replace(goodIPC, `"m"`, `null`, 1)), 422, true},

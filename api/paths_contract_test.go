@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	projectsOf   = prefix + "/paths"
-	pathsOf      = prefix + "/paths/{project}"
-	historyOf    = prefix + "/paths/{project}/{path_id}"
-	buildsOf     = prefix + "/paths/{project}/builds"
-	goneOf       = prefix + "/paths/{project}/builds/{build}/gone"
-	collisionsOf = prefix + "/paths/{project}/collisions"
+	projectsOf      = prefix + "/paths"
+	pathsOf         = prefix + "/paths/{project}"
+	historyOf       = prefix + "/paths/{project}/{path_id}"
+	buildsOf        = prefix + "/paths/{project}/builds"
+	goneOf          = prefix + "/paths/{project}/builds/{build}/gone"
+	compareBuildsOf = prefix + "/paths/{project}/compare"
+	collisionsOf    = prefix + "/paths/{project}/collisions"
 )
 
 // strange is a name that needs to be percent-encoded in a path.
@@ -64,7 +65,8 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 		"?after=6":                               {start, snow, rain},
 		"?after=6&status=new":                    {start, rain},
 		"?after=6&validated=true":                {snow},
-		"?after=6&validated=false&build=1%2Fa":   {rain},
+		"?after=6&validated=false&build=1%2Fa":   {`{"seq":2,"path_id":"d2f2e1184115c4dd",`, rain},
+		"?after=6&validated=true&build=2":        {snow},
 		"?after=6&status=modified":               {},
 		"?as_of=6&status=unchanged&proofs=false": {snow},
 	} {
@@ -79,10 +81,14 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 	history := asked(t, s, project(historyOf, "path_id", "d2f2e1184115c4dd"))
 	require.Regexp(t, `"seq":2,"kind":"path_fingerprint",.*"build":"1/a"},{"seq":3,.*},{"seq":4,"kind":"path_validated",`+
 		`"time":"[^"]*","record_seq":3,"category":"unchanged","validated":true,.*"reason":"cold"}\]}`, history)
-	require.Regexp(t, `"build":"1/a","time":"[^"]*","new":2,"modified":0,"unchanged":0,"gone":0,"paths":2},`+
-		`{"seq":3,"build":"2","time":"[^"]*","new":0,"modified":0,"unchanged":1,"gone":1,"paths":1}\]}`, asked(t, s, project(buildsOf)))
+	require.Regexp(t, `"build":"1/a","branch":null,"base":null,"time":"[^"]*","new":2,"modified":0,"unchanged":0,"gone":0,"paths":2,"other_bases":0},`+
+		`{"seq":3,"build":"2","branch":null,"base":"1/a","time":"[^"]*","new":0,"modified":0,"unchanged":1,"gone":1,"paths":1,"other_bases":0}\]}`, asked(t, s, project(buildsOf)))
 	require.Contains(t, asked(t, s, project(goneOf, "build", "2")), `"rows":[`+rain)
 	require.Contains(t, asked(t, s, project(goneOf, "build", "1%2Fa")), `"rows":[]}`)
+	compared := project(compareBuildsOf).asking("?after=6&a=1%2Fa&b=2")
+	require.Regexp(t, `"rows":\[{"seq":3,"path_id":"d2f2e1184115c4dd",.*"status":"unchanged","links_changed":true,"a":{"seq":2,"validated":false,.*},"b":{"seq":3,"validated":true,.*}`+
+		`,"renamed":\[\]}\],"next":`, asked(t, s, compared))
+	require.Regexp(t, `"rows":\[{"seq":1,"path_id":"d2f2e118",.*"status":"gone",.*"b":null,"renamed":\[\]}\]}`, asked(t, s, compared.asking("?a=1%2Fa&b=2&status=gone")))
 	require.Contains(t, asked(t, s, project(collisionsOf)),
 		`"rows":[{"seq":2,"path_id":"d2f2e1184115c4dd","route":["Start","Day 42885"],"holder":{"seq":1,"path_id":"d2f2e118","route":["Start","Day 18555"]}}]}`)
 }
@@ -137,6 +143,9 @@ func TestProblemsOfPathsAreAsTheContractSays(t *testing.T) {
 		{"no such build of a path", get(pathsOf, "project", known).asking("?build=x"), 404, false},
 		{"no builds", get(buildsOf, "project", "x"), 404, false},
 		{"no such build", get(goneOf, "project", known, "build", "x"), 404, false},
+		{"one build", get(compareBuildsOf, "project", known).asking("?a=6cc14170965c"), 400, true},
+		{"comparison of no such build", get(compareBuildsOf, "project", known).asking("?a=6cc14170965c&b=x"), 404, false},
+		{"unknown difference", get(compareBuildsOf, "project", known).asking("?a=x&b=x&status=other"), 400, true},
 		{"no collisions", get(collisionsOf, "project", "x"), 404, false},
 		{"no such path", get(historyOf, "project", known, "path_id", "00000000"), 404, false},
 		{"no such ledger", get(projectsOf).of("nowhere"), 404, false},

@@ -79,6 +79,8 @@ func (s *Server) writeRoutes() []route {
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
+		// The answer names paths and what they are.
+		{http.MethodPost, ofLedger + "/paths/:project/validations", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.records.ValidatePaths},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}

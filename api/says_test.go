@@ -29,8 +29,8 @@ func TestParametersAreExplained(t *testing.T) {
 	for query, want := range map[string]string{
 		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
 		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs, text",
-		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input_hash, ipc_id, label:<name>, " +
-			"limit, model, output_hash, proofs, state, system_prompt_hash, text",
+		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
+			"limit, model, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/stats?x=1":                    "x: unknown query parameter; this route has none",
 		"/records?limit=abc":            "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":           "limit: must be a number from 1 to 1000",
@@ -61,7 +61,7 @@ func TestMissingGroupsAreExplained(t *testing.T) {
 	s.get("/drift/groups/model/m?state=any").want(http.StatusOK)
 	for _, query := range []string{"", "?state=any"} {
 		detail := s.get("/drift/groups/model/n" + query).problem(http.StatusNotFound).Detail
-		require.Contains(t, detail, "a run is an IPC record with input, system prompt, output, model, temperature, max_tokens and seed")
+		require.Contains(t, detail, "a run is an IPC record with an input and an output")
 		require.NotContains(t, detail, "state=any")
 	}
 }

@@ -291,6 +291,23 @@ func (o *StateOptions) values() url.Values {
 	return q
 }
 
+// GenerationOptions are the options of questions about runs.
+type GenerationOptions struct {
+	StateOptions
+	Seeded bool // omit runs without a seed
+}
+
+func (o *GenerationOptions) values() url.Values {
+	if o == nil {
+		return make(url.Values)
+	}
+	q := o.StateOptions.values()
+	if o.Seeded {
+		q.Set("seeded", "true")
+	}
+	return q
+}
+
 func setText(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)

@@ -128,6 +128,7 @@ func TestEveryCall(t *testing.T) {
 	w := newWorld(t, l)
 	all := &client.QueryOptions{After: w.at["path"], Proofs: true, Limit: 50}
 	state := &client.StateOptions{QueryOptions: *all, AnyState: true}
+	seeded := &client.GenerationOptions{StateOptions: *state, Seeded: true}
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
@@ -183,6 +184,14 @@ func TestEveryCall(t *testing.T) {
 	call("deleteSource", receipt, err)
 	receipt, err = l.Paths.Validate(ctx, "p", w.path, wire.PathValidation{Validated: true, Reason: new("read")}, nil)
 	call("putValidation", receipt, err)
+	plan, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
+	call("postValidations", plan, err)
+	require.NotEmpty(t, plan.Paths)
+	listed := []wire.ListedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
+	validated, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
+	call("postValidations", validated, err)
+	require.NotZero(t, validated.Paths[0].Seq)
+	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.PathUnknown}}, validated.Refused)
 
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
 	call("getContent", content, err)
@@ -228,7 +237,7 @@ func TestEveryCall(t *testing.T) {
 
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
 	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
-	group := l.Drift.Group("label:step", "one", state)
+	group := l.Drift.Group("label:step", "one", seeded)
 	one, err := group.Get(ctx)
 	call("getGroup", one, err)
 	attribution, err := l.Drift.Attribution(ctx, w.at["first"], w.at["second"], point)
@@ -236,12 +245,12 @@ func TestEveryCall(t *testing.T) {
 	require.Equal(t, wire.Cause("model"), attribution.Cause)
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["third"], &client.QueryOptions{AsOf: last})
 	call("attributeChange", attribution, err)
-	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", state)))
-	effects := l.Drift.Effects("model", "m1", "m2", state)
+	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", seeded)))
+	effects := l.Drift.Effects("model", "m1", "m2", seeded)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
-	texts := &client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}
-	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.QueryOptions)
+	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true}}}
+	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
 	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
 	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", texts)))
@@ -292,6 +301,7 @@ func TestEveryCall(t *testing.T) {
 	do("getPathHistory")(first(t, l.Paths.History("p", w.path, all)))
 	do("listBuilds")(first(t, l.Paths.Builds("p", all)))
 	do("listGonePaths")(first(t, l.Paths.Gone("p", "2", all)))
+	do("compareBuilds")(first(t, l.Paths.Compare("p", "1", "2", "", all)))
 	do("listPathCollisions")(first(t, l.Paths.Collisions("p", all)))
 	do("listProducers")(first(t, l.Producers.List(all)))
 	producer := l.Producers.Producer("web-7", all)
@@ -301,13 +311,14 @@ func TestEveryCall(t *testing.T) {
 	// Every list has rows, in pages of one.
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
+	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
 	full(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
 	full(t, "run", l.Records.Run("run/1", nil).All(ctx))
 	full(t, "groups", l.Drift.Groups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
-	full(t, "group's runs", l.Drift.Group("label:step", "one", singleAny).Runs(ctx))
-	full(t, "group's outputs", l.Drift.Group("label:step", "one", singleAny).Outputs(ctx))
-	full(t, "timeline", l.Drift.Timeline("model", "m1", singleAny).All(ctx))
-	full(t, "effects", l.Drift.Effects("model", "m1", "m2", singleAny).Pairs(ctx))
+	full(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
+	full(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
+	full(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
+	full(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
 	full(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
 	full(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	full(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
@@ -320,6 +331,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
 	full(t, "builds", l.Paths.Builds("p", &single).All(ctx))
 	full(t, "gone", l.Paths.Gone("p", "2", &single).All(ctx))
+	full(t, "comparison", l.Paths.Compare("p", "1", "2", "", &single).All(ctx))
 	full(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
 	full(t, "producers", l.Producers.List(&single).All(ctx))
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))

@@ -21,7 +21,7 @@ type GroupFilter struct {
 	Sort                string    // recent (default), runs, flips or stability. The last three exist at the head only
 }
 
-// Groups lists the runs that have a value in common, by ipc_id, input_hash, system_prompt_hash, output_hash,
+// Groups lists the runs that have a value in common, by ipc_id, input, input_hash, system_prompt_hash, output_hash,
 // model, temperature or label:NAME: GET /drift/groups.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
@@ -45,7 +45,7 @@ type Group struct {
 }
 
 // Group returns the group of one value, such as Group("model", "m1", nil).
-func (s *DriftService) Group(by, value string, o *StateOptions) *Group {
+func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
 
@@ -98,8 +98,8 @@ func between(q url.Values, a, b string) url.Values {
 }
 
 // Timeline lists the runs that have a value in common, each with its cause against the run before: GET
-// /drift/timeline. By is input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
-func (s *DriftService) Timeline(by, value string, o *StateOptions) *List[wire.TimelineRow] {
+// /drift/timeline. By is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
+func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
@@ -113,8 +113,8 @@ type Effects struct {
 }
 
 // Effects compares the runs that have value a of a variable with those that have b and are equal otherwise. The
-// variable is input_hash, system_prompt_hash, model, temperature, max_tokens or seed.
-func (s *DriftService) Effects(variable, a, b string, o *StateOptions) *Effects {
+// variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens or seed.
+func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)
 	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}

@@ -22,7 +22,7 @@ type PathFilter struct {
 	QueryOptions
 	Status    string // category of the latest record: new, modified or unchanged
 	Validated *bool
-	Build     string // of the latest record
+	Build     string // "": each path as its latest record states it, of any build
 }
 
 // List lists the paths of a project: GET /paths/{project}.
@@ -49,10 +49,20 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build]
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that a build lacks and the build before it has: GET
+// Gone lists the paths that a build lacks and its base has: GET
 // /paths/{project}/builds/{build}/gone.
 func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
+}
+
+// Compare lists the paths of two builds, with what is different in b: GET /paths/{project}/compare. status
+// is new, modified, unchanged, gone, or "" for all.
+func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
+	q := o.values()
+	setText(q, "a", a)
+	setText(q, "b", b)
+	setText(q, "status", status)
+	return list[wire.PathDifference](s.ledger, join("paths", project, "compare"), q)
 }
 
 // Collisions lists the paths whose path_id belonged to another route: GET /paths/{project}/collisions.
@@ -63,6 +73,11 @@ func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Co
 // Validate says whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
+}
+
+// ValidateAll validates many paths of a build, or says what that would do: POST /paths/{project}/validations.
+func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
+	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
 
 // ProducersService says what producers have delivered.

@@ -46,8 +46,7 @@ func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 func TestVerbsAreEvents(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
-	validation, err := record.ParseValidation(postPath(t, l), []byte(`{"validated":true}`))
-	require.NoError(t, err)
+	validation := (&record.ValidationRequest{Validated: true}).Of(postPath(t, l))
 	registration, err := record.ParseRegistration("s", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
 	revocation, err := record.ParseRevocation("s", nil)
@@ -97,9 +96,7 @@ func TestKeysOfVerbs(t *testing.T) {
 	require.Equal(t, ledger.Conflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
 
 	validate := func(current record.CurrentPath) ledger.Ack {
-		v, err := record.ParseValidation(current, []byte(`{"validated":true}`))
-		require.NoError(t, err)
-		return change(t, l, v, "validation")
+		return change(t, l, (&record.ValidationRequest{Validated: true}).Of(current), "validation")
 	}
 	require.Equal(t, ledger.Appended, validate(postPath(t, l)).Outcome)
 	require.Equal(t, ledger.Replayed, validate(postPath(t, l)).Outcome)

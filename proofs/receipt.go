@@ -72,7 +72,7 @@ func NewReceipt(entry []byte) (*Receipt, error) {
 	return &Receipt{
 		Ledger: e.ledger, Seq: e.seq, Kind: e.kind, Time: e.time,
 		EventHash: EventHash(prev, body), PrevEventHash: prev, LeafHash: LeafHash(entry),
-		Hashes: e.hashes, Checks: e.checks, Shape: e.shape, FailureStage: e.failureStage,
+		Hashes: e.hashes, Checks: e.checks, Shape: e.shape, FailureStage: e.failureStage, Incomplete: e.incomplete,
 	}, nil
 }
 

@@ -286,7 +286,7 @@ func TestMembersWithoutProofAreNamed(t *testing.T) {
 	var members map[string]any
 	require.NoError(t, json.Unmarshal(text, &members))
 	require.ElementsMatch(t, slices.Collect(maps.Keys(members)), covered)
-	for _, name := range []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "extra", "Seq", ""} {
+	for _, name := range []string{"drift", "divergence", "path_id", "category", "validated", "validated_before", "other_base", "conflicts", "unregistered_sources", "extra", "Seq", ""} {
 		answer := strings.Replace(string(text), "{", `{"`+name+`":{"cause":"model"},`, 1)
 		r, err := ParseReceipt([]byte(answer))
 		require.NoError(t, err, name)

@@ -9,6 +9,7 @@ import (
 
 	"colophon/api/problem"
 	"colophon/ledger"
+	"colophon/ledger/index"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 	"colophon/ledger/record/formats"
@@ -202,16 +203,14 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 // change decodes the change as the request for it alone is decoded.
 func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
 	c := e.Change
-	var w pyjson.Builder
-	w.Open()
-	w.Text("reason", []byte(c.Reason))
 	if c.State != "" {
+		var w pyjson.Builder
+		w.Open()
+		w.Text("reason", []byte(c.Reason))
 		w.Text("state", []byte(c.State))
 		w.Close()
 		return record.ParseStateChange(seq, w.B)
 	}
-	w.Raw("validated", []byte("true"))
-	w.Close()
 	head := b.ledger.Head()
 	follower, err := b.WaitForIndex(ctx, b.ledger, head.Size)
 	if err != nil {
@@ -221,13 +220,29 @@ func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*reco
 	if err != nil {
 		return nil, err
 	}
-	p, known, err := paths.Get(view, e.Project(), c.Path)
+	p, known, err := validated(ctx, view, e.Project(), c.Path, seq)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return nil, fmt.Errorf("looking up a path: %w", err)
 	}
 	if !known {
 		return nil, problem.New(http.StatusNotFound, "no record of that project has that path_id")
 	}
-	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
-	return record.ParseValidation(path, w.B)
+	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
+	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason)}
+	return request.Of(path), nil
+}
+
+// validated returns the path that a validation of the record at seq is about: the path in the
+// build of that record.
+func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
+	e, err := view.Event(ctx, seq)
+	if err != nil {
+		return paths.Path{}, false, err
+	}
+	var build *string
+	if p := e.Path(); p.Build != nil {
+		name := string(p.Build)
+		build = &name
+	}
+	return paths.Get(view, project, pathID, build)
 }

@@ -62,6 +62,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		Checks:        out.Record.ChecksJSON(),
 	}
 	r.Shape, r.FailureStage = out.Record.RunShape()
+	r.Incomplete = record.IncompleteOf(out.Record)
 	return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.Minimal)
 }
 

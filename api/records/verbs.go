@@ -13,7 +13,6 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
-	"colophon/ledger/index/paths"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -88,27 +87,6 @@ func (h *Handlers) RegisterSource(c *call.Call) error {
 	}
 	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
 		return record.ParseRegistration(id, text)
-	})
-}
-
-// ValidatePath validates the current fingerprint of a path, or withdraws the validation. The
-// event names the record, in case the path changes before the event is in the log.
-func (h *Handlers) ValidatePath(c *call.Call) error {
-	l, o, err := h.verb(c)
-	if err != nil {
-		return err
-	}
-	path, unknown := h.currentPath(c, l)
-	body, err := c.ReadBody()
-	if err != nil {
-		return err
-	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		v, err := record.ParseValidation(path, text)
-		if err != nil {
-			return nil, err
-		}
-		return v, unknown
 	})
 }
 
@@ -191,29 +169,6 @@ func sourceID(c *call.Call) (string, error) {
 		err = problem.Invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, err
-}
-
-// currentPath returns the current state of the path that the request names.
-func (h *Handlers) currentPath(c *call.Call, l *ledger.Ledger) (path record.CurrentPath, err error) {
-	if path.Project, err = c.Element("project"); err != nil {
-		return path, err
-	}
-	if path.PathID, err = c.Element("path_id"); err != nil {
-		return path, err
-	}
-	view, err := h.viewNow(c, l)
-	if err != nil {
-		return path, err
-	}
-	p, known, err := paths.Get(view, path.Project, path.PathID)
-	if err = errors.Join(err, view.Close()); err != nil {
-		return path, fmt.Errorf("looking up a path: %w", err)
-	}
-	if !known {
-		return path, problem.New(http.StatusNotFound, "no record of that project has that path_id")
-	}
-	path.RecordSeq, path.ContentFingerprint = p.Seq, p.ContentFingerprint
-	return path, nil
 }
 
 // checkRegistered returns 404 for a source that is not registered. If an event holds the key

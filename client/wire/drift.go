@@ -19,6 +19,12 @@ const (
 	CauseIncomplete                Cause = "incomplete"
 )
 
+// RunPage is one page of a list about runs.
+type RunPage[T any] struct {
+	Page[T]
+	Incomplete []string `json:"incomplete,omitempty"` // in an empty answer: what some IPC records of the ledger lack
+}
+
 // Generation is an IPC record in answers about drift.
 type Generation struct {
 	Row
@@ -106,7 +112,7 @@ type TimelineRow struct {
 
 // EffectsAnswer is one page of the pairs of runs that differ in one variable only, and their totals.
 type EffectsAnswer struct {
-	Page[EffectPair]
+	RunPage[EffectPair]
 	Variable  string `json:"variable"`
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`

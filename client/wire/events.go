@@ -132,6 +132,8 @@ type CitationSetEvent struct {
 // PathFingerprintEvent is the form in which the log has a [PathFingerprint].
 type PathFingerprintEvent struct {
 	Recorded
+	Base        *string  `json:"base,omitempty"`
+	Branch      *string  `json:"branch,omitempty"`
 	Build       *string  `json:"build,omitempty"`
 	HashVersion string   `json:"hash_version"`
 	Hashes      Hashes   `json:"hashes"`
@@ -150,12 +152,14 @@ type RecordStateChangedEvent struct {
 // PathValidatedEvent is the form in which the log has a [PathValidation].
 type PathValidatedEvent struct {
 	Requested
-	ContentFingerprint *string `json:"content_fingerprint"` // the one that was validated
-	PathID             string  `json:"path_id"`
-	Project            string  `json:"project"`
-	Reason             *string `json:"reason,omitempty"`
-	RecordSeq          uint64  `json:"record_seq"` // the path's latest record at that time
-	Validated          bool    `json:"validated"`
+	Build              *string  `json:"build,omitempty"`     // of the record
+	ContentFingerprint *string  `json:"content_fingerprint"` // the one that was validated
+	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request names
+	PathID             string   `json:"path_id"`
+	Project            string   `json:"project"`
+	Reason             *string  `json:"reason,omitempty"`
+	RecordSeq          uint64   `json:"record_seq"` // the path's latest record in that build at that time
+	Validated          bool     `json:"validated"`
 }
 
 // SourceEvent is the form in which the log has a [SourceRegistration] or a [SourceRevocation].

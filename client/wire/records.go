@@ -208,6 +208,8 @@ type PathFingerprint struct {
 	Common
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
+	Branch                *string  `json:"branch,omitempty"` // of the build
+	Base                  *string  `json:"base,omitempty"`   // build that the build is compared with; nil: the last one of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
@@ -289,8 +291,10 @@ type StateChange struct {
 
 // PathValidation says whether a path's content is as it should be.
 type PathValidation struct {
-	Validated bool    `json:"validated"`
-	Reason    *string `json:"reason,omitempty"`
+	Validated          bool    `json:"validated"`
+	Reason             *string `json:"reason,omitempty"`
+	Build              *string `json:"build,omitempty"`               // nil: that of the path's latest record
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // that the path must have there
 }
 
 // SourceRegistration registers a source. A nil ChunkHashes lists no chunks; an empty one says that the
@@ -376,11 +380,13 @@ type Receipt struct {
 // is empty but for Incomplete.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks to be complete
+	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
 	Category            string             `json:"category,omitempty"` // new, modified or unchanged
 	Validated           *bool              `json:"validated,omitempty"`
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content earlier in the line of builds
+	OtherBase           bool               `json:"other_base,omitempty"`       // the record names another base or branch than its build has
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
@@ -444,6 +450,7 @@ type ListedRecord struct {
 	Hashes       Hashes            `json:"hashes"`
 	Mismatches   []string          `json:"mismatches"`
 	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Incomplete   []string          `json:"incomplete,omitempty"`   // what an IPC record lacks
 	Labels       map[string]string `json:"labels"`
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed

@@ -17,7 +17,7 @@ func (d *driftCommand) newEffects() *cobra.Command {
 		Short: "Show the effect of changing one variable and nothing else",
 		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
 covers. In each pair, the variable is A in one run and B in the other. The output is the
-number of changed outputs, then the pairs. VARIABLE is input_hash, system_prompt_hash,
+number of changed outputs, then the pairs. VARIABLE is input, input_hash, system_prompt_hash,
 model, temperature, max_tokens or seed.
 
 For each pair, and for all of them together, the tables say how similar the outputs are,

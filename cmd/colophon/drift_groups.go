@@ -11,7 +11,7 @@ import (
 )
 
 // groupingHelp lists the fields by which runs can be grouped.
-const groupingHelp = "ipc_id, input_hash, system_prompt_hash, output_hash, model or label:NAME"
+const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:NAME"
 
 func (d *driftCommand) newGroups() *cobra.Command {
 	var by string

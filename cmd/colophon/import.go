@@ -19,6 +19,7 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/size"
 	"colophon/ledger"
+	"colophon/ledger/record"
 	"colophon/ledger/record/formats"
 )
 
@@ -66,7 +67,8 @@ A repeated import of the same files adds nothing.
 
 At the end, import prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
-computes; GET /records?flag=mismatch lists them) and refused.
+computes; GET /records?flag=mismatch lists them), incomplete (accepted, but an IPC record
+lacks what an ipc_id is made of; GET /records?incomplete=seed lists them) and refused.
 
 Exit codes: 0 the server has all lines, 1 a line was refused or could not be read, 2 bad
 arguments or no such file, 3 the server cannot be reached.`,
@@ -213,14 +215,19 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 // printTally prints the table to the standard output, and the first failures to the standard
 // error.
 func printTally(c *cli.Console, t *importer.Tally) error {
-	const row = "%-20s %10d %10d %10d %10d\n"
+	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-20s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "refused")
+	fmt.Fprintf(&table, "%-20s %10s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "incomplete", "refused")
 	for _, k := range t.Kinds {
-		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Refused)
+		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Incomplete, k.Refused)
 	}
 	total := t.Total()
-	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Refused)
+	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Incomplete, total.Refused)
+	for _, part := range record.IPCParts {
+		if n := t.Lacking[part]; n > 0 {
+			fmt.Fprintf(&table, "%s without %s\n", cli.Counted(uint64(n), "record"), part)
+		}
+	}
 	if len(t.Members) > 0 {
 		fmt.Fprintf(&table, "\n%10s  %s\n", "count", "member")
 	}

@@ -290,6 +290,9 @@ def examples(folder):  # Examples
     parts = e["input_hash"], e["system_prompt_hash"], e["model"], "0.0", "120", "7"
     equal(ipc_id(*parts), e["ipc_id"], "ipc_id")
     equal(ipc_id(*parts, *e["environment"].values()), e["ipc_id_advanced"], "ipc_id_advanced")
+    e = {k: parse(v) if v[0] == "{" else v for k, v in found["seedless"].items()}
+    del e["payload"]["seed"]
+    equal(sha(canonical(e["payload"], True)).hex(), e["seedless_input_hash"], "seedless_input_hash")
     e = {k: parse(v) for k, v in found["stages"].items() if v[0] in '"{['}
     nodes = build_nodes(e["inputs"], {"question_hash": text_hash(question_form(e["question"])),
                         "conversation_hash": json_hash(e["messages"]), "context_root": context_root(e["roots"])})

@@ -142,12 +142,12 @@ def check_hashes(kind, record, checks):  # Effective hashes
     hashes = record.get("hashes", {})
     if kind == "ipc_record":
         complete = None not in (hashes["output_hash"], hashes["system_prompt_hash"])
-        parts = [hashes["input_hash"], hashes["system_prompt_hash"], record["model"], repr(record["temperature"]), str(record["max_tokens"])]
         environment = [record.get("environment", {}).get(n) for n in ("ollama_build_hash", "model_digest", "host_platform")]
         if not complete:
             require(hashes["ipc_id"] is None and hashes.get("ipc_id_advanced") is None, "hashes of an incomplete chain")
-        elif "seed" in record:
-            parts.append(str(record["seed"]))
+        elif all(n in record for n in ("temperature", "max_tokens", "seed")):
+            parts = [hashes["input_hash"], hashes["system_prompt_hash"], record["model"], repr(record["temperature"])]
+            parts += [str(record["max_tokens"]), str(record["seed"])]
             require(hashes["ipc_id"] == ipc_id(*parts), "ipc_id")
             if None not in environment:
                 require(hashes["ipc_id_advanced"] == ipc_id(*parts, *environment), "ipc_id_advanced")

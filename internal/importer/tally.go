@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
+	incomplete []string // what an IPC record lacks
 	// Not proved by the receipt.
 	seq, ledger, kind string
 }
@@ -40,18 +42,22 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 			a.mismatched = append(a.mismatched, string(field.Text()))
 		}
 	}
+	for part := range root.Member("incomplete").Elements() {
+		a.incomplete = append(a.incomplete, string(part.Text()))
+	}
 	return a, nil
 }
 
 // Counts has the number of lines of each outcome.
 type Counts struct {
-	Accepted, Replayed, Mismatched, Refused int
+	Accepted, Replayed, Mismatched, Incomplete, Refused int
 }
 
 func (c *Counts) add(d Counts) {
 	c.Accepted += d.Accepted
 	c.Replayed += d.Replayed
 	c.Mismatched += d.Mismatched
+	c.Incomplete += d.Incomplete
 	c.Refused += d.Refused
 }
 
@@ -60,6 +66,8 @@ type Tally struct {
 	// Kinds has the kinds that occurred, in the order of the specification, and UnknownKind
 	// last.
 	Kinds []KindCounts
+	// Lacking counts the accepted IPC records that lack a part, by its name.
+	Lacking map[string]int
 	// Notes describes the first accepted lines with claims that do not hold. Failures describes
 	// the first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
@@ -97,6 +105,7 @@ const maxDescribed = 10
 type counter struct {
 	mu       sync.Mutex // guards the fields below
 	kinds    map[string]*Counts
+	lacking  map[string]int
 	failures []string // in the order of the answers
 	notes    []string
 	fates    map[MemberCount]int // by member, without its count
@@ -104,14 +113,14 @@ type counter struct {
 }
 
 func newCounter() *counter {
-	return &counter{kinds: make(map[string]*Counts), fates: make(map[MemberCount]int)}
+	return &counter{kinds: make(map[string]*Counts), lacking: make(map[string]int), fates: make(map[MemberCount]int)}
 }
 
 // tally returns the counts so far.
 func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	done := &Tally{Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures)}
+	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures)}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
@@ -203,6 +212,12 @@ func (t *counter) accept(l *line, a answer) {
 		return
 	}
 	c.Accepted++
+	if len(a.incomplete) > 0 {
+		c.Incomplete++
+		for _, part := range a.incomplete {
+			t.lacking[part]++
+		}
+	}
 	if len(a.mismatched) == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ package drift
 
 import (
 	"bytes"
+	"slices"
 
 	"colophon/ledger/event"
 )
@@ -30,17 +31,18 @@ const (
 	ModelInternal Cause = "model_internal"
 	// Stochastic: only the output differs, and the model's digests are known and equal.
 	Stochastic Cause = "stochastic"
+	// Unseeded: only the output differs, and no seed was given.
+	Unseeded Cause = "unseeded"
 	// StochasticOrModelInternal: only the output differs, and a model's digest is unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	// Incomplete: a hash is null, or the ipc_ids differ and the seed of one of them is
-	// unknown.
+	// Incomplete: one of the two is not a run.
 	Incomplete Cause = "incomplete"
 )
 
 // Causes lists all causes.
 var Causes = [...]Cause{
 	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform,
-	Confounded, NoEffect, ModelInternal, Stochastic, StochasticOrModelInternal, Incomplete,
+	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
 // Difference is a variable with different values in two runs. Hashes and texts are unchanged,
@@ -64,7 +66,7 @@ type Attribution struct {
 func Attribute(a, b *event.IPC) Attribution {
 	c := compare(a, b)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
-	valuesA, valuesB := values(a), values(b)
+	valuesA, valuesB := values(a, b)
 	for i, differs := range c.differs {
 		if differs {
 			r.Differences = append(r.Differences, Difference{variables[i], valuesA[i], valuesB[i]})
@@ -82,24 +84,36 @@ func CauseOf(a, b *event.IPC) Cause {
 // variables names everything that is compared except the output.
 var variables = [...]string{
 	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
-	string(OllamaBuild), string(HostPlatform), "model_digest", "ipc_id",
+	string(OllamaBuild), string(HostPlatform), "model_digest",
 }
 
 // Positions in variables. From environment on, an unknown value counts as equal to any other.
-// If a seed is unknown, the ipc_ids are compared instead.
 const (
+	input       = 0
 	model       = 2
-	seed        = 5
 	environment = 6
 	modelDigest = 8
-	ipcID       = 9
 )
 
-// values returns the run's values in the order of variables.
-func values(r *event.IPC) [len(variables)][]byte {
+// IsEnvironment reports whether a variable is one of the environment's three.
+func IsEnvironment(variable string) bool {
+	return slices.Contains(variables[environment:], variable)
+}
+
+// values returns the values of two runs in the order of variables. If either run brought only
+// input_hash, or their input_hashes agree, input is that of both.
+func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
+	ofA, ofB = valuesOf(a), valuesOf(b)
+	if !a.HasPayload || !b.HasPayload || bytes.Equal(a.InputHash, b.InputHash) {
+		ofA[input], ofB[input] = a.InputHash, b.InputHash
+	}
+	return ofA, ofB
+}
+
+func valuesOf(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
-		r.InputHash, r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
-		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest, r.IPCID,
+		r.Input(), r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
+		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest,
 	}
 }
 
@@ -113,15 +127,8 @@ type comparison struct {
 
 func compare(a, b *event.IPC) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
-	valuesA, valuesB := values(a), values(b)
-	skipped := ipcID
-	if a.IsRun() && b.IsRun() && (a.Seed == nil || b.Seed == nil) {
-		skipped = seed // a record may claim its ipc_id without a seed
-	}
+	valuesA, valuesB := values(a, b)
 	for i := range variables {
-		if i == skipped {
-			continue
-		}
 		unknown := valuesA[i] == nil || valuesB[i] == nil
 		if unknown && i < environment {
 			c.differs[i] = (valuesA[i] == nil) != (valuesB[i] == nil)
@@ -139,7 +146,7 @@ func compare(a, b *event.IPC) comparison {
 // cause returns the cause after all variables are compared.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
-	case !a.IsRun() || !b.IsRun() || c.differs[ipcID]:
+	case !a.IsRun() || !b.IsRun():
 		return Incomplete
 	case c.counted == 0 && !c.outputChanged:
 		return Identical
@@ -151,6 +158,8 @@ func (c *comparison) cause(a, b *event.IPC) Cause {
 		return ModelInternal
 	case c.counted == 1:
 		return Cause(variables[c.last])
+	case a.Seed == nil: // and b has none either
+		return Unseeded
 	case a.ModelDigest != nil && b.ModelDigest != nil:
 		return Stochastic
 	}

@@ -11,17 +11,14 @@ import (
 var variableNames = map[string]string{
 	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
 	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
-	variables[modelDigest]: "model digest", variables[ipcID]: "ipc_id",
+	variables[modelDigest]: "model digest",
 }
 
 // Sentence returns an English sentence about the cause.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
 	case Incomplete:
-		if r.unknownSeed() {
-			return fmt.Sprintf("The %s. A record claims its ipc_id without a seed, so it is unknown what else differs.", r.differencesText())
-		}
-		return "The records cannot be compared: an ipc_id or an output hash is missing."
+		return "The records cannot be compared: an output is missing."
 	case Identical:
 		return "Nothing differs: neither what went in nor the output."
 	case NoEffect:
@@ -30,6 +27,8 @@ func (r *Attribution) Sentence() string {
 		return fmt.Sprintf("The output changed, and so did several things at once, of which none can be named the cause: the %s.", r.differencesText())
 	case ModelInternal:
 		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differencesText())
+	case Unseeded:
+		return "The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."
 	case Stochastic:
 		return "The output changed although nothing differs, the model digest included: the model does not always answer the same."
 	case StochasticOrModelInternal:
@@ -60,12 +59,6 @@ func MismatchSentence(seq uint64, fields []string) string {
 		return fmt.Sprintf("The %s and %s of event %d were computed from its content and differ from what was claimed.",
 			strings.Join(hashes[:last], ", "), hashes[last], seq)
 	}
-}
-
-// unknownSeed reports whether the ipc_ids differ and the seed of one run is unknown.
-func (r *Attribution) unknownSeed() bool {
-	last := len(r.Differences) - 1
-	return last >= 0 && r.Differences[last].Variable == variables[ipcID]
 }
 
 // differencesText returns the differences as text, such as "model differs (a, then b)".

@@ -28,12 +28,54 @@ func with(changes ...string) event.IPC {
 			value = nil
 		}
 		*map[string]*[]byte{
-			"input": &r.InputHash, "system_prompt": &r.SystemPromptHash, "output": &r.OutputHash, "ipc_id": &r.IPCID,
+			"input": &r.InputHash, "seedless": &r.SeedlessInputHash, "system_prompt": &r.SystemPromptHash, "output": &r.OutputHash, "ipc_id": &r.IPCID,
 			"model": &r.Model, "temperature": &r.Temperature, "max_tokens": &r.MaxTokens, "seed": &r.Seed,
 			"ollama_build_hash": &r.OllamaBuildHash, "model_digest": &r.ModelDigest, "host_platform": &r.HostPlatform,
 		}[changes[i]] = value
 	}
 	return r
+}
+
+// seeded returns a run with its seed in the payload.
+func seeded(seed, output string) event.IPC {
+	r := with("input", "in with "+seed, "seedless", "in", "seed", seed, "output", output)
+	r.HasPayload = true
+	return r
+}
+
+// payload returns a run that brought its payload.
+func payload(r event.IPC) event.IPC {
+	r.HasPayload = true
+	return r
+}
+
+// A seed within the payload is one variable, not two. If either run brought only its input_hash,
+// both are compared by that.
+func TestSeedInThePayload(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b      event.IPC
+		cause     Cause
+		variables []string
+	}{
+		"another seed":                             {seeded("1", "x"), seeded("2", "y"), Seed, []string{"seed"}},
+		"the same seed":                            {seeded("1", "x"), seeded("1", "y"), StochasticOrModelInternal, nil},
+		"without effect":                           {seeded("1", "x"), seeded("2", "x"), NoEffect, []string{"seed"}},
+		"beside the other payload":                 {seeded("1", "x"), payload(with("seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"the same, beside the other":               {seeded("1", "x"), payload(with("seed", "1", "output", "y")), StochasticOrModelInternal, nil},
+		"only a hash, the same payload":            {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), StochasticOrModelInternal, nil},
+		"only a hash, another payload":             {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), Confounded, []string{"input", "seed"}},
+		"only a hash, without the seed":            {seeded("1", "x"), with("seed", "1", "output", "y"), Input, []string{"input"}},
+		"the same payload, another seed beside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"another payload, the same seed":           {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, back := Attribute(&c.a, &c.b), Attribute(&c.b, &c.a)
+			require.Equal(t, c.cause, r.Cause)
+			require.Equal(t, c.variables, names(r))
+			require.Equal(t, c.cause, back.Cause)
+			require.Equal(t, c.variables, names(back))
+		})
+	}
 }
 
 func names(r Attribution) []string {
@@ -83,18 +125,20 @@ func TestAttribution(t *testing.T) {
 		{"the platform", with("host_platform", "x"), with("host_platform", "y", "output", "other"), HostPlatform, []string{"host_platform"}, ""},
 		{"a platform that one has", with("host_platform", "x"), with("output", "other"), StochasticOrModelInternal, nil, ""},
 		{"no output", with(), with("output", "null"), Incomplete, nil,
-			"The records cannot be compared: an ipc_id or an output hash is missing."},
-		{"claimed ipc_ids without a seed", with("seed", "null", "model_digest", "d"),
-			with("seed", "null", "model_digest", "d", "ipc_id", "other", "output", "other"), Incomplete, []string{"ipc_id"},
-			"The ipc_id differs (id, then other). A record claims its ipc_id without a seed, so it is unknown what else differs."},
-		{"a claimed ipc_id without a seed, the same output", with("seed", "null"), with("seed", "null", "ipc_id", "other"), Incomplete, []string{"ipc_id"}, ""},
-		{"a claimed ipc_id without a seed, beside one with", with("seed", "null"), with("ipc_id", "other", "output", "other"), Incomplete, []string{"ipc_id"}, ""},
-		{"a claimed ipc_id without a seed, and another model", with("seed", "null"),
-			with("seed", "null", "ipc_id", "other", "model", "m", "output", "other"), Incomplete, []string{"model", "ipc_id"},
-			"The model (claude-2, then m) and ipc_id (id, then other) differ. A record claims its ipc_id without a seed, so it is unknown what else differs."},
-		{"one claimed ipc_id", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "d", "output", "other"), Stochastic, nil, ""},
-		{"a claimed ipc_id shows the seed", with("seed", "null"), with("output", "other"), StochasticOrModelInternal, nil, ""},
-		{"no ipc_id", with("ipc_id", "null", "seed", "null"), with(), Incomplete, []string{"seed"}, ""},
+			"The records cannot be compared: an output is missing."},
+		{"no seed on either side", with("seed", "null"), with("seed", "null", "output", "other"), Unseeded, nil,
+			"The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."},
+		{"no seed, and known digests", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "d", "output", "other"), Unseeded, nil, ""},
+		{"no seed, another digest", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "e", "output", "other"), ModelInternal,
+			[]string{"model_digest"}, ""},
+		{"no seed, the same output", with("seed", "null"), with("seed", "null"), Identical, nil, ""},
+		{"a seed on one side", with("seed", "null"), with("output", "other"), Seed, []string{"seed"},
+			"The output changed because the seed differs (none, then 0); nothing else does."},
+		{"claimed ipc_ids are not compared", with("seed", "null"), with("seed", "null", "ipc_id", "other", "output", "other"), Unseeded, nil, ""},
+		{"nothing but input and output", with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null"),
+			with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null", "output", "other"), Unseeded, nil, ""},
+		{"max_tokens on one side", with("max_tokens", "null", "ipc_id", "null"), with("output", "other"), MaxTokens, []string{"max_tokens"}, ""},
+		{"no input", with("input", "null"), with(), Incomplete, []string{"input"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Attribute(&c.a, &c.b)
@@ -125,7 +169,7 @@ func drawRun(t *rapid.T, name string) event.IPC {
 		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)
 	}
 	return event.IPC{
-		InputHash: value("input"), SystemPromptHash: value("prompt"), OutputHash: value("output"), IPCID: value("ipc_id"),
+		InputHash: value("input"), SeedlessInputHash: value("seedless"), HasPayload: rapid.Bool().Draw(t, name+" payload"), SystemPromptHash: value("prompt"), OutputHash: value("output"), IPCID: value("ipc_id"),
 		Model: value("model"), Temperature: value("temperature"), MaxTokens: value("max_tokens"), Seed: value("seed"),
 		OllamaBuildHash: value("build"), ModelDigest: value("digest"), HostPlatform: value("platform"),
 	}

@@ -27,17 +27,17 @@ func bodies(t *testing.T) map[string][]byte {
 			`","model":"m","temperature":1e-7,"max_tokens":16,"environment":{"model_digest":"d"},"usage":{"tokens":5},"labels":{"b":"é","a":"\\"},"producer":{"id":"p","seq":0}}`,
 		record.RunDAG:          `{"question":"Who?","dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"},{"stage":"question","hash":"` + zeros + `"}]}}`,
 		record.CitationSet:     `{"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":""},{"source_id":"","chunk_hash":"sha256:` + zeros + `","weight":0.5}]}`,
-		record.PathFingerprint: `{"project":"p","route":["Start",""],"content":"The [[quay]]."}`,
+		record.PathFingerprint: `{"project":"p","build":"2","branch":"main","base":"1","route":["Start",""],"content":"The [[quay]]."}`,
 	} {
 		r, err := record.Parse(kind, []byte(text))
 		require.NoError(t, err)
 		add(string(kind), r.AppendBody(nil, frame))
 		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
 	}
-	v, err := record.ParseValidation(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}, []byte(`{"validated":false}`))
-	require.NoError(t, err)
-	add("validation", v.AppendBody(nil, frame))
-	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
+	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")}} {
+		add(name, validation.Of(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
+	}
+	v, err := record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
 	add("registration", v.AppendBody(nil, frame))
 	return events

@@ -21,6 +21,11 @@ func (e *Event) readIPC(r *IPC, other *Body) {
 		switch string(name.Text()) {
 		case "hashes":
 			ipcHashes(r, value)
+		case "content":
+			r.HasPayload = value.Member("payload").Given()
+			if other != nil {
+				other.readContents(value)
+			}
 		case "environment":
 			r.OllamaBuildHash = text(value.Member("ollama_build_hash"))
 			r.ModelDigest = text(value.Member("model_digest"))
@@ -54,6 +59,8 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 			r.SystemPromptHash = text(value)
 		case "output_hash":
 			r.OutputHash = text(value)
+		case "seedless_input_hash":
+			r.SeedlessInputHash = text(value)
 		case "ipc_id":
 			r.IPCID = text(value)
 		case "ipc_id_advanced":

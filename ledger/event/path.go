@@ -25,6 +25,10 @@ func (e *Event) Path() Path {
 			r.Project = text(value)
 		case "build":
 			r.Build = text(value)
+		case "branch":
+			r.Branch = text(value)
+		case "base":
+			r.Base = text(value)
 		case "route":
 			for passage := range value.Elements() {
 				r.Passages = append(r.Passages, passage.Text())

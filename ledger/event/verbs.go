@@ -27,10 +27,12 @@ func (e *Event) Validation() Validation {
 	return Validation{
 		Project:            text(e.Detail.Member("project")),
 		PathID:             text(e.Detail.Member("path_id")),
+		Build:              text(e.Detail.Member("build")),
 		ContentFingerprint: text(e.Detail.Member("content_fingerprint")),
 		RecordSeq:          Number(e.Detail.Member("record_seq")),
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
+		Names:              record.ReadValidationNames(e.Detail.Member("names")),
 	}
 }
 

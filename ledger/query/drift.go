@@ -25,7 +25,7 @@ import (
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
 	{Path: "/drift/attribution", Takes: Proofs | Figures, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Figures, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
 // generation describes an IPC record.
@@ -163,7 +163,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 }
 
 // groupings are the names by which runs are grouped.
-var groupings = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
+var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
 // parseTimeline parses the one value that selects the runs.
 func parseTimeline(p Parameters) (value records.Value, err error) {
@@ -177,19 +177,19 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 		value = records.Value{Name: name, Text: p[name]}
 	}
 	if value.Name == "" {
-		err = invalid("input_hash", "is required, or ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
+		err = invalid("input", "is required, or input_hash, ipc_id, system_prompt_hash, output_hash, model or label:<name>, to select the runs")
 	}
 	return value, err
 }
 
 // Timeline lists the runs of a group in order, each with the cause of its change from the
 // previous run.
-func Timeline(v *View, value records.Value) (*wire.Page[wire.TimelineRow], error) {
-	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any}, v.Page)
+func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
+	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}, v.Page)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := page(v, found, next, timelineRow)
+	answer, err := runPage(v, found, next, timelineRow)
 	if err != nil || v.Texts == nil {
 		return answer, err
 	}

@@ -16,12 +16,12 @@ import (
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
 // Effects lists the pairs of runs that differ in one variable only, and counts all of them.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
-	q.Any = v.Any
+	q.Any, q.Seeded = v.Any, v.Seeded
 	totals, err := v.Totals.of(v, q)
 	if err != nil {
 		return nil, err
@@ -30,11 +30,11 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := page(v, found, next, effectPair)
+	pairs, err := runPage(v, found, next, effectPair)
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.EffectsAnswer{Page: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
+	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
 	return answer, v.addEffectTexts(answer, q)
 }
 

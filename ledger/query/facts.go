@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"colophon/client/wire"
-	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/paths"
@@ -15,7 +14,7 @@ import (
 )
 
 // Facts returns what follows from all events up to and including a record's own (spec: Derived
-// members). No proof covers it, except Incomplete, which follows from the record's event alone.
+// members). No proof covers it.
 func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
 	switch kind {
 	case record.IPCRecord:
@@ -32,6 +31,7 @@ func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) 
 			return facts, err
 		}
 		facts.PathID, facts.Category, facts.Validated = change.PathID, string(change.Category), &change.Validated
+		facts.ValidatedBefore, facts.OtherBase = change.ValidatedBefore, change.OtherBase
 	case record.CitationSet:
 		return citationFacts(ctx, view, seq)
 	}
@@ -45,7 +45,6 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 		return facts, err
 	}
 	if !r.IsRun() {
-		facts.Incomplete = missingRunFields(&r.IPC)
 		return facts, nil
 	}
 	found, ok, err := runs.DriftOf(ctx, view, seq)
@@ -57,20 +56,6 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 		facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
 	}
 	return facts, nil
-}
-
-// missingRunFields names the fields that an IPC record lacks to be a run. The other fields of
-// a run are required of every IPC record.
-func missingRunFields(r *event.IPC) (names []string) {
-	for _, part := range []struct {
-		name  string
-		value []byte
-	}{{"system_prompt", r.SystemPromptHash}, {"output", r.OutputHash}, {"seed", r.Seed}} {
-		if part.value == nil {
-			names = append(names, part.name)
-		}
-	}
-	return names
 }
 
 // citationFacts returns the derived facts of a citation set.

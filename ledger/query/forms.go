@@ -7,6 +7,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/index/records"
+	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
 
@@ -27,7 +28,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm      = &form{func(string) bool { return true }, "text"}
 	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
-	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source)$`).MatchString, `"mismatch", "inconsistent", or "unregistered_source"`}
+	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
@@ -37,6 +38,7 @@ var (
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
 	printForm    = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
 )
 
 // choiceForm is the format of a value with known texts.
@@ -50,9 +52,9 @@ var valueForms = map[string]*form{
 	"subject": anyForm, "project": anyForm, "model": anyForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
 	"document_root": hashForm, "evidence_id": evidenceForm,
-	"flag": flagForm, "mismatch": fieldForm, "inconsistent": ruleForm,
+	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
 	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
-	"input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
+	"input": hashForm, "input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
 	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
 	"model_profile_hash": hashForm, "cache_key": hashForm,

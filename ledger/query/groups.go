@@ -15,7 +15,7 @@ import (
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
 		AtHead: ranked, Ask: asking(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
+	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
 }
 
 // GroupsQuery selects groups.
@@ -62,7 +62,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 // checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(by string) error {
 	if !groups.Grouped(by) {
-		return invalid("by", "must be ipc_id, input_hash, system_prompt_hash, output_hash, model or label:<name>")
+		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func impliedSort(p Parameters) string {
 }
 
 // Groups lists the groups of runs that share one value.
-func Groups(v *View, q GroupsQuery) (*wire.Page[wire.Group], error) {
+func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 	q.Any = v.Any
 	list := groups.List
 	if q.Ranking != nil {
@@ -105,7 +105,7 @@ func Groups(v *View, q GroupsQuery) (*wire.Page[wire.Group], error) {
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.By, g) })
+	return runPage(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.By, g) })
 }
 
 func groupRow(v *View, by string, g *groups.Group) wire.Group {
@@ -122,7 +122,7 @@ func groupInPath(p Parameters) (records.Value, error) {
 
 // Group returns one group with a page of its outputs and a page of its runs.
 func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
-	q := groups.RunQuery{Value: value, Any: v.Any}
+	q := groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}
 	group, ok, err := groups.Get(v.Context, v.View, q)
 	if err != nil {
 		return nil, err
@@ -161,6 +161,9 @@ func noRuns(v *View, q groups.RunQuery) error {
 	} else if found {
 		return missing("no live runs have that value; state=any includes runs that are not live")
 	}
-	return missing("no runs have that value; a run is an IPC record with input, system prompt, output, " +
-		"model, temperature, max_tokens and seed, and /records lists others too")
+	if q.Name == records.IPCID {
+		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
+			"has no ipc_id unless it claims one (/records?incomplete=seed lists such records)")
+	}
+	return missing("no runs have that value; a run is an IPC record with an input and an output, and /records lists others too")
 }

@@ -14,6 +14,7 @@ var pathQuestions = []Question{
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
 	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(element("project"), Builds)},
 	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, Gone)},
+	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: asking(parseComparison, CompareBuilds)},
 	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(element("project"), Collisions)},
 	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
 }
@@ -56,7 +57,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project in their latest state.
+// Paths lists the paths of a project or of a build, each after its latest record there.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
@@ -71,7 +72,7 @@ func pathRow(v *View, p *paths.Row) wire.Path {
 }
 
 func pathStatus(p *paths.Path) wire.PathStatus {
-	return wire.PathStatus{Validated: p.Validated, LinksChanged: p.LinksChanged,
+	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.ValidatedBefore, LinksChanged: p.LinksChanged,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
 }
 
@@ -105,8 +106,8 @@ func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 }
 
 func buildRow(v *View, b *paths.Build) wire.Build {
-	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Time: timeOf(b.Time), New: b.New, Modified: b.Modified, Unchanged: b.Unchanged,
-		Gone: b.Gone, Paths: b.Paths}
+	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
+		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
 }
 
 // BuildName names a build of a project.
@@ -116,13 +117,54 @@ func buildInPath(p Parameters) (BuildName, error) {
 	return BuildName{p["project"], p["build"]}, nil
 }
 
-// Gone lists the paths of the previous build that a build lacks.
+// Gone lists the paths of the base of a build that the build lacks.
 func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
-	found, next, err := paths.Gone(v.Context, v.View, b.Project, b.Build, v.Page)
+	found, next, err := paths.GonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "that project has no such build")
 	}
 	return page(v, found, next, pathRow)
+}
+
+func parseComparison(p Parameters) (q paths.Comparison, err error) {
+	for _, name := range [...]string{"a", "b"} {
+		if !p.Has(name) {
+			return q, invalid(name, "is required: the name of a build")
+		}
+	}
+	q.Project, q.A, q.B = p["project"], p["a"], p["b"]
+	q.Category, err = oneOf("status", p["status"], "", append(paths.Categories[:], paths.Gone))
+	return q, err
+}
+
+// CompareBuilds lists the paths of two builds, with what is different in the second one.
+func CompareBuilds(v *View, q paths.Comparison) (*wire.Page[wire.PathDifference], error) {
+	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
+	if err != nil {
+		return nil, noPaths(err, "that project has no build of one of these names")
+	}
+	return page(v, found, next, differenceRow)
+}
+
+func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
+	shown := d.B
+	if shown == nil {
+		shown = d.A
+	}
+	row := wire.PathDifference{Row: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.LinksChanged,
+		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.PathRename, len(d.Renamed))}
+	for i, r := range d.Renamed {
+		row.Renamed[i] = wire.PathRename{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
+	}
+	return row
+}
+
+func pathSide(p *paths.Path) *wire.PathSide {
+	if p == nil {
+		return nil
+	}
+	return &wire.PathSide{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.ValidatedBefore,
+		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
 }
 
 // Collisions lists the paths of a project whose path_id another path held already. The seq of

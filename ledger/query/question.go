@@ -51,6 +51,7 @@ const (
 	States                     // state: live or any
 	Proofs                     // proofs
 	Figures                    // text
+	Seeds                      // seeded
 )
 
 // Ask parses the parameters of a question. The function that it returns answers the question
@@ -188,6 +189,9 @@ func (r *Request) names() []string {
 	if r.Question.Takes&Figures != 0 {
 		names = append(names, "text")
 	}
+	if r.Question.Takes&Seeds != 0 {
+		names = append(names, "seeded")
+	}
 	return names
 }
 
@@ -256,6 +260,11 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	}
 	if r.Question.Takes&Figures != 0 {
 		if r.Figures, err = p.Choice("text", "false", "true"); err != nil {
+			return err
+		}
+	}
+	if r.Question.Takes&Seeds != 0 {
+		if v.Seeded, err = p.Choice("seeded", "false", "true"); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,7 @@ type RecordRow struct {
 	Hashes       json.RawMessage  `json:"hashes"`
 	Mismatches   []string         `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
 	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
+	Incomplete   []string         `json:"incomplete,omitempty"`   // what an IPC record lacks
 	Labels       json.RawMessage  `json:"labels"`
 	Links        wire.RecordLinks `json:"links"`
 	Event        json.RawMessage  `json:"event,omitempty"`
@@ -96,7 +97,7 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
-		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Labels: r.Labels,
+		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Incomplete: r.Incomplete, Labels: r.Labels,
 		Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
 	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
@@ -181,6 +182,7 @@ type RecordAnswer struct {
 	LeafHash      string          `json:"leaf_hash"`
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
+	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // what an IPC record lacks
 	State         record.State    `json:"state,omitempty"`
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
 	Event         json.RawMessage `json:"event"`
@@ -216,7 +218,8 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	}
 	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
-		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Event: entry[proofs.HashSize:]}
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.Incomplete,
+		Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
 		state, err := records.State(v.View, one.Seq)
 		if err != nil {

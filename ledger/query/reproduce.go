@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"colophon/client/wire"
 	"colophon/ledger/drift"
@@ -45,14 +46,15 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 
 // verdict states the result of the comparison. The text is empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
+	same := !slices.ContainsFunc(r.Differences, func(d wire.Difference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {
 	case r.Cause == wire.CauseIncomplete:
 		return ""
-	case r.OutputHash.Match && r.IPCID.Match:
+	case r.OutputHash.Match && same:
 		return "Reproduced: the same input and conditions gave the same output. "
 	case r.OutputHash.Match:
 		return "The output is the same, but it was made under other conditions, which proves little. "
-	case r.IPCID.Match:
+	case same:
 		return "Not reproduced: the input and conditions are the same, the output is not. "
 	}
 	return "Not a reproduction: the conditions differ, and so does the output. "

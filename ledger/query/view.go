@@ -12,6 +12,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/figures"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/storage"
@@ -43,6 +44,7 @@ type View struct {
 	Page    index.Page     // of the rows
 	Second  index.Page     // of the second list, if the answer has one
 	Any     bool           // records of all states, not only live ones
+	Seeded  bool           // only runs with a seed
 	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint
 	atHead  bool           // the next page is read at the head of its own request
 	// err is the first error of row. Every answer ends with tree, which returns it.
@@ -105,6 +107,17 @@ func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wi
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
 	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
+}
+
+// runPage answers one page of a list about runs. An empty answer says what IPC records lack, because
+// that may be why it is empty.
+func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
+	p, err := page(v, found, next, row)
+	answer := &wire.RunPage[R]{Page: *p}
+	if err == nil && len(found) == 0 && next == nil && v.Page.After == nil {
+		answer.Incomplete, err = records.AnyIncomplete(v.View)
+	}
+	return answer, err
 }
 
 // rowsOf makes rows of what was found. The list is never nil, so that JSON shows [].

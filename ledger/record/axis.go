@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHash returns the hash of a payload of the schema axis-payload-1 (spec: Axis
-// payload); nil if the payload is wrong.
-func (r *Record) axisPayloadHash(o strict.Object, payload pyjson.Value) []byte {
+// axisPayloadHashes returns the hashes of a payload of the schema axis-payload-1, with its seed
+// and without it (spec: Axis payload; Seedless hash); nil if the payload is wrong.
+func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value) (whole, seedless []byte) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
 	policy, world := p.RequiredText("policy_hash", maxName), p.RequiredText("world_id", maxName)
@@ -26,14 +26,14 @@ func (r *Record) axisPayloadHash(o strict.Object, payload pyjson.Value) []byte {
 		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
 	if o.D.Failed() {
-		return nil
+		return nil, nil
 	}
-	sum, err := rules.AxisPayloadHash(axes, policy, seed, world)
+	of, without, err := rules.AxisPayloadHashes(axes, policy, seed, world)
 	if err != nil {
 		o.D.Invalid(p.Pointer, "cannot be normalised: %v", err)
-		return nil
+		return nil, nil
 	}
-	return r.hex(sum)
+	return r.hex(of), r.hex(without)
 }
 
 // readAxis reads one axis, {label, score}.

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
+	"iter"
 	"slices"
 
 	"colophon/ledger/record/pyjson"
@@ -14,6 +15,11 @@ import (
 // canonical form. What is null or missing is nil.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	// SeedlessInputHash is nil unless the payload has the run's seed (spec: Seedless hash).
+	SeedlessInputHash []byte
+	// HasPayload: the record brought the payload, not only its hash. The event says it by the
+	// name of the content.
+	HasPayload bool
 	// HasAdvanced is true if the event has the member, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
@@ -26,14 +32,56 @@ type IPCFields struct {
 	Usage         pyjson.Value // Absent if it is content or not given
 }
 
-// IsRun reports whether the record is a run: it has an ipc_id and an output hash
-// (spec: Runs).
-func (f *IPCFields) IsRun() bool { return f.IPCID != nil && f.OutputHash != nil }
+// IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
+func (f *IPCFields) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
+
+// Incomplete yields the names of what the record lacks to have an ipc_id (spec: Receipts).
+func (f *IPCFields) Incomplete() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
+			if value == nil && !yield(IPCParts[i]) {
+				return
+			}
+		}
+	}
+}
+
+// IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its receipt.
+// It is nil if the record lacks nothing, and for other kinds.
+func IncompleteOf(r *Record) []byte {
+	f, ok := r.fields.(*IPCFields)
+	if !ok {
+		return nil
+	}
+	var list []byte
+	for name := range f.Incomplete() {
+		list = append(append(append(list, ',', '"'), name...), '"')
+	}
+	if list != nil {
+		list[0] = '['
+		list = append(list, ']')
+	}
+	return list
+}
+
+// IPCParts names what IPCFields.Incomplete can yield.
+var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
+
+// Input returns the variable input of a run: the hash of its payload without the run's seed, or
+// input_hash if the record brought only that (spec: Seedless hash).
+func (f *IPCFields) Input() []byte {
+	if f.SeedlessInputHash != nil {
+		return f.SeedlessInputHash
+	}
+	return f.InputHash
+}
 
 // ipc is an IPC record while it is decoded.
 type ipc struct {
 	IPCFields
 	r *Record
+	// seedInPayload: the payload has the run's seed.
+	seedInPayload bool
 }
 
 // decodeIPC reads an IPC record, recomputes its hashes (spec: IPC hashes) and checks them.
@@ -46,7 +94,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	*p = ipc{r: r}
 	r.fields = &p.IPCFields
 	p.Model = o.RequiredText("model", maxName)
-	p.MaxTokens = r.readCount(o, "max_tokens")
+	p.MaxTokens = r.readInteger(o, "max_tokens", true)
 	p.decodeTemperature(o)
 	p.decodeSeed(o)
 	p.decodeEnvironment(o)
@@ -69,7 +117,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
-	if complete && p.Seed != nil {
+	if complete && p.Temperature != nil && p.MaxTokens != nil && p.Seed != nil {
 		computed = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed)
 		if build, model, platform := p.OllamaBuildHash, p.ModelDigest, p.HostPlatform; build != nil && model != nil && platform != nil {
 			computedAdvanced = r.chainID(input, prompt, p.Model, p.Temperature, p.MaxTokens, p.Seed, build, model, platform)
@@ -98,11 +146,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 }
 
 func (p *ipc) decodeTemperature(o strict.Object) {
-	value, given := o.Double("temperature")
-	if !o.Member("temperature").Given() {
-		o.Missing("temperature")
-	}
-	if given {
+	if value, given := o.Double("temperature"); given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
 		p.Temperature = p.r.keep(p.r.scratch)
 	}
@@ -113,7 +157,7 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
 		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.Member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
-			p.r.implied = "seed"
+			p.r.implied, p.seedInPayload = "seed", true
 		}
 		return
 	}
@@ -121,9 +165,10 @@ func (p *ipc) decodeSeed(o strict.Object) {
 		inner := o.Inner("payload", payload)
 		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
 			p.Seed = p.r.readAxisSeed(inner)
-			return
+		} else {
+			p.Seed = p.r.readInteger(inner, "seed", false)
 		}
-		p.Seed = p.r.readInteger(inner, "seed", false)
+		p.seedInPayload = p.Seed != nil
 	}
 }
 
@@ -147,7 +192,8 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
+// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload. It
+// sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, "an object")
@@ -161,11 +207,21 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 		return nil
 	}
 	r.addContent("payload", payload.Raw())
+	p.HasPayload = true
 	if p.PayloadSchema != nil {
-		return r.axisPayloadHash(o, payload)
+		whole, seedless := r.axisPayloadHashes(o, payload)
+		if p.seedInPayload {
+			p.SeedlessInputHash = seedless
+		}
+		return whole
 	}
-	var sum Hash
-	sum, r.scratch = rules.PayloadHash(r.scratch, payload)
+	var sum, seedless Hash
+	if !p.seedInPayload {
+		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
+		return r.hex(sum)
+	}
+	sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload)
+	p.SeedlessInputHash = r.hex(seedless)
 	return r.hex(sum)
 }
 
@@ -250,15 +306,14 @@ func (f *IPCFields) Check() error {
 	c.hash("ipc_id", f.IPCID)
 	c.hash("ipc_id_advanced", f.IPCIDAdvanced)
 	c.hash("output_hash", f.OutputHash)
+	c.hash("seedless_input_hash", f.SeedlessInputHash)
 	c.hash("system_prompt_hash", f.SystemPromptHash)
 	c.text("host_platform", f.HostPlatform, maxName)
 	c.text("model_digest", f.ModelDigest, maxName)
 	c.text("ollama_build_hash", f.OllamaBuildHash, maxName)
-	c.required("max_tokens", f.MaxTokens, len(f.MaxTokens))
 	c.count("max_tokens", f.MaxTokens)
 	c.required("model", f.Model, maxName)
 	c.integer("seed", f.Seed)
-	c.required("temperature", f.Temperature, len(f.Temperature))
 	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
 		c.fail("temperature", f.Temperature, "is no double as events have them")
 	}
@@ -305,5 +360,8 @@ func (f *IPCFields) appendHashes(w *pyjson.Builder) {
 		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
 	}
 	w.Plain("output_hash", f.OutputHash)
+	if f.SeedlessInputHash != nil {
+		w.Plain("seedless_input_hash", f.SeedlessInputHash)
+	}
 	w.Plain("system_prompt_hash", f.SystemPromptHash)
 }

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"bytes"
+
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -9,17 +11,18 @@ import (
 // PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). What is
 // null is nil.
 type PathFields struct {
-	Project, Build                                    []byte
+	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
 	Passages                                          [][]byte // of the route
 }
 
 // decodePath reads a path fingerprint and checks its identifiers (spec: Path fingerprint).
 func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
-	o := d.Object(v, pointer, "run_id", "project", "build", "route", "content", "path_id", "content_fingerprint",
+	o := d.Object(v, pointer, "run_id", "project", "build", "branch", "base", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
-	p := &PathFields{Project: o.RequiredText("project", maxName), Build: o.Text("build", maxName)}
+	p := &PathFields{Project: o.RequiredText("project", maxName)}
+	readBuild(o, p)
 	r.fields, r.implied = p, "hash_version"
 	o.Constant("hash_version", rules.FingerprintVersion)
 	p.Passages = readRoute(o, "route")
@@ -34,6 +37,20 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	}
 	p.ContentFingerprint = r.check("content_fingerprint", o.Digits("content_fingerprint", "", rules.FingerprintDigits), content)
 	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.Digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
+}
+
+// readBuild reads the build of a record, its branch, and its base (spec: Path fingerprint).
+func readBuild(o strict.Object, p *PathFields) {
+	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
+	if p.Build == nil {
+		for _, name := range [...]string{"branch", "base"} {
+			if o.Member(name).Given() {
+				o.Invalid(name, "is about a build; give build too")
+			}
+		}
+	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
+		o.Invalid("base", "is the build itself; give the build that it is compared with")
+	}
 }
 
 // readRoute reads a required list of texts of at most maxName bytes each.
@@ -83,6 +100,8 @@ func (f *PathFields) Check() error {
 	var c forms
 	c.required("project", f.Project, maxName)
 	c.text("build", f.Build, maxName)
+	c.text("branch", f.Branch, maxName)
+	c.text("base", f.Base, maxName)
 	for _, passage := range f.Passages {
 		c.text("route", passage, maxName)
 	}
@@ -99,6 +118,8 @@ func (f *PathFields) Check() error {
 
 func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.OpenOrdered()
+	w.Text("base", f.Base)
+	w.Text("branch", f.Branch)
 	w.Text("build", f.Build)
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)

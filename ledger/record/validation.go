@@ -4,36 +4,72 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
 
 // ValidationFields are the fields of a path_validated event: which fingerprint of which path
-// is valid or not (spec: Path fingerprints).
+// is valid or not, and in which build (spec: Path validation).
 type ValidationFields struct {
 	Project, PathID    []byte
-	ContentFingerprint []byte // the current one; nil for null
-	RecordSeq          uint64 // of the path's current record
+	Build              []byte // of the record; nil if it names none
+	ContentFingerprint []byte // of the record; nil for null
+	RecordSeq          uint64 // of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
+	// Names tells which of build and content_fingerprint the request names. The digest covers
+	// those.
+	Names ValidationNames
 }
 
-// CurrentPath is a path with the fingerprint of its latest record (spec: Path validation).
+// ValidationNames tells what a request for a validation names.
+type ValidationNames struct{ Build, ContentFingerprint bool }
+
+// CurrentPath is a path with the fingerprint of its latest record in a build, or of its latest
+// record (spec: Path validation).
 type CurrentPath struct {
-	Project, PathID    string // valid UTF-8
-	ContentFingerprint string // empty is null
+	Project, PathID    string  // valid UTF-8
+	Build              *string // nil if the record names none
+	ContentFingerprint string  // empty is null
 	RecordSeq          uint64
 }
 
-// ParseValidation decodes `{"validated", "reason"?}` for a path. It validates the path's
-// current fingerprint. The error is a *strict.Error.
-func ParseValidation(path CurrentPath, body []byte) (*Verb, error) {
-	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq}
+// ValidationRequest is what is requested for one path or for many.
+type ValidationRequest struct {
+	Validated                         bool
+	Reason, Build, ContentFingerprint []byte // nil if they are not given
+}
+
+// ParseValidation decodes `{"validated", "reason"?, "build"?, "content_fingerprint"?}`. The
+// error is a *strict.Error.
+func ParseValidation(body []byte) (*ValidationRequest, error) {
+	r := new(ValidationRequest)
+	err := parseRequest(body, func(o strict.Object) {
+		r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
+		r.ContentFingerprint = o.Digits("content_fingerprint", "", rules.FingerprintDigits)
+	}, "validated", "reason", "build", "content_fingerprint")
+	return r, err
+}
+
+// Of returns the change of one path. Its fingerprint and its build are those of the path,
+// except where the request names them.
+func (r *ValidationRequest) Of(path CurrentPath) *Verb {
+	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
+		Validated: r.Validated, Reason: r.Reason,
+		Names: ValidationNames{Build: r.Build != nil, ContentFingerprint: r.ContentFingerprint != nil}}
+	if path.Build != nil {
+		f.Build = []byte(*path.Build)
+	}
 	if path.ContentFingerprint != "" {
 		f.ContentFingerprint = []byte(path.ContentFingerprint)
 	}
-	return parseVerb(PathValidated, f, body, func(o strict.Object) {
-		f.Validated, f.Reason = o.RequiredFlag("validated"), o.Text("reason", maxReason)
-	}, "validated", "reason")
+	if f.Names.Build {
+		f.Build = r.Build
+	}
+	if f.Names.ContentFingerprint {
+		f.ContentFingerprint = r.ContentFingerprint
+	}
+	return newVerb(PathValidated, f)
 }
 
 // Check implements Fields.
@@ -41,24 +77,63 @@ func (f *ValidationFields) Check() error {
 	var c forms
 	c.required("path_id", f.PathID, maxName)
 	c.required("project", f.Project, maxName)
+	c.text("build", f.Build, maxName)
 	c.text("reason", f.Reason, MaxReason)
 	return c.err
 }
 
 func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
+	if f.Names.Build {
+		w.Text("build", f.Build)
+	}
+	if f.Names.ContentFingerprint {
+		w.Text("content_fingerprint", f.ContentFingerprint)
+	}
+	f.appendChange(w)
+}
+
+func (f *ValidationFields) appendChange(w *pyjson.Builder) {
 	w.Text("path_id", f.PathID)
 	w.Text("project", f.Project)
 	w.Text("reason", f.Reason)
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// append writes all fields. The digest does not cover fingerprint and record, which the ledger
-// adds.
+// append writes all fields. The digest does not cover what the ledger adds: the record, and its
+// build and fingerprint unless the request names them.
 func (f *ValidationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendChange(w)
+	w.Text("build", f.Build)
 	w.Nullable("content_fingerprint", f.ContentFingerprint)
+	if names := f.Names.list(); len(names) > 0 {
+		w.Texts("names", names)
+	}
 	appendNumber(w, "record_seq", f.RecordSeq)
 	w.Close()
+}
+
+// list returns the names in the order of the event.
+func (n ValidationNames) list() (names [][]byte) {
+	if n.Build {
+		names = append(names, []byte("build"))
+	}
+	if n.ContentFingerprint {
+		names = append(names, []byte("content_fingerprint"))
+	}
+	return names
+}
+
+// ReadValidationNames reads the member names of a path_validated event.
+func ReadValidationNames(list pyjson.Value) (n ValidationNames) {
+	for name := range list.Elements() {
+		switch string(name.Text()) {
+		case "build":
+			n.Build = true
+		case "content_fingerprint":
+			n.ContentFingerprint = true
+		}
+	}
+	return n
 }

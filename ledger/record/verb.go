@@ -29,16 +29,25 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 // parseVerb decodes a request, an object with only the known members, into fields that own
 // their memory. The error is a *strict.Error.
 func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
+	if err := parseRequest(body, read, known...); err != nil {
+		return nil, err
+	}
+	return newVerb(kind, f), nil
+}
+
+// parseRequest decodes a request, an object with only the known members. What read takes from
+// it stays valid. The error is a *strict.Error.
+func parseRequest(body []byte, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
-		return nil, strict.SyntaxError(err)
+		return strict.SyntaxError(err)
 	}
 	var d strict.Decoder
 	read(d.Object(document.Root(), "", known...))
 	if d.Failed() {
-		return nil, d.Err()
+		return d.Err()
 	}
-	return newVerb(kind, f), nil
+	return nil
 }
 
 // AppendBody appends the event body up to the members that the sequencer adds, like that of

@@ -14,13 +14,20 @@ import (
 	"colophon/ledger/record/strict"
 )
 
+// pathBuild is the build of the path that verbOn validates.
+var pathBuild = "b2"
+
 // verbOn parses a request of a kind for some target.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
 		return ParseStateChange(uint64(len(target)), []byte(body))
 	case PathValidated:
-		return ParseValidation(CurrentPath{Project: target, PathID: "0123abcd", ContentFingerprint: "89abcdef", RecordSeq: 7}, []byte(body))
+		request, err := ParseValidation([]byte(body))
+		if err != nil {
+			return nil, err
+		}
+		return request.Of(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
 	case SourceRegistered:
 		return ParseRegistration(target, []byte(body))
 	default:
@@ -57,10 +64,16 @@ func TestVerbEvents(t *testing.T) {
 			`{%s,"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`},
 		{PathValidated, "harrow/é", `{"validated":false,"reason":""}`,
 			`{"path_id":"0123abcd","project":"harrow/é","reason":"","validated":false}`,
-			`{"content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"harrow/é","reason":"","record_seq":7,"validated":false}`},
+			`{"build":"b2","content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"harrow/é","reason":"","record_seq":7,"validated":false}`},
 		{PathValidated, "p", `{"validated":true,"reason":null}`,
 			`{"path_id":"0123abcd","project":"p","validated":true}`,
-			`{"content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
+			`{"build":"b2","content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
+		{PathValidated, "p", `{"validated":true,"build":"b1"}`,
+			`{"build":"b1","path_id":"0123abcd","project":"p","validated":true}`,
+			`{"build":"b1","content_fingerprint":"89abcdef",%s,"names":["build"],"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
+		{PathValidated, "p", `{"validated":true,"build":"b2","content_fingerprint":"01234567"}`,
+			`{"build":"b2","content_fingerprint":"01234567","path_id":"0123abcd","project":"p","validated":true}`,
+			`{"build":"b2","content_fingerprint":"01234567",%s,"names":["build","content_fingerprint"],"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
 		{SourceRegistered, "s#4", `{"title":"Harbour records","reason":"r","chunk_hashes":["` + hash + `"]}`,
 			`{"chunk_hashes":["` + hash + `"],"reason":"r","source_id":"s#4","title":"Harbour records"}`,
 			`{"chunk_hashes":["` + hash + `"],%s,"reason":"r","source_id":"s#4","title":"Harbour records"}`},
@@ -88,8 +101,9 @@ func TestVerbEvents(t *testing.T) {
 }
 
 func TestPathWithoutFingerprint(t *testing.T) {
-	v, err := ParseValidation(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7}, []byte(`{"validated":true}`))
+	request, err := ParseValidation([]byte(`{"validated":true}`))
 	require.NoError(t, err)
+	v := request.Of(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7})
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
@@ -98,8 +112,9 @@ func TestPathWithoutFingerprint(t *testing.T) {
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
-	later, err := ParseValidation(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70}, []byte(`{"validated":true}`))
+	request, err := ParseValidation([]byte(`{"validated":true}`))
 	require.NoError(t, err)
+	later := request.Of(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70})
 	require.Equal(t, verb(t, PathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
 
 	seen := make(map[Hash]string)
@@ -143,7 +158,10 @@ func TestBadVerbsAreReported(t *testing.T) {
 		{PathValidated, `{"validated":1}`, false, "/validated"},
 		{PathValidated, `{"validated":"true"}`, false, "/validated"},
 		{PathValidated, `{"validated":true,"reason":"` + long + `"}`, false, "/reason"},
-		{PathValidated, `{"validated":true,"content_fingerprint":"89abcdef"}`, true, "/content_fingerprint"},
+		{PathValidated, `{"validated":true,"record_seq":7}`, true, "/record_seq"},
+		{PathValidated, `{"validated":true,"content_fingerprint":"89ABCDEF"}`, false, "/content_fingerprint"},
+		{PathValidated, `{"validated":true,"build":7}`, false, "/build"},
+		{PathValidated, `{"validated":true,"build":"` + strings.Repeat("x", maxName+1) + `"}`, false, "/build"},
 		{SourceRegistered, ``, true, ""},
 		{SourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
 		{SourceRegistered, `{"title":"` + strings.Repeat("x", maxTitle+1) + `"}`, false, "/title"},
@@ -181,7 +199,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	reason := `"reason":"` + worst(maxReason) + `"`
 	for kind, body := range map[Kind]string{
 		RecordStateChanged: `{"state":"quarantined",` + reason + `}`,
-		PathValidated:      `{"validated":false,` + reason + `}`,
+		PathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + reason + `}`,
 		SourceRegistered:   `{"title":"` + worst(maxTitle) + `",` + reason + `}`,
 		SourceRevoked:      `{` + reason + `}`,
 	} {
@@ -236,7 +254,8 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 		for name, value := range d.Root().Member("record").Members() {
 			switch n := string(name.Text()); {
 			case n == "digest" || n == "idempotency_key":
-			case kind == PathValidated && (n == "content_fingerprint" || n == "record_seq"):
+			case kind == PathValidated && (n == "names" || n == "record_seq"):
+			case kind == PathValidated && (n == "build" || n == "content_fingerprint") && !names(d.Root().Member("record"), n):
 			default:
 				w.Value(n, value)
 			}
@@ -244,6 +263,16 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 		w.Close()
 		require.Equal(t, digestOf(string(w.B)), v.Digest)
 	})
+}
+
+// names reports whether the request of a validation named a member.
+func names(validation pyjson.Value, member string) bool {
+	for name := range validation.Member("names").Elements() {
+		if string(name.Text()) == member {
+			return true
+		}
+	}
+	return false
 }
 
 func digestOf(canonical string) Hash {
@@ -270,6 +299,10 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	case PathValidated:
 		b.Raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
 		maybe("reason")
+		maybe("build")
+		if rapid.Bool().Draw(t, "has fingerprint") {
+			b.Text("content_fingerprint", []byte(rapid.StringMatching("[0-9a-f]{8}").Draw(t, "fingerprint")))
+		}
 	case SourceRegistered:
 		if n := rapid.IntRange(-1, 5).Draw(t, "chunks"); n >= 0 {
 			chunks := make([]string, n)

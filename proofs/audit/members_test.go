@@ -74,14 +74,15 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("run of another generation", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
 	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
-	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
+	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
 	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
 	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r"}`))
 	verb("state", v, err)
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
-	v, err = record.ParseValidation(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()), ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path},
-		[]byte(`{"validated":true,"reason":"r"}`))
-	verb("validation", v, err)
+	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1"}`))
+	require.NoError(t, err)
+	verb("validation", validation.Of(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
+		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
 	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
 	verb("registration", v, err)
 	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
@@ -369,8 +370,8 @@ var onlyContentShows = []survivor{
 	{`^[^/]+/checks/[^/]+/claimed: another$`, "the claim was the writer's"},
 	{`^ipc incomplete/checks/ipc_id: left out$`, "the claim was the writer's"},
 	{`^run/checks/stage:else: left out$`, "the stages that were claimed are content"},
-	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
-	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
+	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|branch|base|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
+	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|branch|base|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
 	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event is made of the usage"},
 	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
@@ -400,6 +401,7 @@ var laterEventShows = []survivor{
 	{`^ledger_created/ledger: (another|repeated)$`, "the walk has no name to compare: the second event has another"},
 	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
 	{`^path/record/project: `, "a validation names the project"},
+	{`^path/record/build: `, "a validation names the build"},
 	{`^registration/record/source_id: `, "the revocation is of another source"},
 }
 

@@ -46,6 +46,9 @@ func (c *verbCheck) validation(e *event.Body) error {
 		return err
 	}
 	path := validated.Path()
+	if f.Build != nil && !bytes.Equal(path.Build, f.Build) {
+		return damaged(KindEvent, e.Seq, "it validates a path in build %.100q, but event %d is of build %.100s", f.Build, f.RecordSeq, nullable(path.Build))
+	}
 	if !bytes.Equal(path.Project, f.Project) || !sameOrNull(path.ContentFingerprint, f.ContentFingerprint) ||
 		!rules.IsPathID(f.PathID) || !bytes.HasPrefix(rules.RouteID(path.Passages), f.PathID) {
 		return damaged(KindEvent, e.Seq, "it validates path %.100q of project %.100q with the content %.100s, but event %d is not of that",

@@ -193,7 +193,8 @@ func example(t testing.TB) *log {
 	require.True(t, seqs.Add(6))
 	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
 	l.verb(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))
-	l.verb(record.ParseValidation(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}, []byte(`{"validated":true}`)))
+	validation := &record.ValidationRequest{Validated: true}
+	l.verb(validation.Of(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
 	l.verb(record.ParseRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
 	l.verb(record.ParseRevocation("register", nil))
 	refused, err := record.Parse(record.IPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))

@@ -199,6 +199,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "events", "true")
 	b.askAll("/records", "clock", "occurred")
 	b.askAll("/records", "flag", "unregistered_source")
+	b.askAll("/records", "flag", "other_base")
 	b.askAll("/records", "flag", "mismatch")
 	b.askAll("/records", "flag", "inconsistent")
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
@@ -441,9 +442,13 @@ func (b *questionBuilder) paths() {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project)+"/builds/"+url.PathEscape(build)+"/gone", rowsList)
 	}
-	for _, both := range b.some(buildOf) {
+	builds := b.some(buildOf)
+	for i, both := range builds {
 		project, build, _ := strings.Cut(both, "\x00")
 		b.ask("/paths/"+url.PathEscape(project), rowsList, "build", build)
+		if other, before, _ := strings.Cut(builds[max(0, i-1)], "\x00"); other == project && before != "" && build != "" {
+			b.ask("/paths/"+url.PathEscape(project)+"/compare", rowsList, "a", before, "b", build)
+		}
 	}
 }
 

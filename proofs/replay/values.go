@@ -130,7 +130,11 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
 	}
 	for name, value := range r.Member("hashes").Members() {
-		v.text(findable(string(name.Text())), value)
+		if strings.HasSuffix(string(name.Text()), "input_hash") { // either can be the input
+			v.text(findable("input"), value)
+			v.text(variableOf+"input", value)
+		}
+		v.text(findable(strings.TrimPrefix(string(name.Text()), "seedless_")), value)
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
@@ -175,6 +179,7 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {
 		v.text(variableOf+name, r.Member("hashes").Member(name))
 	}
+	v.add(findable("incomplete"), record.IPCParts[len(record.IPCParts)-1])
 }
 
 func (v *logValues) text(kind string, value pyjson.Value) {

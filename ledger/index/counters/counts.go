@@ -28,6 +28,7 @@ const (
 	ProducerDuplicatesTotal
 	ProducerMissing
 	InconsistentTotal
+	IncompleteTotal
 	metricCount
 )
 
@@ -51,7 +52,7 @@ var Metrics = [metricCount]struct {
 		"Refusals in the log, by reason: mismatch (a claimed hash did not hold), idempotency_key_conflict.",
 		[]string{"reason"}},
 	DriftTotal: {"colophon_ledger_drift_total",
-		"IPC runs by cause, each compared with the live run before it with the same input_hash.",
+		"IPC runs by cause, each compared with the live run before it with the same input.",
 		[]string{"cause"}},
 	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
 		"Run-DAGs by the first stage that differs from the live run-DAG before with the same question_hash; none if no stage differs.",
@@ -76,6 +77,9 @@ var Metrics = [metricCount]struct {
 	InconsistentTotal: {"colophon_ledger_inconsistent_verdicts_total",
 		"Run-DAGs whose verdict breaks a rule, by the rule.",
 		[]string{"rule"}},
+	IncompleteTotal: {"colophon_ledger_incomplete_total",
+		"IPC records by what they lack of system_prompt, output, temperature, max_tokens and seed. A record can count for several.",
+		[]string{"lacks"}},
 }
 
 // IsGauge reports whether a metric can decrease.

@@ -1,4 +1,4 @@
-// Package effects is the family of effects: what changes if one variable of an ipc_id changes.
+// Package effects is the family of effects: what changes if one variable of a run changes.
 package effects
 
 import (
@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// conditions: identity of a variable and its value; one version for each ipc_id with that
-// value, written by its first verified run: the length of the list.
+// conditions: identity of a variable and its value; one version for each combination with that
+// value, written by its first run: the length of the list.
 const conditions rowstore.Dimension = 0x83
 
 // Family answers which effect a change of one variable has.
@@ -17,7 +17,7 @@ func Family() index.Family {
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
-			d.groups.OnLoad(d.loadConditions)
+			d.groups.AlsoLoad(conditions)
 			return d
 		},
 	}

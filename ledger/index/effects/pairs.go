@@ -12,58 +12,75 @@ import (
 	"colophon/ledger/record"
 )
 
-// ipcPair is two ipc_ids that differ in one variable only.
-type ipcPair struct {
+// matched is two combinations that differ in one variable only.
+type matched struct {
 	view           *index.View
 	leading, other rowstore.Identity
-	// none: one of them has no runs that count. The other fields are then meaningless.
-	none bool
-	// leadingFiltered and otherFiltered: only live runs count, and the side has others.
-	leadingFiltered, otherFiltered bool
+	any            bool // runs of any state, not only live ones
+	none           bool // the other combination has no runs
 }
 
-// pair returns the ipc_id of the run at condition, and its partner.
-func (e *walk) pair(ctx context.Context, condition uint64) (ipcPair, error) {
+// pair returns the combination of the run at condition, and its partner.
+func (e *walk) pair(ctx context.Context, condition uint64) (matched, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, condition)
 	if err != nil {
-		return ipcPair{}, err
+		return matched{}, err
+	}
+	if e.query.Seeded && run.Seed == nil {
+		return matched{none: true}, nil
 	}
 	return e.pairOf(e.ids(run.IPC))
 }
 
-// ipcIDs is an ipc_id with the leading value and the one that differs in that value only.
-type ipcIDs struct{ leading, other rowstore.Identity }
+// combinations is a combination with the leading value and the one that differs in that value
+// only.
+type combinations struct{ leading, other rowstore.Identity }
 
-// ids returns the ipc_ids that a run would have with either value.
-func (e *walk) ids(ipc event.IPC) (ids ipcIDs) {
-	variable := variableOf(&ipc, e.query.Variable)
-	*variable = e.leading
-	ids.leading = rowstore.Identify([]byte(records.IPCID), records.AppendIPCID(nil, &ipc))
-	*variable = e.partner
-	ids.other = rowstore.Identify([]byte(records.IPCID), records.AppendIPCID(nil, &ipc))
+// ids returns the combinations that a run would have with either value.
+func (e *walk) ids(ipc event.IPC) (ids combinations) {
+	by := inputIn(e.query.Variable)
+	setValue(&ipc, e.query.Variable, e.leading)
+	ids.leading = groups.Combination(&ipc, by)
+	setValue(&ipc, e.query.Variable, e.partner)
+	ids.other = groups.Combination(&ipc, by)
 	return ids
 }
 
-// pairOf returns a pair of ipc_ids, either of which may have no runs.
-func (e *walk) pairOf(ids ipcIDs) (ipcPair, error) {
-	p := ipcPair{view: e.view, leading: ids.leading, other: ids.other}
-	other, err := groups.Newest(e.view, p.other)
-	if err != nil || other.Conditions == 0 {
-		p.none = true
-		return p, err
-	}
-	leading, err := groups.Newest(e.view, p.leading)
-	if !e.query.Any {
-		p.none = leading.Live.Runs == 0 || other.Live.Runs == 0
-		p.leadingFiltered, p.otherFiltered = leading.HasDeadRuns(), other.HasDeadRuns()
-	}
-	return p, err
+// pairOf returns a pair of combinations, either of which may have no runs.
+func (e *walk) pairOf(ids combinations) (matched, error) {
+	_, _, found, err := e.view.Newest(groups.Combinations, ids.other[:])
+	return matched{e.view, ids.leading, ids.other, e.query.Any, !found}, err
 }
 
-// variableOf returns the field of a variable in a run.
-func variableOf(r *event.IPC, name string) *[]byte {
-	switch name {
-	case records.InputHash:
+// inputIn says how combinations compare the input where a variable differs. The seed is part of
+// input_hash if the payload has it.
+func inputIn(variable string) groups.By {
+	if variable == seedName || variable == records.Input {
+		return groups.ByInput
+	}
+	return groups.ByInputHash
+}
+
+// valueOf returns the value of a variable in a run.
+func valueOf(r *event.IPC, variable string) []byte {
+	if variable == records.Input {
+		return r.Input()
+	}
+	return *fieldOf(r, variable)
+}
+
+// setValue sets a variable of a run.
+func setValue(r *event.IPC, variable string, value []byte) {
+	if variable == records.Input {
+		r.SeedlessInputHash = nil
+	}
+	*fieldOf(r, variable) = value
+}
+
+// fieldOf returns the field of a variable in a run; of the input, that without a seedless hash.
+func fieldOf(r *event.IPC, variable string) *[]byte {
+	switch variable {
+	case records.Input, records.InputHash:
 		return &r.InputHash
 	case records.SystemPromptHash:
 		return &r.SystemPromptHash
@@ -88,20 +105,20 @@ func (p *paired) changed() bool { return p.leading.output != p.other.output }
 // walk yields the pairs of runs from a position on, and advances the position after each. It
 // also yields with found false while it searches, so that the caller can stop when its budget
 // is spent.
-func (p *ipcPair) walk(at *position) iter.Seq2[paired, error] {
+func (p *matched) walk(at *position) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.Ascend(records.Postings, p.leading[:], at.leading))
+		a, stopA := iter.Pull2(p.view.Ascend(groups.Combinations, p.leading[:], at.leading))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.Ascend(records.Postings, p.other[:], at.other))
+		b, stopB := iter.Pull2(p.view.Ascend(groups.Combinations, p.other[:], at.other))
 		defer stopB()
 		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
 		for {
-			more, err := one.leading.step(p.view, a, p.leadingFiltered)
+			more, err := one.leading.step(p, a)
 			if more && err == nil {
-				more, err = one.other.step(p.view, b, p.otherFiltered)
+				more, err = one.other.step(p, b)
 			}
 			if err != nil {
 				yield(one, err)
@@ -123,7 +140,7 @@ func (p *ipcPair) walk(at *position) iter.Seq2[paired, error] {
 	}
 }
 
-// side is the walk over one of the two groups.
+// side is the walk over one of the two combinations.
 type side struct {
 	from   uint64 // the walk continues here; earlier versions are done
 	seq    uint64 // the run that waits for its partner, if ready
@@ -131,8 +148,8 @@ type side struct {
 	ready  bool
 }
 
-// step reads the next version unless a run waits. more is false at the end of the group.
-func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), filtered bool) (more bool, err error) {
+// step reads the next run unless one waits. more is false at the end of the combination.
+func (s *side) step(p *matched, next func() (rowstore.Version, error, bool)) (more bool, err error) {
 	if s.ready {
 		return true, nil
 	}
@@ -141,19 +158,15 @@ func (s *side) step(v *index.View, next func() (rowstore.Version, error, bool), 
 		return false, err
 	}
 	s.seq, s.from = version.Seq, version.Seq+1
-	if !groups.HasFlag(version, groups.AddsCondition) { // not a run, or its ipc_id is only claimed
-		return true, nil
-	}
-	g, err := groups.Decode(version.Seq, version.Value)
-	if err != nil {
-		return false, err
-	}
-	if filtered {
-		state, err := records.State(v, version.Seq)
+	if !p.any {
+		state, err := records.State(p.view, version.Seq)
 		if err != nil || state != string(record.Live) {
 			return true, err
 		}
 	}
-	s.from, s.output, s.ready = version.Seq, g.Output, true
+	if s.output, err = groups.OutputOf(version); err != nil {
+		return false, err
+	}
+	s.from, s.ready = version.Seq, true
 	return true, nil
 }

@@ -11,26 +11,26 @@ import (
 )
 
 // Variables are the possible values of Query.Variable.
-var Variables = [...]string{records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
+var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
 
-// Query asks what changed when one variable changed from A to B while all others of an ipc_id
-// stayed the same.
+// Query asks what changed when one variable changed from A to B while all others stayed the same
+// (spec: Effects of a variable).
 type Query struct {
 	Variable string // one of Variables
 	// A and B are the values. Numbers are written as in events.
-	A, B string
-	Any  bool // runs of any state, not only live ones
+	A, B   string
+	Any    bool // runs of any state, not only live ones
+	Seeded bool // only runs with a seed
 }
 
-// Pair is two runs that differ in the variable only. Each is the k-th run of its ipc_id.
+// Pair is two runs that differ in the variable only. Each is the k-th run of its combination.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
 }
 
-// List returns pairs. Only runs whose ipc_id is the hash of their fields take part, because
-// the partner's ipc_id is computed from them. A page may have fewer rows than its limit, even
-// none, if few ipc_ids have a partner.
+// List returns pairs. A page may have fewer rows than its limit, even none, if few combinations
+// have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
 	e, err := newWalk(v, q)
 	if err != nil {
@@ -73,16 +73,16 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, nil, nil
 }
 
-// walk goes through the ipc_ids with one of the two values. The leading side is the value with
-// fewer ipc_ids.
+// walk goes through the combinations with one of the two values. The leading side is the value
+// with fewer of them.
 type walk struct {
 	view     *index.View
 	query    Query
 	id       rowstore.Identity // of the leading value
 	leading  []byte            // the leading value
 	partner  []byte            // the other value
-	count    uint64            // number of ipc_ids with the leading value
-	last     uint64            // the newest of their first verified runs; 0 if there is none
+	count    uint64            // number of combinations with the leading value
+	last     uint64            // the newest of their first runs; 0 if there is none
 	reversed bool              // the leading side is B
 }
 
@@ -103,8 +103,8 @@ func newWalk(v *index.View, q Query) (*walk, error) {
 	return e, nil
 }
 
-// conditionsOf returns the number of ipc_ids with a value, and the newest of their first
-// verified runs.
+// conditionsOf returns the number of combinations with a value, and the newest of their first
+// runs.
 func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, last uint64, err error) {
 	if records.IsGrouped(variable) {
 		g, err := groups.Newest(v, id)
@@ -118,7 +118,7 @@ func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, 
 	return count, last, nil
 }
 
-// before returns the position of the previous ipc_id in the list; ErrPosition if condition is
+// before returns the position of the previous combination in the list; ErrPosition if condition is
 // not in it.
 func (e *walk) before(condition uint64) (position, error) {
 	if records.IsGrouped(e.query.Variable) {
@@ -153,8 +153,8 @@ func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair,
 	return append(rows, pair), nil
 }
 
-// position is a position of a walk: the ipc_id, by its first verified run, and the seqs at
-// which the walk continues in the two groups; 0 at their beginning.
+// position is a position of a walk: the combination, by its first run, and the seqs at which the
+// walk continues in the two combinations; 0 at their beginning.
 type position struct{ condition, leading, other uint64 }
 
 func (p *position) append(dst []byte) []byte {

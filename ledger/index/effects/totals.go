@@ -20,7 +20,7 @@ type Totals struct {
 
 // Count counts all pairs. That reads about as many keys as all pages together, but no events.
 // known is nil or the totals of the same query as of another size. If there are fewer events
-// between the sizes than ipc_ids, Count reads only the ipc_ids that these events touch, as of
+// between the sizes than combinations, Count reads only those that these events touch, as of
 // both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, err := newWalk(v, q)
@@ -42,7 +42,7 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 	return e.countFrom(ctx, known)
 }
 
-// countAll counts the pairs of all ipc_ids.
+// countAll counts the pairs of all combinations.
 func (e *walk) countAll(ctx context.Context) (Totals, error) {
 	t := Totals{AsOf: e.view.Size()}
 	for at := (position{condition: e.last}); at.condition != 0; {
@@ -60,8 +60,8 @@ func (e *walk) countAll(ctx context.Context) (Totals, error) {
 	return t, nil
 }
 
-// add adds the pairs of two ipc_ids.
-func (t *Totals) add(ctx context.Context, p *ipcPair) error {
+// add adds the pairs of two combinations.
+func (t *Totals) add(ctx context.Context, p *matched) error {
 	var at position
 	for one, err := range p.walk(&at) {
 		switch err := cmp.Or(err, ctx.Err()); {
@@ -97,10 +97,10 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched returns the ipc_ids with either value that have a run, or a run whose state changed,
+// touched returns the combinations with either value that have a run, or a run whose state changed,
 // in the events between two sizes.
-func (e *walk) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, error) {
-	touched := make(map[ipcIDs]bool)
+func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
+	touched := make(map[combinations]bool)
 	var decoder event.Decoder
 	for entry, err := range e.view.Entries(ctx, from) {
 		if err != nil {
@@ -134,15 +134,18 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[ipcIDs]bool, e
 	return touched, nil
 }
 
-// touch adds the ipc_ids of a run if it has one of the two values.
-func (e *walk) touch(touched map[ipcIDs]bool, ipc *event.IPC) {
-	if value := string(*variableOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+// touch adds the combinations of a run if it has one of the two values.
+func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC) {
+	if e.query.Seeded && ipc.Seed == nil {
+		return
+	}
+	if value := string(valueOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
 		touched[e.ids(*ipc)] = true
 	}
 }
 
-// countThese counts the pairs of some ipc_ids as of t.AsOf.
-func (e *walk) countThese(ctx context.Context, these map[ipcIDs]bool, t *Totals) error {
+// countThese counts the pairs of some combinations as of t.AsOf.
+func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)

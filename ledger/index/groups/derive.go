@@ -2,9 +2,7 @@ package groups
 
 import (
 	"context"
-	"crypto/sha256"
 
-	"colophon/internal/bloom"
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
@@ -20,12 +18,11 @@ type run struct {
 	output uint64
 	// repeats: an earlier run of the ledger has that output.
 	repeats bool
-	// verified: the ipc_id is the hash of the run's other fields. firstVerified: this is the
-	// first such run of its ipc_id.
-	verified, firstVerified bool
-	facts                   []byte
-	// The groups of its output_hash and its ipc_id before this run.
-	sameOutput, sameID Version
+	// first: this is the first run of its combination.
+	first [byCount]bool
+	facts []byte
+	// sameOutput is the group of its output_hash before this run.
+	sameOutput Version
 }
 
 // Deriver writes groups of runs.
@@ -34,8 +31,8 @@ type Deriver struct {
 	runs runsFold
 	// current is the run that is being folded; nil if the record is not a run.
 	current *run
-	// loaders add further identities to the filter.
-	loaders []func(filter *bloom.Filter) error
+	// loads lists dimensions whose rows are identities that the filter has.
+	loads []rowstore.Dimension
 
 	// Scratch.
 	others           records.Values     // of a record other than the current one
@@ -43,16 +40,13 @@ type Deriver struct {
 	value            []byte
 }
 
-// OnLoad registers a function that adds identities to the filter when it is loaded.
-func (f *Deriver) OnLoad(load func(filter *bloom.Filter) error) {
-	f.loaders = append(f.loaders, load)
-}
+// AlsoLoad adds the rows of a dimension to the filter when it is loaded. The rows are identities.
+func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) }
 
 // preparedRun is what follows from the event of a run alone.
 type preparedRun struct {
-	// verified: the ipc_id is the hash of the run's other fields.
-	verified bool
-	facts    []byte
+	combinations [byCount]rowstore.Identity
+	facts        []byte
 }
 
 // Prepare implements Preparer.
@@ -61,8 +55,9 @@ func (f *Deriver) Prepare(e *index.Event) {
 		return
 	}
 	p := index.Prepared[preparedRun](e)
-	var scratch [2 * sha256.Size]byte
-	p.verified = string(records.AppendIPCID(scratch[:0], &e.IPC)) == string(e.IPC.IPCID)
+	for by := range byCount {
+		p.combinations[by] = Combination(&e.IPC, by)
+	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
@@ -79,11 +74,8 @@ func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	return f.prepare(ctx, f.current, e)
 }
 
-// FirstVerified reports whether the current record is the first run of its ipc_id whose ipc_id
-// is verified.
-func (f *Deriver) FirstVerified(*index.Event) bool {
-	return f.current != nil && f.current.firstVerified
-}
+// IsFirst reports whether the current record is the first run of its combination.
+func (f *Deriver) IsFirst(by By) bool { return f.current != nil && f.current.first[by] }
 
 // StateChanged implements records.StateObserver.
 func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
@@ -93,7 +85,7 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// prepare computes what a run adds, before anything of it is written.
+// prepare computes what a run adds, before anything of its groups is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
@@ -107,9 +99,8 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 			return err
 		}
 	}
-	r.sameID = f.newestGroup(all.Of(records.IPCFamily).ID)
-	r.verified, r.firstVerified = own.verified, own.verified && r.sameID.Conditions == 0
 	r.facts = own.facts
+	r.combine(f, e.Seq, &own.combinations)
 	return f.Rows.Err
 }
 
@@ -137,8 +128,6 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	switch {
 	case r != nil && p.Family == records.OutputFamily:
 		g = r.sameOutput
-	case r != nil && p.Family == records.IPCFamily:
-		g = r.sameID
 	default:
 		g = f.newestGroup(p.ID)
 	}
@@ -178,11 +167,9 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.addCondition(r.firstVerified)
-	case records.PromptFamily, records.ModelFamily:
-		g.addCondition(r.firstVerified)
-	case records.IPCFamily:
-		g.addCondition(r.verified)
+		g.addCondition(r.first[ByInput])
+	case records.HashFamily, records.PromptFamily, records.ModelFamily:
+		g.addCondition(r.first[ByInputHash])
 	case records.OutputFamily:
 		if r.repeats {
 			g.flags |= isMarked
@@ -197,7 +184,8 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// addCondition adds the version's run to the group's conditions if it is one.
+// addCondition adds the version's run to the group's conditions if it is the first of its
+// combination.
 func (g *Version) addCondition(condition bool) {
 	if condition {
 		g.flags |= AddsCondition
@@ -205,7 +193,7 @@ func (g *Version) addCondition(condition bool) {
 	}
 }
 
-// countDrift counts the cause of a run against the live run before it with its input_hash, if
+// countDrift counts the cause of a run against the live run before it with its input, if
 // there is one (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {

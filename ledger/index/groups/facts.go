@@ -5,14 +5,13 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// factCount is the number of facts of a run: its variables except the input, and its ipc_id.
-const factCount = 9
+// factCount is the number of facts of a run: its variables except the input.
+const factCount = 8
 
 // facts returns a run's facts in a fixed order.
 func facts(ipc *event.IPC) [factCount]*[]byte {
 	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
-		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform,
-		&ipc.IPCID}
+		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform}
 }
 
 // A fact is encoded as its length and its text. A text longer than longestFact is encoded as
@@ -23,8 +22,24 @@ const (
 	unknownFact  = longestFact + 2
 )
 
+// How a run states its input, before its facts. Runs of one group of an input have equal inputs
+// unless only one of them has the seed in its payload and the other brought only input_hash.
+const (
+	onlyHash byte = iota
+	payload
+	payloadWithSeed
+)
+
 // appendFacts encodes facts. Two encodings are equal if and only if the facts are.
 func appendFacts(dst []byte, ipc *event.IPC) []byte {
+	switch {
+	case !ipc.HasPayload:
+		dst = append(dst, onlyHash)
+	case ipc.SeedlessInputHash == nil:
+		dst = append(dst, payload)
+	default:
+		dst = append(dst, payloadWithSeed)
+	}
 	for _, fact := range facts(ipc) {
 		switch text := *fact; {
 		case text == nil:
@@ -39,10 +54,19 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeFacts returns a run whose facts compare like those of the encoded run. It has no input
-// and no output, and refers to encoded.
+// DecodeFacts returns a run that compares with others of its group of an input like the encoded
+// run. It has no output, and refers to encoded.
 func DecodeFacts(encoded []byte) event.IPC {
 	var ipc event.IPC
+	if len(encoded) == 0 {
+		return ipc
+	}
+	seedless, whole := []byte("seedless"), []byte("whole")
+	ipc.InputHash, ipc.HasPayload = seedless, encoded[0] != onlyHash
+	if encoded[0] == payloadWithSeed {
+		ipc.InputHash, ipc.SeedlessInputHash = whole, seedless
+	}
+	encoded = encoded[1:]
 	for _, fact := range facts(&ipc) {
 		if len(encoded) == 0 {
 			return event.IPC{}

@@ -28,6 +28,9 @@ const (
 	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
 	// that number.
 	outputLevels rowstore.Dimension = 0x84
+	// Combinations: a combination; one version for each run with it: its output, as the distance
+	// to the first run of the ledger with that output.
+	Combinations rowstore.Dimension = 0x85
 )
 
 // Family answers questions about groups of runs, their outputs, and rankings.
@@ -37,7 +40,8 @@ func Family() index.Family {
 		causes = append(causes, counters.SeriesOf(counters.DriftTotal, string(cause)))
 	}
 	return index.Family{
-		Rows:     map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{})},
+		Rows: map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{}),
+			Combinations: len(rowstore.Identity{})},
 		Counters: causes,
 		New: func(f *index.Fold) index.Deriver {
 			d := &Deriver{Fold: f}

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns the filter of groups that have runs, of further identities that OnLoad adds,
+// Filter returns the filter of groups that have runs, of combinations, of what AlsoLoad adds,
 // and, if filterHasOutputs, of rows of outputs. It is loaded from the index at the first use,
 // before anything is folded. Most outputs and seeds are new, and need no lookup then.
 func (f *Deriver) Filter() *bloom.Filter {
@@ -42,8 +42,16 @@ func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}
-	for _, load := range f.loaders {
-		if err := load(f.runs.filter); err != nil {
+	for _, d := range append(f.loads, Combinations) {
+		var last rowstore.Identity
+		if err := f.Rows.Each(d, func(it *rowstore.Iterator) error {
+			key := it.Key()
+			if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
+				f.runs.filter.Add(id)
+				last = id
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 	}

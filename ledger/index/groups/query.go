@@ -142,6 +142,8 @@ func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err
+	case records.Input:
+		return string(r.Input()), err
 	case records.InputHash:
 		return string(r.InputHash), err
 	case records.SystemPromptHash:
@@ -224,7 +226,8 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 // RunQuery selects the runs of one group.
 type RunQuery struct {
 	records.Value
-	Any bool // runs of any state, not only live ones
+	Any    bool // runs of any state, not only live ones
+	Seeded bool // List and Timeline leave out runs without a seed; counts of the group do not
 }
 
 // ID returns the identity of the group.

@@ -18,8 +18,7 @@ const (
 	hasDeadRuns
 	// addsOutput: the run is the first of the group with its output.
 	addsOutput
-	// AddsCondition: the run is the first of its ipc_id whose ipc_id is verified; in the group
-	// of the ipc_id, any verified run.
+	// AddsCondition: the run is the first of its combination.
 	AddsCondition
 	// isMarked: in the group of an output_hash, the output has rows in outputs; in other
 	// groups, there are levels.
@@ -36,11 +35,11 @@ type Version struct {
 	// Live counts the live runs, All those of any state.
 	Live, All Tally
 	// The newest earlier events with addsOutput and AddsCondition; 0 for none. They link the
-	// versions into two lists, newest first. The list of conditions exists for the variables
-	// of an ipc_id, and for the ipc_id.
+	// versions into two lists, newest first. The list of conditions exists in groups of the
+	// input, the input_hash, the system prompt, and the model.
 	outputBefore, ConditionBefore uint64
 	Conditions                    uint64 // length of the list of conditions, including this event
-	// Facts are the facts of the last live run; only in groups of an input_hash.
+	// Facts are the facts of the last live run; only in groups of an input.
 	Facts []byte
 }
 

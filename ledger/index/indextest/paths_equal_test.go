@@ -3,6 +3,7 @@ package indextest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,25 +21,38 @@ import (
 
 var (
 	drawProject = rapid.SampledFrom([]string{"p", "q", ""})
-	drawBuild   = rapid.SampledFrom([]string{`null`, `""`, `"1"`, `"2"`, `"3"`})
+	drawBuild   = rapid.SampledFrom([]string{`null`, `""`, `"1"`, `"2"`, `"3"`, `"4"`, `"5"`})
 	drawRoute   = rapid.SampledFrom([]string{
 		`[]`, `[""]`, `["Start"]`, colliding1, colliding2, `["Start → Day 18555"]`, triple1, triple2, triple3})
+	drawBranch = rapid.SampledFrom([]string{"", "", "main", "pr", "x"})
 	drawDigits = rapid.SampledFrom([]string{`null`, `"00000001"`, `"00000002"`})
 	drawPathID = rapid.SampledFrom([]string{"d41d8cd9", "a6122a65", "d2f2e118", "d2f2e118c8482b41", "d2f2e1184115c4dd",
 		"19be8e52", "none"})
 )
 
-// drawPathEvent draws the body of an event, mostly about paths.
-func drawPathEvent(t *rapid.T) string {
+// drawPathEvent draws the body of an event, mostly about paths, that follows size others.
+func drawPathEvent(t *rapid.T, size uint64) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
 	case 0:
 		return plain(t, 1)
-	case 1, 2:
-		content := strings.Trim(strings.TrimPrefix(drawDigits.Draw(t, "validated content"), "null"), `"`)
-		return validation(t, project, drawPathID.Draw(t, "path_id"), content, rapid.Bool().Draw(t, "validated"))
+	case 1, 2, 3:
+		path := record.CurrentPath{Project: project, PathID: drawPathID.Draw(t, "path_id"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "record")}
+		path.ContentFingerprint = strings.Trim(strings.TrimPrefix(drawDigits.Draw(t, "validated content"), "null"), `"`)
+		if build := drawBuild.Draw(t, "validated build"); build != "null" {
+			name := strings.Trim(build, `"`)
+			path.Build = &name
+		}
+		return validationOf(t, path, rapid.Bool().Draw(t, "validated"))
 	}
-	return fingerprint(t, project, drawBuild.Draw(t, "build"), drawRoute.Draw(t, "route"),
+	build, more := drawBuild.Draw(t, "build"), ""
+	if branch := drawBranch.Draw(t, "branch"); build != "null" && branch != "" {
+		more = fmt.Sprintf(`"branch":%q,`, branch)
+	}
+	if base := drawBuild.Draw(t, "base"); build != "null" && base != build && rapid.Bool().Draw(t, "has base") {
+		more += fmt.Sprintf(`"base":%s,`, base)
+	}
+	return fingerprintOf(t, project, build, more, drawRoute.Draw(t, "route"),
 		drawDigits.Draw(t, "content"), drawDigits.Draw(t, "raw"))
 }
 
@@ -54,7 +68,9 @@ func TestPathsEqualModel(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
 		for range rapid.IntRange(1, 3).Draw(t, "commits") {
-			log.append(rapid.SliceOfN(rapid.Custom(drawPathEvent), 1, 25).Draw(t, "bodies")...)
+			for range rapid.IntRange(1, 25).Draw(t, "bodies") {
+				log.append(drawPathEvent(t, log.head.Size))
+			}
 			log.catchUp(f)
 		}
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
@@ -87,19 +103,37 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
 				pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
-					return paths.Gone(ctx, v, p.name, build, page)
+					return paths.GonePaths(ctx, v, p.name, build.name, page)
+				}))
+		}
+		if len(p.builds) > 0 {
+			a, b := rapid.SampledFrom(p.builds).Draw(t, "a"), rapid.SampledFrom(p.builds).Draw(t, "b")
+			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Gone}).Draw(t, "difference")
+			require.Equal(t, p.compare(a, b, category),
+				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
+					return paths.Compare(ctx, v, paths.Comparison{Project: p.name, A: a.name, B: b.name, Category: category}, page)
 				}))
 		}
 		for _, path := range p.paths {
-			require.Equal(t, path.versions,
+			history := path.history()
+			require.Equal(t, history,
 				pages(t, limit, func(page index.Page) ([]paths.Version, []byte, error) {
 					return paths.History(ctx, v, p.name, path.id, page)
 				}))
-			now, found, err := paths.Get(v, p.name, path.id)
+			now, found, err := paths.Get(v, p.name, path.id, nil)
 			require.NoError(t, err)
 			require.True(t, found)
-			require.Equal(t, path.current().Path, now)
-			for _, version := range path.versions {
+			require.Equal(t, path.at(path.latest(anyBuild), atHead).Path, now)
+			for _, build := range p.builds {
+				there, found, err := paths.Get(v, p.name, path.id, &build.name)
+				require.NoError(t, err)
+				latest := path.inBuild(build)
+				require.Equal(t, latest != nil, found)
+				if found {
+					require.Equal(t, path.at(latest, atHead).Path, there)
+				}
+			}
+			for _, version := range history {
 				if version.Kind == record.PathFingerprint {
 					change, err := paths.ChangeOf(ctx, v, version.Event)
 					require.NoError(t, err)
@@ -117,7 +151,7 @@ func drawFilter(t *rapid.T, p *naiveProject) paths.Filter {
 		f.Validated = &validated
 	}
 	if len(p.builds) > 0 && rapid.Bool().Draw(t, "filters build") {
-		f.Build = rapid.SampledFrom([]*string{&p.builds[0], &p.builds[len(p.builds)-1]}).Draw(t, "of build")
+		f.Build = &rapid.SampledFrom(p.builds).Draw(t, "of build").name
 	}
 	return f
 }
@@ -128,10 +162,8 @@ func comparePathCounts(t *rapid.T, f *index.Follower, all []*naiveProject) {
 	for _, p := range all {
 		collisions += uint64(len(p.collisions()))
 		for _, path := range p.paths {
-			for _, v := range path.versions {
-				if v.Kind == record.PathFingerprint {
-					want[v.Category]++
-				}
+			for _, v := range path.records {
+				want[v.Category]++
 			}
 		}
 	}

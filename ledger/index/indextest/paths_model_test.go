@@ -14,22 +14,125 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveProject is a project computed by walking over events (spec: Path categories; Path id
-// collisions; Builds).
+// naiveProject is a project computed by walking over events (spec: Path categories; Path
+// validation; Path id collisions; Builds).
 type naiveProject struct {
 	name   string
 	first  uint64
-	paths  []*naivePath // in order of first appearance
-	builds []string     // in order of first appearance
+	paths  []*naivePath  // in order of first appearance
+	builds []*naiveBuild // likewise
+}
+
+type naiveBuild struct {
+	name             string
+	branch, baseName *string     // nil if there is none
+	base             *naiveBuild // likewise
+}
+
+// line returns the build, its base, the base of that, and so on.
+func (b *naiveBuild) line() []*naiveBuild {
+	if b == nil {
+		return nil
+	}
+	return append([]*naiveBuild{b}, b.base.line()...)
 }
 
 type naivePath struct {
-	joined   string
-	id       string
-	versions []paths.Version
+	joined  string
+	id      string
+	events  []*naiveVersion // records and validations
+	records []*naiveVersion
 }
 
-func (p *naivePath) now() paths.Version { return p.versions[len(p.versions)-1] }
+// naiveVersion is a record of a path, or a validation of one.
+type naiveVersion struct {
+	paths.Version
+	of        *naiveVersion // the record that a validation is about
+	validated bool          // of a validation
+	build     *naiveBuild   // of a record; nil for none
+	compared  *naiveVersion // the record that it is compared with
+	repeated  *naiveVersion // the record before it in its build, if that has the same content
+}
+
+// span returns the first of the records that share validations.
+func (v *naiveVersion) span() *naiveVersion {
+	switch {
+	case v.Category == paths.Unchanged:
+		return v.compared.span()
+	case v.repeated != nil:
+		return v.repeated.span()
+	}
+	return v
+}
+
+// line returns the line of builds that a record continues.
+func (v *naiveVersion) line() []*naiveBuild {
+	if v.build == nil && v.compared != nil {
+		return v.compared.line()
+	}
+	return v.build.line()
+}
+
+// in reports whether the record is in the line of another.
+func (v *naiveVersion) in(other *naiveVersion) bool {
+	if v.build == nil {
+		return other.build == nil
+	}
+	return slices.Contains(other.line(), v.build)
+}
+
+// at returns a record with what the validations below a size say of it.
+func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
+	result := v.Version
+	var before *naiveVersion
+	for _, e := range slices.Backward(p.events) {
+		if e.of == nil || e.Event >= size || !e.of.in(v) {
+			continue
+		}
+		if e.of.span() == v.span() {
+			result.Validated = e.validated
+			return result
+		}
+		if before == nil && v.ContentFingerprint != "" && e.of.ContentFingerprint == v.ContentFingerprint {
+			before = e
+		}
+	}
+	if before != nil && before.validated {
+		result.ValidatedBefore = before.Event
+	}
+	return result
+}
+
+// history returns all versions, each as it was when it was recorded.
+func (p *naivePath) history() []paths.Version {
+	var list []paths.Version
+	for _, e := range p.events {
+		if e.of == nil {
+			list = append(list, p.at(e, e.Event+1))
+			continue
+		}
+		v := p.at(e.of, e.Event+1)
+		list = append(list, paths.Version{Row: paths.Row{Path: v.Path, Time: e.Time}, Event: e.Event, Kind: e.Kind, Reason: e.Reason})
+	}
+	return list
+}
+
+// latest returns the latest record of a path, or with a build the latest one in that; nil if
+// there is none.
+func (p *naivePath) latest(of func(v *naiveVersion) bool) *naiveVersion {
+	for _, v := range slices.Backward(p.records) {
+		if of(v) {
+			return v
+		}
+	}
+	return nil
+}
+
+func (p *naivePath) inBuild(b *naiveBuild) *naiveVersion {
+	return p.latest(func(v *naiveVersion) bool { return v.build == b })
+}
+
+func anyBuild(*naiveVersion) bool { return true }
 
 // naiveEvent is what events about paths say.
 type naiveEvent struct {
@@ -38,7 +141,10 @@ type naiveEvent struct {
 	Record struct {
 		Project   string
 		Build     *string
+		Branch    *string
+		Base      *string
 		Route     []string
+		RecordSeq uint64  `json:"record_seq"`
 		PathID    string  `json:"path_id"`
 		Content   *string `json:"content_fingerprint"`
 		Validated bool
@@ -92,22 +198,54 @@ func (p *naiveProject) byID(id string) *naivePath {
 	return nil
 }
 
-func (p *naiveProject) record(seq uint64, e *naiveEvent) {
-	if b := e.Record.Build; b != nil && !slices.Contains(p.builds, *b) {
-		p.builds = append(p.builds, *b)
+func (p *naiveProject) build(name string) *naiveBuild {
+	for _, b := range p.builds {
+		if b.name == name {
+			return b
+		}
 	}
+	return nil
+}
+
+// joinBuild returns the build of a record, which may be new, and whether the record contradicts
+// it.
+func (p *naiveProject) joinBuild(e *naiveEvent) (b *naiveBuild, contradicts bool) {
+	r := &e.Record
+	if r.Build == nil {
+		return nil, false
+	}
+	if b = p.build(*r.Build); b == nil {
+		b = &naiveBuild{name: *r.Build, branch: r.Branch}
+		for _, other := range p.builds {
+			if r.Branch == nil || other.branch != nil && *other.branch == *r.Branch {
+				b.base = other
+			}
+		}
+		if r.Base != nil {
+			b.base, b.baseName = p.build(*r.Base), r.Base
+		} else if b.base != nil {
+			b.baseName = &b.base.name
+		}
+		p.builds = append(p.builds, b)
+		return b, false
+	}
+	differs := func(given, own *string) bool { return given != nil && (own == nil || *given != *own) }
+	return b, differs(r.Base, b.baseName) || differs(r.Branch, b.branch)
+}
+
+func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 	joined := strings.Join(e.Record.Route, " → ")
-	v := paths.Version{Event: seq, Kind: e.Kind}
+	v := &naiveVersion{Version: paths.Version{Event: seq, Kind: e.Kind}}
 	v.Seq, v.Time, v.Build, v.Route = seq, e.Time, e.Record.Build, e.Record.Route
 	v.ContentFingerprint, v.RawContentFingerprint = orEmpty(e.Record.Hashes.Content), orEmpty(e.Record.Hashes.Raw)
+	v.build, v.OtherBase = p.joinBuild(e)
 	var path *naivePath
 	for _, candidate := range p.paths {
 		if candidate.joined == joined {
 			path = candidate
 		}
 	}
-	switch {
-	case path == nil:
+	if path == nil {
 		sum := md5.Sum([]byte(joined))
 		path = &naivePath{joined: joined}
 		for digits := 8; path.id == ""; digits += 8 {
@@ -116,27 +254,50 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 			}
 		}
 		p.paths = append(p.paths, path)
+	}
+	switch {
+	case v.build == nil:
+		v.compared = path.latest(anyBuild)
+	case v.build.base != nil:
+		v.compared = path.inBuild(v.build.base)
+	}
+	if before := path.inBuild(v.build); before != nil && before.ContentFingerprint == v.ContentFingerprint {
+		v.repeated = before
+	}
+	switch {
+	case v.compared == nil:
 		v.Category = paths.New
-	case path.now().ContentFingerprint != v.ContentFingerprint:
+	case v.compared.ContentFingerprint != v.ContentFingerprint:
 		v.Category = paths.Modified
 	default:
-		before := path.now()
-		v.Category, v.Validated = paths.Unchanged, before.Validated
-		v.LinksChanged = v.ContentFingerprint != "" && v.RawContentFingerprint != "" && before.RawContentFingerprint != "" &&
-			v.RawContentFingerprint != before.RawContentFingerprint
+		v.Category = paths.Unchanged
+		v.LinksChanged = v.ContentFingerprint != "" && v.RawContentFingerprint != "" && v.compared.RawContentFingerprint != "" &&
+			v.RawContentFingerprint != v.compared.RawContentFingerprint
 	}
 	v.PathID = path.id
-	path.versions = append(path.versions, v)
+	path.events, path.records = append(path.events, v), append(path.records, v)
 }
 
 func (p *naiveProject) validate(seq uint64, e *naiveEvent) {
 	path := p.byID(e.Record.PathID)
-	if path == nil || path.now().ContentFingerprint != orEmpty(e.Record.Content) {
+	if path == nil {
 		return
 	}
-	v := paths.Version{Row: paths.Row{Path: path.now().Path, Time: e.Time}, Event: seq, Kind: e.Kind, Reason: e.Record.Reason}
-	v.Validated = e.Record.Validated
-	path.versions = append(path.versions, v)
+	of := path.latest(anyBuild)
+	if loose := path.inBuild(nil); loose != nil && loose.Seq == e.Record.RecordSeq {
+		of = loose
+	}
+	if e.Record.Build != nil {
+		of = nil
+		if b := p.build(*e.Record.Build); b != nil {
+			of = path.inBuild(b)
+		}
+	}
+	if of == nil || of.ContentFingerprint != orEmpty(e.Record.Content) {
+		return
+	}
+	path.events = append(path.events, &naiveVersion{of: of, validated: e.Record.Validated,
+		Version: paths.Version{Row: paths.Row{Time: e.Time}, Event: seq, Kind: e.Kind, Reason: e.Record.Reason}})
 }
 
 func orEmpty(text *string) string {
@@ -146,67 +307,66 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// current returns a path after its latest record and validations.
-func (p *naivePath) current() paths.Row {
-	var row paths.Row
-	for _, v := range p.versions {
-		if v.Kind == record.PathFingerprint {
-			row = v.Row
-		}
-	}
-	row.Validated = p.now().Validated
-	return row
-}
+const atHead = 1 << 62
 
+// current returns the paths of a project, or of a build, that a filter selects.
 func (p *naiveProject) current(f paths.Filter) []paths.Row {
+	of := anyBuild
+	if f.Build != nil {
+		b := p.build(*f.Build)
+		of = func(v *naiveVersion) bool { return v.build == b }
+	}
 	var rows []paths.Row
-	for _, path := range slices.Backward(p.paths) {
-		row := path.current()
-		if (f.Category == "" || f.Category == row.Category) && (f.Validated == nil || *f.Validated == row.Validated) &&
-			(f.Build == nil || row.Build != nil && *f.Build == *row.Build) {
+	for _, path := range p.newestFirst(of) {
+		row := path.at(path.latest(of), atHead).Row
+		if (f.Category == "" || f.Category == row.Category) && (f.Validated == nil || *f.Validated == row.Validated) {
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
 
-// in returns the first record of each path in a build.
-func (p *naiveProject) in(build string) []paths.Row {
-	var rows []paths.Row
+// newestFirst returns the paths that have a record of a kind, by their first one, newest first.
+func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
+	var all []*naivePath
+	first := func(path *naivePath) int { return slices.IndexFunc(path.records, of) }
 	for _, path := range p.paths {
-		for _, v := range path.versions {
-			if v.Build != nil && *v.Build == build {
-				rows = append(rows, v.Row)
-				break
-			}
+		if first(path) >= 0 {
+			all = append(all, path)
 		}
 	}
-	return rows
+	slices.SortFunc(all, func(a, b *naivePath) int { return int(b.records[first(b)].Seq) - int(a.records[first(a)].Seq) })
+	return all
 }
 
-func (p *naiveProject) gone(build string) []paths.Row {
-	i := slices.Index(p.builds, build)
-	if i == 0 {
+// in returns the paths of a build, by their first records there, newest first.
+func (p *naiveProject) in(b *naiveBuild) []*naivePath {
+	if b == nil {
 		return nil
 	}
+	return p.newestFirst(func(v *naiveVersion) bool { return v.build == b })
+}
+
+func (p *naiveProject) gone(b *naiveBuild) []paths.Row {
 	var rows []paths.Row
-	here := p.in(build)
-	for _, row := range p.in(p.builds[i-1]) {
-		if !slices.ContainsFunc(here, func(r paths.Row) bool { return r.PathID == row.PathID }) {
-			rows = append(rows, row)
+	for _, path := range p.in(b.base) {
+		if path.inBuild(b) == nil {
+			rows = append(rows, path.at(path.inBuild(b.base), atHead).Row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b paths.Row) int { return int(b.Seq) - int(a.Seq) })
 	return rows
 }
 
 func (p *naiveProject) buildList() []paths.Build {
 	var list []paths.Build
-	for _, name := range p.builds {
-		b := paths.Build{Name: name, Paths: uint64(len(p.in(name))), Gone: uint64(len(p.gone(name)))}
+	for _, build := range p.builds {
+		b := paths.Build{Name: build.name, Branch: build.branch, Paths: uint64(len(p.in(build))), Gone: uint64(len(p.gone(build)))}
+		if b.Base = build.baseName; build.base == nil {
+			b.Base, b.UnknownBase = nil, build.baseName
+		}
 		for _, path := range p.paths {
-			for _, v := range path.versions {
-				if v.Build == nil || *v.Build != name {
+			for _, v := range path.records {
+				if v.build != build {
 					continue
 				}
 				if b.Seq == 0 || v.Event < b.Seq {
@@ -220,9 +380,63 @@ func (p *naiveProject) buildList() []paths.Build {
 				case paths.Unchanged:
 					b.Unchanged++
 				}
+				if v.OtherBase {
+					b.OtherBases++
+				}
 			}
 		}
 		list = append(list, b)
+	}
+	return list
+}
+
+// compare returns the paths of two builds.
+func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []paths.Difference {
+	side := func(path *naivePath, build *naiveBuild) *paths.Path {
+		if v := path.inBuild(build); v != nil {
+			return &[]paths.Path{path.at(v, atHead).Path}[0]
+		}
+		return nil
+	}
+	both := p.in(b)
+	for _, path := range p.in(a) {
+		if path.inBuild(b) == nil {
+			both = append(both, path)
+		}
+	}
+	var list []paths.Difference
+	for _, path := range both {
+		d := paths.Difference{A: side(path, a), B: side(path, b), PathID: path.id}
+		switch {
+		case d.A == nil:
+			d.Category = paths.New
+		case d.B == nil:
+			d.Category = paths.Gone
+		case d.A.ContentFingerprint != d.B.ContentFingerprint:
+			d.Category = paths.Modified
+		default:
+			d.Category = paths.Unchanged
+			d.LinksChanged = d.A.ContentFingerprint != "" && d.A.RawContentFingerprint != "" && d.B.RawContentFingerprint != "" &&
+				d.A.RawContentFingerprint != d.B.RawContentFingerprint
+		}
+		shown, in, notIn := path.inBuild(b), a, b
+		if d.B == nil {
+			shown, in, notIn = path.inBuild(a), b, a
+		}
+		d.Route = shown.Route
+		if (d.A == nil || d.B == nil) && shown.ContentFingerprint != "" {
+			for _, other := range p.in(in) {
+				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.ContentFingerprint == shown.ContentFingerprint {
+					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
+				}
+			}
+			// The newest record with the content first; all of this path's later records in the build
+			// have it too.
+			slices.SortFunc(d.Renamed, func(a, b paths.Rename) int { return int(b.Seq) - int(a.Seq) })
+		}
+		if category == "" || category == d.Category {
+			list = append(list, d)
+		}
 	}
 	return list
 }
@@ -233,8 +447,8 @@ func (p *naiveProject) collisions() []paths.Collision {
 		if len(path.id) == 8 {
 			continue
 		}
-		holder := p.byID(path.id[:8]).versions[0]
-		list = append(list, paths.Collision{Seq: path.versions[0].Seq, PathID: path.id, Route: path.versions[0].Route,
+		holder := p.byID(path.id[:8]).records[0]
+		list = append(list, paths.Collision{Seq: path.records[0].Seq, PathID: path.id, Route: path.records[0].Route,
 			Held: holder.PathID, HolderSeq: holder.Seq, HolderRoute: holder.Route})
 	}
 	return list

@@ -28,19 +28,32 @@ const (
 // fingerprint returns the body of a path fingerprint. build and the fingerprints are JSON.
 func fingerprint(t tester, project, build, route, content, raw string) string {
 	t.Helper()
-	return posted(t, record.PathFingerprint, fmt.Sprintf(
-		`{"project":%q,"build":%s,"route":%s,"content_fingerprint":%s,"raw_content_fingerprint":%s}`,
-		project, build, route, content, raw))
+	return fingerprintOf(t, project, build, "", route, content, raw)
 }
 
-// validation returns the body of a validation of a path. An empty fingerprint means null.
+// fingerprintOf is fingerprint with more members, each of which a comma follows.
+func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
+	t.Helper()
+	return posted(t, record.PathFingerprint, fmt.Sprintf(
+		`{"project":%q,"build":%s,%s"route":%s,"content_fingerprint":%s,"raw_content_fingerprint":%s}`,
+		project, build, more, route, content, raw))
+}
+
+// validation returns the body of a validation of a path's latest record. An empty fingerprint
+// means null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
-	v, err := record.ParseValidation(record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1},
-		[]byte(fmt.Sprintf(`{"validated":%t,"reason":"because"}`, validated)))
-	require.NoError(t, err)
-	return string(v.AppendBody(nil, poster))
+	return validationOf(t, record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)
 }
+
+func validationOf(t tester, path record.CurrentPath, validated bool) string {
+	t.Helper()
+	r, err := record.ParseValidation(fmt.Appendf(nil, `{"validated":%t,"reason":"because"}`, validated))
+	require.NoError(t, err)
+	return string(r.Of(path).AppendBody(nil, poster))
+}
+
+type currentPath = record.CurrentPath
 
 // foldBodies returns a follower that has folded the bodies, after the ledger's own event.
 func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
@@ -82,9 +95,10 @@ func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, erro
 	}
 }
 
-// A path is new, then unchanged while its content is the same, then modified. Unchanged
-// records inherit validation; others reset it.
-func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
+// Without branches, a build is compared with the build before it, and a record without a build
+// with the path's latest record. Unchanged records inherit validation; others reset it, unless
+// they repeat what their build has.
+func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	const id = "a6122a65" // of "Start"
 	route := `["Start"]`
 	f, _ := foldBodies(t,
@@ -105,7 +119,7 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 	}
 	for seq, want := range map[uint64]paths.Change{
 		1: change(paths.New, false, false), 3: change(paths.Unchanged, true, true), 4: change(paths.New, false, false),
-		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Unchanged, true, false),
+		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Modified, true, false),
 	} {
 		got, err := paths.ChangeOf(t.Context(), viewOf(t, f, 12), seq)
 		require.NoError(t, err)
@@ -116,18 +130,91 @@ func TestPathsAreComparedWithTheirLatestRecord(t *testing.T) {
 		_, err := paths.ChangeOf(t.Context(), v, seq)
 		require.ErrorIs(t, err, paths.ErrNotFound, "event %d", seq)
 	}
-	path, found, err := paths.Get(v, "p", id)
+	path, found, err := paths.Get(v, "p", id, nil)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7}, path)
-	_, found, err = paths.Get(v, "r", id)
+	three := "3"
+	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7, Build: &three}, path)
+	_, found, err = paths.Get(v, "r", id, nil)
 	require.NoError(t, err)
 	require.False(t, found)
 
 	counted := countsOf(f)
-	for _, category := range paths.Categories {
-		require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
+	for i, category := range paths.Categories {
+		require.Equal(t, [...]uint64{2, 3, 1}[i], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
 	}
+}
+
+// main is validated, a pull request changes the text, and main goes on with its own: the pull
+// request changes nothing for it.
+func TestPullRequestLeavesMainValidated(t *testing.T) {
+	const id = "a6122a65" // of "Start"
+	route := `["Start"]`
+	record := func(build, more, content string) string {
+		return fingerprintOf(t, "p", `"`+build+`"`, more, route, `"`+content+`"`, `null`)
+	}
+	validate := func(build, content string, seq uint64, validated bool) string {
+		return validationOf(t, currentPath{Project: "p", PathID: id, Build: &build, ContentFingerprint: content, RecordSeq: seq}, validated)
+	}
+	f, log := foldBodies(t,
+		record("main1", `"branch":"main",`, "00000001"),                // 1
+		record("main2", `"branch":"main",`, "00000001"),                // 2
+		validate("main1", "00000001", 1, true),                         // 3: reaches main2
+		record("pr7", `"branch":"pr-7","base":"main2",`, "00000002"),   // 4
+		record("main3", `"branch":"main",`, "00000001"),                // 5
+		validate("pr7", "00000002", 4, true),                           // 6: does not reach main
+		record("pr7", `"branch":"pr-7",`, "00000002"),                  // 7: the build repeats its record
+		record("main4", `"branch":"main",`, "00000002"),                // 8: the text of the pull request
+		record("main5", `"branch":"main",`, "00000001"),                // 9: text that was validated before
+		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // 10: its base is pr7
+		record("main5", `"branch":"main","base":"main3",`, "00000001"), // 11: contradicts the first record
+		record("first", `"base":"unknown",`, "00000001"),               // 12
+		validate("main3", "00000002", 5, true),                         // 13: it has another content
+		validate("nowhere", "00000001", 5, true),                       // 14
+		validate("main1", "00000001", 1, false),                        // 15: also ends that of main2 and main3
+	)
+	change := func(category paths.Category, validated bool, before uint64) paths.Change {
+		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	}
+	contradicting := change(paths.Modified, false, 3)
+	contradicting.OtherBase = true
+	v := viewOf(t, f, log.head.Size)
+	for seq, want := range map[uint64]paths.Change{
+		2: change(paths.Unchanged, false, 0), 4: change(paths.Modified, false, 0), 5: change(paths.Unchanged, true, 0),
+		7: change(paths.Modified, true, 0), 8: change(paths.Modified, false, 0), 9: change(paths.Modified, false, 3),
+		10: change(paths.Unchanged, true, 0), 11: contradicting, 12: change(paths.New, false, 0),
+	} {
+		got, err := paths.ChangeOf(t.Context(), v, seq)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "event %d", seq)
+	}
+	for size, want := range map[uint64]string{3: "", 13: "main1 main2 main3 pr7 pr7b", 15: "main1 main2 main3 pr7 pr7b", 16: "pr7 pr7b"} {
+		var validated []string
+		v := viewOf(t, f, size)
+		for _, build := range []string{"main1", "main2", "main3", "main4", "main5", "pr7", "pr7b", "first"} {
+			path, found, err := paths.Get(v, "p", id, &build)
+			require.NoError(t, err)
+			if found && path.Validated {
+				validated = append(validated, build)
+			}
+		}
+		require.Equal(t, want, strings.Join(validated, " "), "size %d", size)
+	}
+	builds, _, err := paths.Builds(t.Context(), v, "p", index.Page{Limit: 10})
+	require.NoError(t, err)
+	var bases []string
+	for _, b := range builds {
+		switch {
+		case b.Base != nil:
+			bases = append(bases, b.Name+"<"+*b.Base)
+		case b.UnknownBase != nil:
+			bases = append(bases, b.Name+"?"+*b.UnknownBase)
+		default:
+			bases = append(bases, b.Name)
+		}
+	}
+	require.Equal(t, []string{"main1", "main2<main1", "pr7<main2", "main3<main2", "main4<main3", "main5<main4", "pr7b<pr7", "first?unknown"}, bases)
+	require.Equal(t, uint64(1), builds[5].OtherBases)
 }
 
 // Of two routes with one path_id the later one gets more digits. It is found by these, and by
@@ -180,7 +267,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
 			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
-				return paths.Gone(t.Context(), v, "p", build.Name, p)
+				return paths.GonePaths(t.Context(), v, "p", build.Name, p)
 			})
 			require.Len(t, lost, int(build.Gone))
 		}
@@ -190,7 +277,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
-	require.Equal(t, uint64(3), builds[1].Unchanged, "records, not paths")
+	require.Equal(t, []uint64{1, 2}, []uint64{builds[1].New, builds[1].Unchanged}, "records, not paths")
 }
 
 func TestUnknownPaths(t *testing.T) {
@@ -205,7 +292,7 @@ func TestUnknownPaths(t *testing.T) {
 		},
 		"project's builds":    func() error { _, _, err := paths.Builds(ctx, v, "q", p); return err },
 		"project's conflicts": func() error { _, _, err := paths.Collisions(ctx, v, "q", p); return err },
-		"build's":             func() error { _, _, err := paths.Gone(ctx, v, "p", "2", p); return err },
+		"build's":             func() error { _, _, err := paths.GonePaths(ctx, v, "p", "2", p); return err },
 		"history":             func() error { _, _, err := paths.History(ctx, v, "p", "00000000", p); return err },
 	} {
 		require.ErrorIs(t, query(), paths.ErrNotFound, name)
@@ -242,5 +329,5 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 400)
 	require.Nil(t, next)
-	require.LessOrEqual(t, v.Touched(), 4*400)
+	require.LessOrEqual(t, v.Touched(), 5*400)
 }

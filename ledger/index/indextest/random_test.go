@@ -42,9 +42,10 @@ func drawAnyIPC(t *rapid.T) string {
 		optional(t, "output", fmt.Sprintf(`"output":%q`, few(t, "output", "yes", "no", "maybe"))) +
 		few(t, "claim", "", "", `"input_hash":"`+zeros+`",`) +
 		optional(t, "environment", fmt.Sprintf(`"environment":{"ollama_build_hash":"o","model_digest":%q,"host_platform":"h"}`, few(t, "digest", "d1", "d2"))) +
-		fmt.Sprintf(`"payload":{"q":%q},"seed":%d,"model":%q,"temperature":%s,"max_tokens":%d}`,
-			few(t, "input", "why?", "how?"), rapid.IntRange(0, 1).Draw(t, "seed"), few(t, "model", "m1", "m2"),
-			few(t, "temperature", "0", "0.7"), rapid.IntRange(8, 9).Draw(t, "max_tokens"))
+		optional(t, "seed", fmt.Sprintf(`"seed":%d`, rapid.IntRange(0, 1).Draw(t, "seed"))) +
+		optional(t, "temperature", `"temperature":`+few(t, "temperature", "0", "0.7")) +
+		optional(t, "max_tokens", `"max_tokens":`+few(t, "max_tokens", "8", "9")) +
+		fmt.Sprintf(`"payload":{"q":%q%s},"model":%q}`, few(t, "input", "why?", "how?"), few(t, "payload's seed", "", `,"seed":1`), few(t, "model", "m1", "m2"))
 }
 
 // drawDigest draws one of three hashes.
@@ -76,7 +77,9 @@ func drawAnyCitations(t *rapid.T) string {
 }
 
 func drawAnyPath(t *rapid.T) string {
-	return "{" + drawCommon(t) + optional(t, "build", fmt.Sprintf(`"build":%q`, few(t, "build", "b1", "b2", "b3"))) +
+	// A build is not its own base.
+	build := few(t, "build", `"b1"`, `"b2"`, `"b2","base":"b1"`, `"b3"`, `"b3","base":"b1"`, `"b3","base":"none"`)
+	return "{" + drawCommon(t) + optional(t, "build", `"build":`+build+few(t, "branch", "", "", `,"branch":"main"`, `,"branch":"pr"`)) +
 		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
 		// The last two routes have one path_id.
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
@@ -95,7 +98,13 @@ func drawVerb(t *rapid.T, size uint64) string {
 	case "validation":
 		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "d2f2e118"),
 			ContentFingerprint: few(t, "fingerprint", "", "1cb251ec"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "path record")}
-		v, err = record.ParseValidation(path, []byte(`{"validated":`+strconv.FormatBool(rapid.Bool().Draw(t, "validated"))+`}`))
+		if rapid.Bool().Draw(t, "has build") {
+			build := few(t, "validated build", "b1", "b2", "b3")
+			path.Build = &build
+		}
+		var request *record.ValidationRequest
+		request, err = record.ParseValidation([]byte(`{"validated":` + strconv.FormatBool(rapid.Bool().Draw(t, "validated")) + `}`))
+		v = request.Of(path)
 	case "register":
 		v, err = record.ParseRegistration(id, []byte(few(t, "chunks", `{}`, `{"chunk_hashes":[]}`,
 			`{"chunk_hashes":["sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"]}`)))

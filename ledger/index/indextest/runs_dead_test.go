@@ -122,7 +122,7 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 // With any number of dead runs in a group, one more costs a few keys: oldest first, newest
 // first, in any order, and when they become live again.
 func TestCostOfDeadRunsIsBounded(t *testing.T) {
-	const runs, groups = 3000, 5
+	const runs, groups = 3000, 6
 	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)
 	orders := map[string]func(n int) int{
 		"oldest first": func(n int) int { return n },

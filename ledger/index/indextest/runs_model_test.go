@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -55,15 +57,15 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 // naiveCause returns the cause (spec: Causes) and the variables that differ.
 func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 	counted := 0
-	_, seedA := a.values["seed"]
-	_, seedB := b.values["seed"]
-	unknownSeed := a.isRun() && b.isRun() && !(seedA && seedB)
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
 		"ollama_build_hash", "host_platform", "model_digest"} {
 		of, knownA := a.values[name]
 		and, knownB := b.values[name]
+		if name == "input" && (!a.hasPayload || !b.hasPayload || a.values["input_hash"] == b.values["input_hash"]) {
+			of, and = a.values["input_hash"], b.values["input_hash"]
+		}
 		environment := slices.Contains([]string{"ollama_build_hash", "host_platform", "model_digest"}, name)
-		if of == and && knownA == knownB || environment && !(knownA && knownB) || name == "seed" && unknownSeed {
+		if of == and && knownA == knownB || environment && !(knownA && knownB) {
 			continue
 		}
 		differing = append(differing, name)
@@ -71,9 +73,7 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 			counted++
 		}
 	}
-	if unknownSeed && a.hashes["ipc_id"] != b.hashes["ipc_id"] {
-		return "incomplete", append(differing, "ipc_id")
-	}
+	_, seeded := a.values["seed"]
 	_, digestA := a.values["model_digest"]
 	_, digestB := b.values["model_digest"]
 	switch same := a.hashes["output_hash"] == b.hashes["output_hash"]; {
@@ -89,6 +89,8 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 		return "model_internal", differing
 	case counted == 1:
 		return differing[0], differing
+	case !seeded:
+		return "unseeded", differing
 	case digestA && digestB:
 		return "stochastic", differing
 	}
@@ -112,7 +114,7 @@ func requireGroups(t tester, want, got []groups.Group) {
 	}
 }
 
-var groupNames = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
+var groupNames = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step", "label:where", "label:none"}
 
 // runsUnderTest is a random log of runs and a view of the index of it.
 type runsUnderTest struct {
@@ -122,6 +124,7 @@ type runsUnderTest struct {
 	store    *index.Store
 	size     uint64 // size of the view
 	any      bool
+	seeded   bool
 	limit    int
 }
 
@@ -141,6 +144,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	f := follow(t, s, u.log)
 	u.log.catchUp(f)
 	u.size, u.any, u.limit = drawSize(t, u.log), rapid.Bool().Draw(t, "any"), rapid.IntRange(1, 5).Draw(t, "limit")
+	u.seeded = rapid.Bool().Draw(t, "seeded")
 	view, err := f.View(u.size)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, view.Close()) }()
@@ -206,7 +210,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			by := rapid.SampledFrom(groupNames).Draw(t, "by")
 			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
-			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any}
+			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any, Seeded: u.seeded}
 			runs := u.naive.group(by, value, u.any, u.size)
 
 			group, found, err := groups.Get(t.Context(), u.view, q)
@@ -215,12 +219,16 @@ func TestOneGroupEqualsModel(t *testing.T) {
 			if found {
 				requireGroup(t, naiveGroup(value, runs), group)
 			}
-			u.checkRuns(q, runs)
 			u.checkOutputs(q, runs, u.naive.group(by, value, true, u.size))
+			runs = slices.DeleteFunc(runs, u.leavesOut)
+			u.checkRuns(q, runs)
 			u.checkTimeline(q, runs)
 		})
 	})
 }
+
+// leavesOut reports whether the filter seeded leaves a run out.
+func (u *runsUnderTest) leavesOut(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
 	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Run, []byte, error) { return questions.List(u.Context(), u.view, q, p) })
@@ -341,9 +349,12 @@ func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model")).Draw(t, "variable")
-			name, _ := cutHash(variable)
+			name := variable
+			if variable == "system_prompt_hash" {
+				name = "system_prompt"
+			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
-			q := effects.Query{Variable: variable, Any: u.any, A: values[0], B: values[1]}
+			q := effects.Query{Variable: variable, Any: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
 			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
@@ -380,14 +391,6 @@ func TestEffectsEqualModel(t *testing.T) {
 	})
 }
 
-func cutHash(variable string) (string, bool) {
-	name, ok := map[string]string{"input_hash": "input", "system_prompt_hash": "system_prompt"}[variable]
-	if !ok {
-		return variable, false
-	}
-	return name, true
-}
-
 // valuesOf returns the values of a variable in the records, at least two.
 func (n *naiveGenerations) valuesOf(name string) []string {
 	values := make(map[string]bool)
@@ -406,41 +409,36 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 
 // effects returns the pairs of runs, and whether the output changed.
 func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
+	others := []string{"input_hash", "system_prompt", "model", "temperature", "max_tokens", "seed"}
+	if name == "seed" || name == "input" {
+		others[0] = "input"
+	}
+	others = slices.DeleteFunc(others, func(other string) bool { return other == name })
+	sides := make(map[string][2][]naiveGeneration)
+	for _, r := range u.naive.runs(q.Any, u.size) {
+		value, given := r.values[name]
+		at := slices.Index([]string{q.A, q.B}, value)
+		if !given || at < 0 || u.leavesOut(r) {
+			continue
+		}
+		var combination []string
+		for _, other := range others {
+			value, given := r.values[other]
+			combination = append(combination, fmt.Sprint(value, given))
+		}
+		key := strings.Join(combination, ", ")
+		both := sides[key]
+		both[at] = append(both[at], r)
+		sides[key] = both
+	}
 	pairs := make(map[[2]uint64]bool)
-	for _, id := range u.naive.groupsBy("ipc_id", u.size) {
-		values := u.verifiedValues(id)
-		if values == nil || values[name] != q.A {
-			continue
-		}
-		values = maps.Clone(values)
-		values[name] = q.B
-		partner := naiveIPCID(u.T, values)
-		if u.verifiedValues(partner) == nil {
-			continue
-		}
-		a, b := u.verifiedRuns(id, q.Any), u.verifiedRuns(partner, q.Any)
-		for k := range min(len(a), len(b)) {
-			pairs[[2]uint64{a[k].seq, b[k].seq}] = a[k].hashes["output_hash"] != b[k].hashes["output_hash"]
+	for _, both := range sides {
+		for k := range min(len(both[0]), len(both[1])) {
+			a, b := both[0][k], both[1][k]
+			pairs[[2]uint64{a.seq, b.seq}] = a.hashes["output_hash"] != b.hashes["output_hash"]
 		}
 	}
 	return pairs
-}
-
-// verifiedRuns returns the runs whose other fields have the ipc_id.
-func (u *runsUnderTest) verifiedRuns(id string, whatever bool) []naiveGeneration {
-	return slices.DeleteFunc(u.naive.group("ipc_id", id, whatever, u.size), func(r naiveGeneration) bool {
-		return naiveIPCID(u.T, r.values) != id
-	})
-}
-
-// verifiedValues returns the values of an ipc_id if one of its runs has them.
-func (u *runsUnderTest) verifiedValues(id string) map[string]string {
-	for _, r := range u.naive.group("ipc_id", id, true, u.size) {
-		if naiveIPCID(u.T, r.values) == id {
-			return r.values
-		}
-	}
-	return nil
 }
 
 // With any batches and caches, the rows are those of one undisturbed fold.

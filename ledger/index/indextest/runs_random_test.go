@@ -1,8 +1,10 @@
 package indextest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +40,7 @@ func (g *generations) few(name string, texts ...string) string {
 
 // generation draws an IPC record. Some are incomplete, and some claim the ipc_id of others.
 func (g *generations) generation() string {
-	seed := g.few("seed", `"seed":0,`, `"seed":1,`)
+	seed := g.few("seed", `"seed":0,`, `"seed":1,`, "", `"seed":null,`)
 	if g.few("claims", "no", "no", "yes") == "yes" {
 		seed = fmt.Sprintf(`"ipc_id":%q,`, rapid.SampledFrom(g.claims).Draw(g.T, "claim"))
 	}
@@ -49,10 +51,18 @@ func (g *generations) generation() string {
 		few(g.T, "output", `"output":"yes",`, `"output":"yes",`, `"output":"no",`, `"output":"well",`, "") +
 		g.few("environment", "", `"environment":{"model_digest":"d1"},`, `"environment":{"model_digest":"d2","host_platform":"h1"},`,
 			`"environment":{"model_digest":"d1","host_platform":"h2","ollama_build_hash":"o"},`) +
-		g.few("input", `"payload":{"q":"why?"},`, `"payload":{"q":"how?"},`) +
-		few(g.T, "model", `"model":"m1",`, `"model":"m2",`, `"model":"a model with quite a long name",`) +
-		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`) +
-		g.few("max_tokens", `"max_tokens":8}`, `"max_tokens":9}`)
+		g.few("input", inputs(g.T)...) +
+		few(g.T, "temperature", `"temperature":0,`, `"temperature":0.7,`, "") +
+		g.few("max_tokens", `"max_tokens":8,`, `"max_tokens":9,`, "", `"max_tokens":null,`) +
+		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
+}
+
+// inputs returns inputs as records state them: payloads with a seed and without one, and hashes
+// of these.
+func inputs(t tester) []string {
+	const seeded = `{"q": "why?", "seed": 0}`
+	return []string{`"payload":{"q":"why?"},`, `"payload":{"q":"how?"},`, `"payload":` + seeded + `,`, `"payload":{"seed":1,"q":"why?"},`,
+		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
 // append appends IPC records, changes of their states, and records of another kind with the
@@ -89,8 +99,9 @@ type naiveGeneration struct {
 	time   time.Time
 	hashes map[string]string // not null
 	labels map[string]string
-	// values of the nine variables, by name; unknown ones are absent
-	values map[string]string
+	// values of the nine variables, by name, and of input_hash; unknown ones are absent
+	values     map[string]string
+	hasPayload bool
 }
 
 type naiveStateChange struct {
@@ -106,6 +117,7 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 		Record struct {
 			Hashes            map[string]*string
 			Labels            map[string]string
+			Content           map[string]any
 			Environment       map[string]string
 			Model             string
 			Temperature, Seed json.RawMessage
@@ -119,15 +131,17 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	case "record_state_changed":
 		n.changes = append(n.changes, naiveStateChange{body.Seq, body.Record.RecordSeq, body.Record.State})
 	case "ipc_record":
-		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string)}
+		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string), body.Record.Content["payload"] != nil}
 		for name, value := range body.Record.Hashes {
 			if value != nil {
 				r.hashes[name] = *value
-				r.values[strings.TrimSuffix(name, "_hash")] = *value
 			}
 		}
-		delete(r.values, "output")
-		delete(r.values, "ipc_id")
+		r.values["input_hash"] = r.hashes["input_hash"]
+		r.values["input"] = cmp.Or(r.hashes["seedless_input_hash"], r.hashes["input_hash"])
+		if prompt, ok := r.hashes["system_prompt_hash"]; ok {
+			r.values["system_prompt"] = prompt
+		}
 		for name, value := range body.Record.Environment {
 			r.values[name] = value
 		}
@@ -143,15 +157,15 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// isRun reports whether a record is a run (spec: Runs): it has an ipc_id and an output hash.
+// isRun reports whether a record is a run (spec: Runs): it has an input and an output.
 func (r *naiveGeneration) isRun() bool {
-	return r.hashes["ipc_id"] != "" && r.hashes["output_hash"] != ""
+	return r.hashes["input_hash"] != "" && r.hashes["output_hash"] != ""
 }
 
 // value returns the record's value of a name by which runs are grouped.
 func (r *naiveGeneration) value(by string) (string, bool) {
-	if by == "model" {
-		return r.values["model"], true
+	if by == "model" || by == "input" {
+		return r.values[by], true
 	}
 	if name, ok := strings.CutPrefix(by, "label:"); ok {
 		value, ok := r.labels[name]
@@ -172,16 +186,23 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	return state
 }
 
-// group returns the runs of a group, in order.
-func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
+// runs returns the runs, in order.
+func (n *naiveGenerations) runs(whatever bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
-		of, ok := r.value(by)
-		if r.seq < size && r.isRun() && ok && of == value && (whatever || n.stateAt(r.seq, size) == "live") {
+		if r.seq < size && r.isRun() && (whatever || n.stateAt(r.seq, size) == "live") {
 			runs = append(runs, r)
 		}
 	}
 	return runs
+}
+
+// group returns the runs of a group, in order.
+func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
+	return slices.DeleteFunc(n.runs(whatever, size), func(r naiveGeneration) bool {
+		of, ok := r.value(by)
+		return !ok || of != value
+	})
 }
 
 // groupsBy returns the values of runs of any state, newest first run first.
@@ -195,19 +216,6 @@ func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 		}
 	}
 	return values
-}
-
-// ipcID returns the ipc_id of values by name (spec: IPC hashes); empty if one is missing.
-func naiveIPCID(t tester, values map[string]string) string {
-	var parts []string
-	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed"} {
-		value, ok := values[name]
-		if !ok {
-			return ""
-		}
-		parts = append(parts, value)
-	}
-	return sha256Hex(t, strings.Join(parts, ":"))
 }
 
 func drawSize(t *rapid.T, j *journal) uint64 {

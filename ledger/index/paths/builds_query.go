@@ -76,13 +76,17 @@ func Collisions(ctx context.Context, v *index.View, project string, page index.P
 
 // Build is a build of a project.
 type Build struct {
-	Seq  uint64    // of its first record
-	Time time.Time // of that record's event
-	Name string
+	Seq          uint64    // of its first record
+	Time         time.Time // of that record's event
+	Name         string
+	Branch, Base *string // nil if it has none
+	// UnknownBase is a base that its first record names and that the project did not have.
+	UnknownBase *string
 	// Numbers of records of the build by category.
 	New, Modified, Unchanged uint64
+	OtherBases               uint64 // records that name another base or branch
 	Paths                    uint64 // distinct ones
-	Gone                     uint64 // paths of the build before that this one lacks
+	Gone                     uint64 // paths of its base that this one lacks
 }
 
 // Builds returns the builds of a project by their first record, oldest first; ErrNotFound if
@@ -103,30 +107,14 @@ func Builds(ctx context.Context, v *index.View, project string, page index.Page)
 	if last > count {
 		return nil, nil, index.ErrPosition
 	}
-	var before buildState
-	if last > 0 {
-		if before, err = buildAt(v, id, last); err != nil {
-			return nil, nil, err
-		}
-	}
 	var list []Build
 	for last < count && len(list) < page.Limit {
 		last++
-		state, err := buildAt(v, id, last)
+		build, err := readBuild(ctx, v, id, last)
 		if err != nil {
 			return nil, nil, err
 		}
-		e, err := v.Event(ctx, state.first)
-		if err != nil {
-			return nil, nil, err
-		}
-		c := state.categories
-		list = append(list, Build{
-			Seq: state.first, Time: e.Time, Name: string(e.Path().Build),
-			New: c[0], Modified: c[1], Unchanged: c[2],
-			Paths: state.paths, Gone: before.paths - state.kept,
-		})
-		before = state
+		list = append(list, *build)
 	}
 	if last == count {
 		return list, nil, nil
@@ -134,29 +122,69 @@ func Builds(ctx context.Context, v *index.View, project string, page index.Page)
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// Gone returns the paths of the previous build that a build lacks, as their first records
-// there have them, newest first. A page may have fewer rows than its limit, even none: it ends
-// after 20 keys for each row of the limit. It returns ErrNotFound if there is no such build.
-func Gone(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
+// readBuild reads a build with its base.
+func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, number uint64) (*Build, error) {
+	state, err := buildAt(v, project, number)
+	if err != nil {
+		return nil, err
+	}
+	of, err := lineAt(v, project, number)
+	if err != nil {
+		return nil, err
+	}
+	e, err := v.Event(ctx, state.first)
+	if err != nil {
+		return nil, err
+	}
+	c := state.categories
+	b := &Build{
+		Seq: state.first, Time: e.Time, Name: string(of.name), Branch: textOf(of.branch),
+		New: c[0], Modified: c[1], Unchanged: c[2], OtherBases: state.otherBases, Paths: state.paths,
+	}
+	if of.base == 0 {
+		b.UnknownBase = textOf(of.baseName)
+		return b, nil
+	}
+	b.Base = textOf(of.baseName)
+	base, err := buildAt(v, project, of.base)
+	b.Gone = base.paths - state.kept
+	return b, err
+}
+
+// textOf returns a text; nil for nil.
+func textOf(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}
+
+// GonePaths returns the paths of the base of a build that the build lacks, after their latest
+// records there, the newest first record first. A page may have fewer rows than its limit,
+// even none: it ends after 20 keys for each row of the limit. It returns ErrNotFound if there
+// is no such build.
+func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
 	}
-	before := buildRow(rowstore.Identify([]byte(project)), number-1) // number 0 is no build
-	return rowstore.FillBackwards(v.Reader, builds, before, page, func(r rowstore.Version) (*Row, error) {
-		state, err := decodeBuildState(r.Value)
-		if err != nil || !state.addsPath {
+	r := newReader(v, project)
+	of, err := lineAt(v, r.project, number)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Number 0 is no build and has no rows.
+	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*Row, error) {
+		kept, err := findState(v, path, number, v.Size())
+		if err != nil || kept != nil {
 			return nil, err
 		}
-		_, _, kept, err := v.Newest(buildPaths, buildRow(state.path, number))
-		if err != nil || kept {
-			return nil, err
-		}
-		path, err := pathAt(v, state.path, r.Seq+1)
+		row, err := r.path(path, state, v.Size())
 		if err != nil {
 			return nil, err
 		}
-		return readRow(ctx, v, &path)
+		return r.complete(ctx, row)
 	})
 }
 
@@ -170,9 +198,13 @@ func requireProject(v *index.View, project string) error {
 	return err
 }
 
+func buildID(project, build string) rowstore.Identity {
+	return rowstore.Identify([]byte(project), []byte(build))
+}
+
 // buildNumberOf returns the number of a build; ErrNotFound if there is none.
 func buildNumberOf(v *index.View, project, build string) (uint64, error) {
-	number, err := numberAt(v, buildNumbers, rowstore.Identify([]byte(project), []byte(build)))
+	number, err := numberAt(v, buildNumbers, buildID(project, build))
 	if err == nil && number == 0 {
 		err = fmt.Errorf("build %q of project %q: %w", build, project, ErrNotFound)
 	}
@@ -190,7 +222,7 @@ func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint6
 
 // buildAt returns the state of an existing build.
 func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildState, error) {
-	_, value, _, err := v.Newest(builds, buildRow(project, number))
+	_, value, _, err := v.Newest(builds, numbered(project, number))
 	if err != nil {
 		return buildState{}, err
 	}

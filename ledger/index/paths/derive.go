@@ -15,6 +15,10 @@ import (
 // pathIDName is the name of path_ids in Postings.
 const pathIDName = "path_id"
 
+// otherBase is the flag of a record that names another base or branch than its build has
+// (spec: Builds).
+const otherBase = "other_base"
+
 // deriver writes the states of paths, projects, and builds.
 type deriver struct {
 	*index.Fold
@@ -38,39 +42,85 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
-	if before, known := f.pathState(path); known {
-		next.carryOver(&before)
+	compared := f.latest(path)
+	if compared != nil {
+		next.id = bytes.Clone(compared.id)
 	} else {
 		next.id = f.newPath(&e.Event, p, project, path)
 	}
+	var of line
 	if p.Build != nil {
-		next.build = f.joinBuild(&e.Event, p, project, path, next.category)
+		next.build, of = f.joinBuild(e.Seq, p, project)
+		next.line, next.otherBase = next.build, of.contradicts(p)
+		compared = f.inBuild(path, of.base)
+	} else if compared != nil {
+		next.line = compared.line
 	}
+	before := f.pathState(path, next.build)
+	next.compare(compared, before)
+	if next.build > 0 {
+		f.countRecord(e.Seq, project, path, &next, of.base, before == nil)
+		if next.content != nil {
+			f.Rows.Write(contents, contentRow(p.Project, next.content, next.build), e.Seq, path[:])
+		}
+	}
+	f.write(e, path, &next)
+}
+
+// write writes the state of a path after a record.
+func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState) {
+	version := pathVersion{latest: next.build}
+	f.value = version.append(f.value[:0])
+	f.Rows.Put(pathVersions, path[:], e.Seq, f.value)
+	f.value = next.append(f.value[:0])
+	f.Rows.Put(pathStates, numbered(path, next.build), e.Seq, f.value)
 	// The event's own path_id is computed from the route alone.
 	records.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
-	f.value = next.append(f.value[:0])
-	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
+	if next.otherBase {
+		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(otherBase)), e.Seq)
+	}
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
+}
+
+// latest returns the state of a path after its latest record, of any build; nil for a new path.
+func (f *deriver) latest(path rowstore.Identity) *pathState {
+	version, known := f.pathVersion(path)
+	if !known {
+		return nil
+	}
+	return f.pathState(path, version.latest)
+}
+
+// inBuild returns the state of a path in a build; nil if the build lacks it, or is 0.
+func (f *deriver) inBuild(path rowstore.Identity, build uint64) *pathState {
+	if build == 0 {
+		return nil
+	}
+	return f.pathState(path, build)
 }
 
 // Positions in Categories.
 const (
-	_ = iota // New
+	isNew = iota
 	modified
 	unchanged
 )
 
-// carryOver completes the state of a path from the state before it. linksChanged is true only
-// if all fingerprints are known.
-func (s *pathState) carryOver(before *pathState) {
-	s.id = before.id
-	if !sameText(s.content, before.content) {
+// compare sets what follows from the state that a record is compared with, and from the state
+// before it in its build; each is nil if there is none. linksChanged is true only if all
+// fingerprints are known.
+func (s *pathState) compare(with, before *pathState) {
+	s.category, s.span = isNew, s.record
+	if with != nil {
 		s.category = modified
-		return
 	}
-	s.category = unchanged
-	s.validated = before.validated
-	s.linksChanged = s.content != nil && s.raw != nil && before.raw != nil && !bytes.Equal(s.raw, before.raw)
+	switch {
+	case with != nil && sameText(s.content, with.content):
+		s.category, s.span = unchanged, with.span
+		s.linksChanged = s.content != nil && s.raw != nil && with.raw != nil && !bytes.Equal(s.raw, with.raw)
+	case before != nil && sameText(s.content, before.content):
+		s.span = before.span // the build repeats its own record
+	}
 }
 
 // sameText reports whether two texts are equal. nil differs from empty.
@@ -102,67 +152,142 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 	return id
 }
 
-// joinBuild counts a record in its build and returns the build's number.
-func (f *deriver) joinBuild(e *event.Event, p *event.Path, project, path rowstore.Identity, category uint64) uint64 {
-	number, last := f.buildNumber(e, p, project)
-	build := f.buildState(project, number)
-	if build.first == 0 {
-		build.first = e.Seq
+// joinBuild returns the number and the line of a record's build, which it adds if it is new.
+func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity) (number uint64, of line) {
+	build := rowstore.Identify(p.Project, p.Build)
+	if number = f.number(buildNumbers, build[:]); number > 0 {
+		return number, f.line(project, number)
 	}
-	build.categories[category]++
-	if build.addsPath = !f.inBuild(path, number); build.addsPath {
+	last := f.number(projectBuilds, project[:])
+	of = f.newLine(p, project, last)
+	number = last + 1
+	f.value = rowstore.AppendNumbers(f.value[:0], number)
+	f.Rows.Put(projectBuilds, project[:], seq, f.value)
+	f.Rows.Put(buildNumbers, build[:], seq, f.value)
+	if p.Branch != nil {
+		branch := rowstore.Identify(p.Project, p.Branch)
+		f.Rows.Put(branches, branch[:], seq, f.value)
+	}
+	f.value = of.append(f.value[:0])
+	f.Rows.Put(lines, numbered(project, number), seq, f.value)
+	return number, of
+}
+
+// newLine returns the line of a new build after last others: its base is the one that its
+// first record names, else the last build of its branch, and without a branch the last build
+// of the project.
+func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
+	l := line{base: last, name: p.Build, branch: p.Branch}
+	switch {
+	case p.Base != nil:
+		base := rowstore.Identify(p.Project, p.Base)
+		l.base, l.baseName = f.number(buildNumbers, base[:]), p.Base
+	case p.Branch != nil:
+		branch := rowstore.Identify(p.Project, p.Branch)
+		l.base = f.number(branches, branch[:])
+	}
+	base := f.line(project, l.base)
+	if l.baseName == nil && l.base > 0 {
+		l.baseName = bytes.Clone(base.name)
+	}
+	l.depth, l.skip = base.depth+1, l.base
+	skip := f.line(project, base.skip)
+	if base.depth-skip.depth == skip.depth-f.line(project, skip.skip).depth {
+		l.skip = skip.skip
+	}
+	return l
+}
+
+// contradicts reports whether a record names another base or branch than its build has.
+func (l *line) contradicts(p *event.Path) bool {
+	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
+}
+
+// countRecord counts a record in its build, and its path if the build lacked it.
+func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next *pathState, base uint64, adds bool) {
+	build := f.buildState(project, next.build)
+	if build.first == 0 {
+		build.first = seq
+	}
+	build.categories[next.category]++
+	if next.otherBase {
+		build.otherBases++
+	}
+	if build.addsPath = adds; adds {
 		build.path = path
 		build.paths++
-		f.Rows.Put(buildPaths, buildRow(path, number), e.Seq, nil)
-		if number > 1 && f.inBuild(path, number-1) {
+		if f.inBuild(path, base) != nil {
 			build.kept++
-		}
-		if number < last && f.inBuild(path, number+1) {
-			f.countKept(e, project, number+1)
+		} else if base > 0 {
+			f.wait(seq, path, base, next.build)
 		}
 	}
 	f.value = build.append(f.value[:0])
-	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)
-	return number
-}
-
-// countKept counts a path of a build that was added late to the build before.
-func (f *deriver) countKept(e *event.Event, project rowstore.Identity, number uint64) {
-	build := f.buildState(project, number)
-	build.addsPath = false
-	build.kept++
-	f.value = build.append(f.value[:0])
-	f.Rows.Put(builds, buildRow(project, number), e.Seq, f.value)
-}
-
-// buildNumber returns the number of a record's build, which it assigns to a new build, and the
-// number of the project's last build.
-func (f *deriver) buildNumber(e *event.Event, p *event.Path, project rowstore.Identity) (number, last uint64) {
-	build := rowstore.Identify(p.Project, p.Build)
-	last = f.number(projectBuilds, project)
-	if number = f.number(buildNumbers, build); number > 0 {
-		return number, last
+	f.Rows.Put(builds, numbered(project, next.build), seq, f.value)
+	if adds {
+		f.countKept(seq, project, path, next.build)
 	}
-	last++
-	f.value = rowstore.AppendNumbers(f.value[:0], last)
-	f.Rows.Put(projectBuilds, project[:], e.Seq, f.value)
-	f.Rows.Put(buildNumbers, build[:], e.Seq, f.value)
-	return last, last
 }
 
-// pathValidated folds the validation of a path's fingerprint. It changes nothing if the path
-// has another fingerprint by now, or no path holds the path_id.
+// wait remembers a build that has a path which its base lacks.
+func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
+	row := numbered(path, base)
+	if before := f.number(waiting, row); before > 0 {
+		f.value = rowstore.AppendNumbers(f.value[:0], before)
+		f.Rows.Put(waitingBefore, numbered(path, build), seq, f.value)
+	}
+	f.value = rowstore.AppendNumbers(f.value[:0], build)
+	f.Rows.Put(waiting, row, seq, f.value)
+}
+
+// countKept counts a path that was added late to a base in the builds that have it already.
+// Each of them has a record of its own, and is counted once, so that the cost of a record is
+// bounded on average.
+func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
+	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
+		build := f.buildState(project, number)
+		build.addsPath = false
+		build.kept++
+		f.value = build.append(f.value[:0])
+		f.Rows.Put(builds, numbered(project, number), seq, f.value)
+	}
+}
+
+// pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It
+// changes nothing if the path has another fingerprint in that build by now, or no path holds
+// the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
 	if !found {
 		return
 	}
-	state, _ := f.pathState(path)
-	if !sameText(state.content, v.ContentFingerprint) {
+	state := f.validatedState(&v, path)
+	if state == nil || !sameText(state.content, v.ContentFingerprint) {
 		return
 	}
-	state.validated = v.Validated
-	f.value = state.append(f.value[:0])
-	f.Rows.Put(pathStates, path[:], e.Seq, f.value)
+	version, _ := f.pathVersion(path)
+	version.validates, version.validated = true, state.build
+	f.value = version.append(f.value[:0])
+	f.Rows.Put(pathVersions, path[:], e.Seq, f.value)
+	mark := validation{build: state.build, span: state.span, validated: v.Validated}
+	f.value = mark.append(f.value[:0])
+	f.Rows.Write(validations, numbered(path, state.span), e.Seq, f.value)
+	if state.content != nil {
+		content := contentOfPath(path, state.content)
+		f.Rows.Write(contentValidations, content[:], e.Seq, f.value)
+	}
+}
+
+// validatedState returns the state that a validation is about; nil if there is none. Without a
+// build that is the record without build that the event names, else the path's latest record.
+func (f *deriver) validatedState(v *event.Validation, path rowstore.Identity) *pathState {
+	if v.Build != nil {
+		build := rowstore.Identify(v.Project, v.Build)
+		return f.inBuild(path, f.number(buildNumbers, build[:]))
+	}
+	if state := f.pathState(path, 0); state != nil && state.record == v.RecordSeq {
+		return state
+	}
+	return f.latest(path)
 }

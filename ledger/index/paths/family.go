@@ -9,10 +9,11 @@ import (
 )
 
 // Dimensions of paths (spec: Path categories). A path is the identity of its project and its
-// joined route; a project is the identity of its name.
+// joined route; a project is the identity of its name. Builds have numbers from 1, by
+// project; number 0 stands for the records without a build.
 const (
-	// pathStates: a path; its state after one of its records or validations.
-	pathStates rowstore.Dimension = 0xb0
+	// pathVersions: a path; one version for each of its records and validations.
+	pathVersions rowstore.Dimension = 0xb0
 	// pathHolders: identity of a project and a path_id; the path that holds it.
 	pathHolders rowstore.Dimension = 0xb1
 	// projectPaths: a project; one version for each new path.
@@ -25,23 +26,43 @@ const (
 	buildNumbers rowstore.Dimension = 0xb5
 	// builds: a project and a build's number (8); the build's counts.
 	builds rowstore.Dimension = 0xb6
-	// buildPaths: a path and the number (8) of a build that has it.
-	buildPaths rowstore.Dimension = 0xb7
+	// pathStates: a path and the number (8) of a build; the path after each of its records in
+	// that build.
+	pathStates rowstore.Dimension = 0xb7
 	// projects: a byte 0; one version for each new project.
 	projects rowstore.Dimension = 0xb8
+	// lines: a project and a build's number (8); the build's name, branch, and base.
+	lines rowstore.Dimension = 0xb9
+	// branches: identity of a project and a branch; the number of each of its builds.
+	branches rowstore.Dimension = 0xba
+	// waiting: a path and the number (8) of a build that lacks it; each build that has the path
+	// and whose base that is.
+	waiting rowstore.Dimension = 0xbb
+	// waitingBefore: a path and the number (8) of such a build; the one before it in waiting.
+	waitingBefore rowstore.Dimension = 0xbc
+	// contents: identity of a project and a content_fingerprint, and the number (8) of a build;
+	// the paths that have the content there.
+	contents rowstore.Dimension = 0xbd
+	// validations: a path and a span (8); each validation of the span.
+	validations rowstore.Dimension = 0xbe
+	// contentValidations: identity of a path and a content_fingerprint; each validation of that
+	// content.
+	contentValidations rowstore.Dimension = 0xbf
 )
 
 // Family answers questions about paths, projects, and builds.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
+	const numbered = identity + rowstore.SeqBytes
 	var categories []counters.Series
 	for _, category := range Categories {
 		categories = append(categories, counters.SeriesOf(counters.PathChangesTotal, string(category)))
 	}
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{
-			pathStates: identity, pathHolders: identity, projectPaths: identity, projectCollisions: identity, projectBuilds: identity,
-			buildNumbers: identity, builds: identity + rowstore.SeqBytes, buildPaths: identity + rowstore.SeqBytes, projects: 1,
+			pathVersions: identity, pathHolders: identity, projectPaths: identity, projectCollisions: identity, projectBuilds: identity,
+			buildNumbers: identity, builds: numbered, pathStates: numbered, projects: 1, lines: numbered, branches: identity,
+			waiting: numbered, waitingBefore: numbered, contents: numbered, validations: numbered, contentValidations: identity,
 		},
 		Counters: categories,
 		New:      func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },

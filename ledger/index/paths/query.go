@@ -15,12 +15,14 @@ import (
 // ErrNotFound: there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
-// Path is a path after its latest record (spec: Path categories).
+// Path is a path after its latest record, or after its latest one in a build (spec: Path
+// categories).
 type Path struct {
 	Change
 	Seq uint64 // of the record
 	// Fingerprints are empty for null.
 	ContentFingerprint, RawContentFingerprint string
+	Build                                     *string // nil for null
 }
 
 // Change is what follows from a record of a path and the events before it.
@@ -29,21 +31,25 @@ type Change struct {
 	Category Category
 	// Validated is the result of the path's validations.
 	Validated bool
+	// ValidatedBefore is an earlier validation of the same content that does not count for the
+	// record; 0 if there is none.
+	ValidatedBefore uint64
 	// LinksChanged: the content differs only in its links.
 	LinksChanged bool
+	// OtherBase: the record names another base or branch than its build has.
+	OtherBase bool
 }
 
-// Row is a path with what its latest record's event says.
+// Row is a path with what its record's event says.
 type Row struct {
 	Path
 	Time  time.Time // of the record's event
 	Route []string
-	Build *string // nil for null
 }
 
-// Version is a path after a record, or after a validation of its current fingerprint.
+// Version is a path after a record, or after a validation of its fingerprint in a build.
 type Version struct {
-	Row // for a validation, Route and Build are nil
+	Row // for a validation, Route is nil
 	// Event is the seq of that event, Kind its kind.
 	Event  uint64
 	Kind   record.Kind
@@ -54,16 +60,30 @@ type Version struct {
 type Filter struct {
 	Category  Category
 	Validated *bool
-	Build     *string // of the path's latest record
+	Build     *string // nil: each path after its latest record, of any build
 }
 
-// Get returns the path of a project that holds a path_id; false if none does.
-func Get(v *index.View, project, pathID string) (Path, bool, error) {
-	_, state, err := pathByID(v, project, pathID)
+// Get returns the path of a project that holds a path_id, after its latest record, or with a
+// build after its latest record in that; false if there is none.
+func Get(v *index.View, project, pathID string, build *string) (Path, bool, error) {
+	path, found, err := pathByID(v, project, pathID)
+	if err != nil || !found {
+		return Path{}, false, err
+	}
+	var state *pathState
+	if build == nil {
+		state, err = latestAt(v, path, v.Size())
+	} else {
+		var number uint64
+		if number, err = numberAt(v, buildNumbers, buildID(project, *build)); err == nil && number > 0 {
+			state, err = findState(v, path, number, v.Size())
+		}
+	}
 	if err != nil || state == nil {
 		return Path{}, false, err
 	}
-	return state.path(), true, nil
+	row, err := newReader(v, project).path(path, state, v.Size())
+	return row, true, err
 }
 
 // ChangeOf returns what follows from the path fingerprint at seq; ErrNotFound if the event is
@@ -77,11 +97,16 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 		return Change{}, fmt.Errorf("event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
-	state, err := pathAt(v, rowstore.Identify(p.Project, p.Route), seq+1)
-	return state.path().Change, err
+	path := rowstore.Identify(p.Project, p.Route)
+	state, err := latestAt(v, path, seq+1)
+	if err != nil {
+		return Change{}, err
+	}
+	change, err := changeAt(v, rowstore.Identify(p.Project), path, state, seq+1)
+	return change, err
 }
 
-// List returns the paths of a project after their latest records, the newest first record
+// List returns the paths of a project, or of a build of it, the newest first record there
 // first. A page may have fewer rows than its limit, even none: it ends after 20 keys for each
 // row of the limit. It returns ErrNotFound if there is no such project, or no such build of
 // it.
@@ -89,115 +114,199 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
-	var build uint64
+	r := newReader(v, project)
+	take := func(path rowstore.Identity, state *pathState) (*Row, error) {
+		if filter.Category != "" && filter.Category != Categories[state.category] {
+			return nil, nil
+		}
+		row, err := r.path(path, state, v.Size())
+		if err != nil || filter.Validated != nil && *filter.Validated != row.Validated {
+			return nil, err
+		}
+		return r.complete(ctx, row)
+	}
 	if filter.Build != nil {
-		var err error
-		if build, err = buildNumberOf(v, project, *filter.Build); err != nil {
+		build, err := buildNumberOf(v, project, *filter.Build)
+		if err != nil {
 			return nil, nil, err
 		}
+		return r.inBuild(build, page, take)
 	}
-	id := rowstore.Identify([]byte(project))
-	return rowstore.FillBackwards(v.Reader, projectPaths, id[:], page, func(r rowstore.Version) (*Row, error) {
-		paths, err := decodeProjectState(r.Value)
+	return rowstore.FillBackwards(v.Reader, projectPaths, r.project[:], page, func(version rowstore.Version) (*Row, error) {
+		paths, err := decodeProjectState(version.Value)
 		if err != nil {
 			return nil, err
 		}
-		state, err := pathAt(v, paths.path, v.Size())
-		if err != nil || !filter.has(&state) || filter.Build != nil && state.build != build {
+		state, err := latestAt(v, paths.path, v.Size())
+		if err != nil {
 			return nil, err
 		}
-		return readRow(ctx, v, &state)
+		return take(paths.path, state)
 	})
 }
 
-func (f *Filter) has(s *pathState) bool {
-	return (f.Category == "" || f.Category == Categories[s.category]) &&
-		(f.Validated == nil || *f.Validated == s.validated)
+// inBuild returns a page of the paths of a build after their latest records there, the newest
+// first record first, each converted by take, which leaves out a path with nil.
+func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
+	return rowstore.FillBackwards(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
+		counts, err := decodeBuildState(version.Value)
+		if err != nil || !counts.addsPath {
+			return nil, err
+		}
+		state, err := stateAt(r.v, counts.path, build, r.v.Size())
+		if err != nil {
+			return nil, err
+		}
+		return take(counts.path, state)
+	})
 }
 
 // History returns the records and validations of a path, oldest first. It returns ErrNotFound
 // if no path of the project holds the path_id.
 func History(ctx context.Context, v *index.View, project, pathID string, page index.Page) ([]Version, []byte, error) {
-	path, state, err := pathByID(v, project, pathID)
+	path, found, err := pathByID(v, project, pathID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if state == nil {
+	if !found {
 		return nil, nil, fmt.Errorf("path %q of project %q: %w", pathID, project, ErrNotFound)
 	}
-	return rowstore.FillForwards(v.Reader, pathStates, path[:], page, func(r rowstore.Version) (*Version, error) {
-		state, err := decodePathState(r.Value)
+	r := newReader(v, project)
+	return rowstore.FillForwards(v.Reader, pathVersions, path[:], page, func(at rowstore.Version) (*Version, error) {
+		of, err := decodePathVersion(at.Value)
 		if err != nil {
 			return nil, err
 		}
-		if r.Seq == state.record {
-			recorded, err := readRow(ctx, v, &state)
+		build, kind := of.latest, record.PathFingerprint
+		if of.validates {
+			build, kind = of.validated, record.PathValidated
+		}
+		state, err := stateAt(v, path, build, at.Seq+1)
+		if err != nil {
+			return nil, err
+		}
+		row, err := r.path(path, state, at.Seq+1)
+		if err != nil {
+			return nil, err
+		}
+		if !of.validates {
+			recorded, err := r.complete(ctx, row)
 			if err != nil {
 				return nil, err
 			}
-			return &Version{Row: *recorded, Event: r.Seq, Kind: record.PathFingerprint}, nil
+			return &Version{Row: *recorded, Event: at.Seq, Kind: kind}, nil
 		}
-		version := &Version{Row: Row{Path: state.path()}, Event: r.Seq, Kind: record.PathValidated}
-		e, err := v.Event(ctx, r.Seq)
+		e, err := v.Event(ctx, at.Seq)
 		if err != nil {
 			return nil, err
 		}
-		version.Time, version.Reason = e.Time, string(e.Validation().Reason)
+		version := &Version{Row: Row{Path: row, Time: e.Time}, Event: at.Seq, Kind: kind}
+		version.Reason = string(e.Validation().Reason)
 		return version, nil
 	})
 }
 
-// pathByID returns the path that holds a path_id, and its state; nil if none does.
-func pathByID(v *index.View, project, pathID string) (rowstore.Identity, *pathState, error) {
+// pathByID returns the path that holds a path_id; false if none does.
+func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, found bool, err error) {
 	id := rowstore.Identify([]byte(project), []byte(pathID))
 	_, value, found, err := v.Newest(pathHolders, id[:])
 	if err != nil || !found {
-		return rowstore.Identity{}, nil, err
+		return path, false, err
 	}
-	var path rowstore.Identity
 	r := rowstore.ValueReader{Rest: value}
-	if r.Identity(&path); r.Bad {
-		return rowstore.Identity{}, nil, r.Err("a path_id", value)
-	}
-	state, err := pathAt(v, path, v.Size())
-	return path, &state, err
+	r.Identity(&path)
+	return path, true, r.Err("a path_id", value)
 }
 
-// pathAt returns the state of a path as of a size; the path must have one. The caller owns it.
-func pathAt(v *index.View, path rowstore.Identity, size uint64) (pathState, error) {
-	_, value, found, err := v.NewestBelow(pathStates, path[:], size)
-	if err != nil {
-		return pathState{}, err
-	}
-	if !found {
-		return pathState{}, fmt.Errorf("%w: path %x has no state", rowstore.ErrDamaged, path)
-	}
-	return decodePathState(append([]byte(nil), value...))
-}
-
-func (s *pathState) path() Path {
-	return Path{
-		Change: Change{
-			PathID: string(s.id), Category: Categories[s.category], Validated: s.validated, LinksChanged: s.linksChanged,
-		},
-		Seq:                s.record,
-		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw),
-	}
-}
-
-// readRow completes a state from the event of its record.
-func readRow(ctx context.Context, v *index.View, s *pathState) (*Row, error) {
-	e, err := v.Event(ctx, s.record)
+// latestAt returns the state of a path after its latest record below a size; the path must
+// have one.
+func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, error) {
+	_, value, found, err := v.NewestBelow(pathVersions, path[:], size)
 	if err != nil {
 		return nil, err
 	}
-	p := e.Path()
-	r := &Row{Path: s.path(), Time: e.Time, Route: passages(&p)}
-	if p.Build != nil {
-		build := string(p.Build)
-		r.Build = &build
+	if !found {
+		return nil, fmt.Errorf("%w: path %x has no version", rowstore.ErrDamaged, path)
 	}
-	return r, nil
+	version, err := decodePathVersion(value)
+	if err != nil {
+		return nil, err
+	}
+	return stateAt(v, path, version.latest, size)
+}
+
+// stateAt returns the state of a path after its latest record in a build below a size, which
+// must exist. The caller owns it.
+func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
+	state, err := findState(v, path, build, size)
+	if err == nil && state == nil {
+		err = fmt.Errorf("%w: path %x has no state in build %d", rowstore.ErrDamaged, path, build)
+	}
+	return state, err
+}
+
+// findState is stateAt for a record that need not exist; nil if it does not.
+func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
+	_, value, found, err := v.NewestBelow(pathStates, numbered(path, build), size)
+	if err != nil || !found {
+		return nil, err
+	}
+	state, err := decodePathState(append([]byte(nil), value...))
+	return &state, err
+}
+
+// reader reads rows about the paths of one project.
+type reader struct {
+	v       *index.View
+	project rowstore.Identity
+	names   map[uint64]*string // of builds, by number
+}
+
+func newReader(v *index.View, project string) *reader {
+	return &reader{v: v, project: rowstore.Identify([]byte(project)), names: make(map[uint64]*string)}
+}
+
+// path returns a state as it is below a size.
+func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, error) {
+	change, err := changeAt(r.v, r.project, path, s, size)
+	if err != nil {
+		return Path{}, err
+	}
+	build, err := r.buildName(s.build)
+	return Path{Change: change, Seq: s.record, Build: build,
+		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw)}, err
+}
+
+// buildName returns the name of a build; nil for number 0.
+func (r *reader) buildName(number uint64) (*string, error) {
+	if number == 0 {
+		return nil, nil
+	}
+	if name := r.names[number]; name != nil {
+		return name, nil
+	}
+	l, err := lineAt(r.v, r.project, number)
+	name := string(l.name)
+	r.names[number] = &name
+	return &name, err
+}
+
+func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (Change, error) {
+	validations, err := standingOf(v, project, path, s, size)
+	return Change{
+		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, OtherBase: s.otherBase,
+		Validated: validations.validated, ValidatedBefore: validations.before,
+	}, err
+}
+
+// complete completes a path from the event of its record.
+func (r *reader) complete(ctx context.Context, p Path) (*Row, error) {
+	e, err := r.v.Event(ctx, p.Seq)
+	if err != nil {
+		return nil, err
+	}
+	of := e.Path()
+	return &Row{Path: p, Time: e.Time, Route: passages(&of)}, nil
 }
 
 // passages returns the names of a route, which may be none.

@@ -4,13 +4,13 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Category is the relation of a record to the one before it of its path (spec: Path
-// categories).
+// Category is the relation of a record to the one of its path that it is compared with (spec:
+// Path categories).
 type Category string
 
 // The categories.
 const (
-	New       Category = "new"       // the first of its path
+	New       Category = "new"       // there is none
 	Modified  Category = "modified"  // content_fingerprint differs; null is a value
 	Unchanged Category = "unchanged" // content_fingerprint is the same
 )
@@ -18,32 +18,61 @@ const (
 // Categories lists all categories in the order of their numbers in rows.
 var Categories = [...]Category{New, Modified, Unchanged}
 
-// pathState is a path after one of its records or validations: the value of pathStates.
+// pathVersion is what one record or validation of a path is about: the value of pathVersions.
+type pathVersion struct {
+	latest    uint64 // number of the build of the path's latest record
+	validates bool   // the event is a validation
+	validated uint64 // number of the build that it is about
+}
+
+func (v *pathVersion) append(dst []byte) []byte {
+	dst = rowstore.AppendNumbers(dst, v.latest)
+	if v.validates {
+		dst = rowstore.AppendNumbers(dst, v.validated)
+	}
+	return dst
+}
+
+func decodePathVersion(value []byte) (pathVersion, error) {
+	var v pathVersion
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&v.latest)
+	if v.validates = len(r.Rest) > 0; v.validates {
+		r.Numbers(&v.validated)
+	}
+	return v, r.Err("a path's version", value)
+}
+
+// pathState is a path after one of its records: the value of pathStates.
 type pathState struct {
-	record       uint64 // seq of the latest record
-	build        uint64 // number of its build, from 1; 0 for none
-	category     uint64 // position in Categories
-	validated    bool
+	record   uint64 // its seq
+	category uint64 // position in Categories
+	// build is the number of the record's build, 0 for none. line is the build whose bases the
+	// record continues: build, or that of the record that one without a build was compared with.
+	build, line uint64
+	// span is the first record of the records with equal content that share validations.
+	span         uint64
 	linksChanged bool
+	otherBase    bool   // the record names another base or branch than its build has
 	id           []byte // the assigned path_id
 	content, raw []byte // fingerprints; nil for null
 }
 
 // Flags of a pathState.
 const (
-	isValidated = 1 << iota
-	hasLinksChanged
+	hasLinksChanged = 1 << iota
+	hasOtherBase
 )
 
 func (s *pathState) append(dst []byte) []byte {
 	var flags uint64
-	if s.validated {
-		flags |= isValidated
-	}
 	if s.linksChanged {
 		flags |= hasLinksChanged
 	}
-	dst = rowstore.AppendNumbers(dst, s.record, s.build, s.category, flags)
+	if s.otherBase {
+		flags |= hasOtherBase
+	}
+	dst = rowstore.AppendNumbers(dst, s.record, s.category, s.build, s.line, s.span, flags)
 	return rowstore.AppendTexts(dst, s.id, s.content, s.raw)
 }
 
@@ -52,13 +81,59 @@ func decodePathState(value []byte) (pathState, error) {
 	var s pathState
 	var flags uint64
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.record, &s.build, &s.category, &flags)
+	r.Numbers(&s.record, &s.category, &s.build, &s.line, &s.span, &flags)
 	r.Texts(&s.id, &s.content, &s.raw)
-	s.validated, s.linksChanged = flags&isValidated != 0, flags&hasLinksChanged != 0
+	s.linksChanged, s.otherBase = flags&hasLinksChanged != 0, flags&hasOtherBase != 0
 	if s.category >= uint64(len(Categories)) {
 		r.Bad = true
 	}
 	return s, r.Err("a path", value)
+}
+
+// line is a build's place among the builds: the value of lines.
+type line struct {
+	base uint64 // number of its base; 0 if it has none, or the project did not have that
+	// skip is an ancestor of the build, or 0. The skips of a line of n builds lead to each of
+	// its builds in a number of steps that grows with log n.
+	depth, skip            uint64 // depth is the length of the line, from 1
+	name, branch, baseName []byte // nil if no record names it; baseName is that of base, or the unknown one
+}
+
+func (l *line) append(dst []byte) []byte {
+	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, l.base, l.depth, l.skip), l.name, l.branch, l.baseName)
+}
+
+// decodeLine decodes a line, which refers to value.
+func decodeLine(value []byte) (line, error) {
+	var l line
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&l.base, &l.depth, &l.skip)
+	r.Texts(&l.name, &l.branch, &l.baseName)
+	return l, r.Err("the line of a build", value)
+}
+
+// validation is the value of validations and of contentValidations.
+type validation struct {
+	build     uint64 // number of the build whose record it is about
+	span      uint64
+	validated bool
+}
+
+func (v *validation) append(dst []byte) []byte {
+	var validated uint64
+	if v.validated {
+		validated = 1
+	}
+	return rowstore.AppendNumbers(dst, v.build, v.span, validated)
+}
+
+func decodeValidation(value []byte) (validation, error) {
+	var v validation
+	var validated uint64
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&v.build, &v.span, &validated)
+	v.validated = validated == 1
+	return v, r.Err("a validation", value)
 }
 
 // projectState is a project after one of its new paths: the value of projectPaths.
@@ -79,20 +154,21 @@ func decodeProjectState(value []byte) (projectState, error) {
 	return s, r.Err("a project's paths", value)
 }
 
-// buildState is a build after one of its records, or after a late record of the build before:
-// the value of builds.
+// buildState is a build after one of its records, or after a late record of its base: the
+// value of builds.
 type buildState struct {
 	first      uint64    // seq of its first record
 	categories [3]uint64 // numbers of records, in the order of Categories
+	otherBases uint64    // number of records that name another base or branch
 	paths      uint64    // number of distinct paths
-	kept       uint64    // number of these that the build before has too
+	kept       uint64    // number of these that its base has too
 	// addsPath: path's first record in the build wrote this version.
 	addsPath bool
 	path     rowstore.Identity
 }
 
 func (s *buildState) append(dst []byte) []byte {
-	dst = rowstore.AppendNumbers(dst, s.first, s.categories[0], s.categories[1], s.categories[2], s.paths, s.kept)
+	dst = rowstore.AppendNumbers(dst, s.first, s.categories[0], s.categories[1], s.categories[2], s.otherBases, s.paths, s.kept)
 	if s.addsPath {
 		dst = append(dst, s.path[:]...)
 	}
@@ -102,25 +178,54 @@ func (s *buildState) append(dst []byte) []byte {
 func decodeBuildState(value []byte) (buildState, error) {
 	var s buildState
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.first, &s.categories[0], &s.categories[1], &s.categories[2], &s.paths, &s.kept)
+	r.Numbers(&s.first, &s.categories[0], &s.categories[1], &s.categories[2], &s.otherBases, &s.paths, &s.kept)
 	if s.addsPath = len(r.Rest) > 0; s.addsPath {
 		r.Identity(&s.path)
 	}
 	return s, r.Err("a build", value)
 }
 
-// buildRow returns a row of builds or buildPaths.
-func buildRow(of rowstore.Identity, number uint64) []byte {
+// numbered returns a row of an identity and a number.
+func numbered(of rowstore.Identity, number uint64) []byte {
 	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqBytes), of[:]...), number)
 }
 
-// pathState returns the state of a path in the fold; false if it has none.
-func (f *deriver) pathState(path rowstore.Identity) (pathState, bool) {
-	_, value, found := f.Rows.Newest(pathStates, path[:])
+// contentRow returns a row of contents.
+func contentRow(project, content []byte, build uint64) []byte {
+	return numbered(rowstore.Identify(project, content), build)
+}
+
+// contentOfPath returns a row of contentValidations.
+func contentOfPath(path rowstore.Identity, content []byte) rowstore.Identity {
+	return rowstore.Identify(path[:], content)
+}
+
+// pathVersion returns the newest version of a path in the fold; false if it has none.
+func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
+	_, value, found := f.Rows.Newest(pathVersions, path[:])
 	if !found {
-		return pathState{}, false
+		return pathVersion{}, false
 	}
-	return rowstore.Decode(&f.Rows, value, decodePathState), true
+	return rowstore.Decode(&f.Rows, value, decodePathVersion), true
+}
+
+// pathState returns the state of a path in a build in the fold; nil if the build lacks it.
+func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
+	_, value, found := f.Rows.Newest(pathStates, numbered(path, build))
+	if !found {
+		return nil
+	}
+	s := rowstore.Decode(&f.Rows, value, decodePathState)
+	return &s
+}
+
+// line returns the line of a build in the fold; zero for build 0.
+func (f *deriver) line(project rowstore.Identity, build uint64) line {
+	_, value, found := f.Rows.Newest(lines, numbered(project, build))
+	if !found {
+		return line{}
+	}
+	return rowstore.Decode(&f.Rows, value, decodeLine)
 }
 
 // pathHolder returns the path that holds a path_id, and its first record.
@@ -141,22 +246,16 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 
 // buildState returns the state of a build in the fold; zero for a new build.
 func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
-	_, value, found := f.Rows.Newest(builds, buildRow(project, number))
+	_, value, found := f.Rows.Newest(builds, numbered(project, number))
 	if !found {
 		return buildState{}
 	}
 	return rowstore.Decode(&f.Rows, value, decodeBuildState)
 }
 
-// inBuild reports whether a build has a path.
-func (f *deriver) inBuild(path rowstore.Identity, number uint64) bool {
-	_, _, found := f.Rows.Newest(buildPaths, buildRow(path, number))
-	return found
-}
-
 // number returns the value of a row that is one number; 0 if there is none.
-func (f *deriver) number(d rowstore.Dimension, row rowstore.Identity) uint64 {
-	_, value, found := f.Rows.Newest(d, row[:])
+func (f *deriver) number(d rowstore.Dimension, row []byte) uint64 {
+	_, value, found := f.Rows.Newest(d, row)
 	if !found {
 		return 0
 	}

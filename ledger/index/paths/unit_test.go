@@ -12,9 +12,11 @@ import (
 
 // FuzzPathRows: a damaged value is an error, or decodes to something whose encoding is not longer.
 func FuzzPathRows(f *testing.F) {
-	state := pathState{record: 9, build: 2, category: unchanged, validated: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
+	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
 	f.Add(state.append(nil))
-	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, paths: 6, kept: 4, addsPath: true}
+	of := line{base: 3, depth: 4, skip: 1, name: []byte("b"), branch: []byte("main"), baseName: []byte("a")}
+	f.Add(of.append(nil))
+	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, otherBases: 1, paths: 6, kept: 4, addsPath: true}
 	f.Add(build.append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -32,6 +34,12 @@ func FuzzPathRows(f *testing.F) {
 		again(p.append(nil), err)
 		b, err := decodeBuildState(value)
 		again(b.append(nil), err)
+		version, err := decodePathVersion(value)
+		again(version.append(nil), err)
+		l, err := decodeLine(value)
+		again(l.append(nil), err)
+		v, err := decodeValidation(value)
+		again(v.append(nil), err)
 	})
 }
 
@@ -42,7 +50,7 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := pathState{
 			record: number.Draw(t, "record"), build: number.Draw(t, "build"), category: rapid.Uint64Range(0, 2).Draw(t, "category"),
-			validated: flag.Draw(t, "validated"), linksChanged: flag.Draw(t, "links"),
+			line: number.Draw(t, "line"), span: number.Draw(t, "span"), otherBase: flag.Draw(t, "other base"), linksChanged: flag.Draw(t, "links"),
 			id: text.Draw(t, "id"), content: text.Draw(t, "content"), raw: text.Draw(t, "raw"),
 		}
 		value := s.append(nil)

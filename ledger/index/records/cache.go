@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"colophon/ledger/index"
@@ -11,9 +12,9 @@ import (
 	"colophon/storage"
 )
 
-// texts returns all fields except Seq and Time.
-func (r *IPCRecord) texts() [13]*[]byte {
-	return [...]*[]byte{&r.InputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
+// texts returns all fields except Seq, Time, and HasPayload.
+func (r *IPCRecord) texts() [14]*[]byte {
+	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID}
 }
 
@@ -31,6 +32,10 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
 	dst = binary.AppendUvarint(dst, uint64(r.Time.Nanosecond()))
+	dst = append(dst, 0)
+	if r.HasPayload {
+		dst[len(dst)-1] = 1
+	}
 	for _, text := range r.texts() {
 		dst = appendText(dst, *text)
 	}
@@ -68,13 +73,18 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns the JSON object of a record's hashes if it has only the four usual ones.
+// usualHashes returns the JSON object of a record's hashes if it has only the four usual ones
+// and perhaps the seedless one.
 func (r *IPCRecord) usualHashes() []byte {
-	object := make([]byte, 0, 360)
+	object := make([]byte, 0, 460)
 	for i, hash := range []struct {
 		name string
 		text []byte
-	}{{InputHash, r.InputHash}, {IPCID, r.IPCID}, {OutputHash, r.OutputHash}, {SystemPromptHash, r.SystemPromptHash}} {
+	}{{InputHash, r.InputHash}, {IPCID, r.IPCID}, {OutputHash, r.OutputHash},
+		{seedlessHash, r.SeedlessInputHash}, {SystemPromptHash, r.SystemPromptHash}} {
+		if hash.name == seedlessHash && hash.text == nil {
+			continue
+		}
 		object = append(object, "{,"[min(i, 1)], '"')
 		object = append(append(object, hash.name...), `":`...)
 		if hash.text == nil {
@@ -120,6 +130,7 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 	seconds, length := binary.Varint(rest)
 	rest = rest[length:]
 	r.Seq, r.Time = seq, time.Unix(seconds, int64(rest.number())).UTC()
+	r.HasPayload = rest.number() == 1
 	all := make([]byte, 0, 2*len(rest)) // a digest has two hexadecimal digits per byte
 	for _, text := range r.texts() {
 		*text, all = rest.text(all)
@@ -129,7 +140,7 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 
 // listed returns the record for a list, without State and Body.
 func (r *IPCRecord) listed(rest encodedRecord) Record {
-	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID)}
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID), Incomplete: slices.Collect(r.IPC.Incomplete())}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))
 	var occurred []byte

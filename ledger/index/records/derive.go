@@ -123,6 +123,11 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 		return err
 	}
 	f.occurred(&e.Event)
+	if e.Kind == record.IPCRecord {
+		for part := range e.IPC.Incomplete() {
+			f.Counters.Add(counters.SeriesOf(counters.IncompleteTotal, part), 1)
+		}
+	}
 	flags := []byte{IsRecord}
 	all := index.Prepared[Values](e).list
 	for i, p := range all {

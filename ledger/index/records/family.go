@@ -25,13 +25,16 @@ const (
 
 // Family answers lists of records: by their values, by when they occurred, and by state.
 func Family() index.Family {
-	var states []counters.Series
+	var series []counters.Series
 	for _, state := range record.States {
-		states = append(states, counters.SeriesOf(counters.StateChangesTotal, string(state)))
+		series = append(series, counters.SeriesOf(counters.StateChangesTotal, string(state)))
+	}
+	for _, part := range record.IPCParts[1:] { // every IPC record has an input
+		series = append(series, counters.SeriesOf(counters.IncompleteTotal, part))
 	}
 	return index.Family{
 		Rows:     map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
-		Counters: states,
+		Counters: series,
 		New:      func(f *index.Fold) index.Deriver { return &Deriver{Fold: f} },
 	}
 }

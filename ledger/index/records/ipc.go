@@ -7,6 +7,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 	"colophon/storage"
 )
@@ -80,6 +81,21 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 		cacheRecord(v, seq, len(entry), &decoded, &listed)
 	}
 	return r, nil
+}
+
+// AnyIncomplete names what any IPC record that the view sees lacks. It reads a key for each part.
+func AnyIncomplete(v *index.View) (parts []string, err error) {
+	for _, part := range record.IPCParts {
+		id := rowstore.Identify([]byte(Incomplete), []byte(part))
+		_, _, found, err := v.Newest(Postings, id[:])
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			parts = append(parts, part)
+		}
+	}
+	return parts, nil
 }
 
 // cachedRecord returns the IPC record at seq from the cache. rest is its part for lists, valid

@@ -27,6 +27,7 @@ const (
 	buildName       = "build"
 	Subject         = "subject"
 	Flag            = "flag"
+	Incomplete      = "incomplete" // what an IPC record lacks
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
 	producerName    = "producer"     // the producer's id
@@ -41,7 +42,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 // IsGrouped reports whether IPC runs are grouped by the values of that name.
 func IsGrouped(name string) bool {
 	switch name {
-	case "ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model":
+	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model:
 		return true
 	}
 	return strings.HasPrefix(name, LabelPrefix)
@@ -78,7 +79,9 @@ func (v *Values) collect(identities *Identities, e *event.Event) {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Detail.Member("hashes").Members() {
-		v.Add(string(name.Text()), value.Text())
+		if string(name.Text()) != seedlessHash { // records are found by Input instead
+			v.Add(string(name.Text()), value.Text())
+		}
 	}
 }
 
@@ -155,6 +158,10 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
+	v.Add(Input, ipc.Input())
+	for part := range ipc.Incomplete() {
+		v.AddRecurring(Incomplete, []byte(part))
+	}
 }
 
 // addProducer adds the producer of a record and its number.
@@ -169,15 +176,18 @@ func (v *Values) addProducer(e *event.Event) {
 // label, and their families.
 const (
 	IPCID            = "ipc_id"
+	Input            = "input"
 	InputHash        = "input_hash"
 	SystemPromptHash = "system_prompt_hash"
+	seedlessHash     = "seedless_input_hash"
 	OutputHash       = "output_hash"
 	Model            = "model"
 )
 
 var (
 	IPCFamily    = rowstore.Identify([]byte(IPCID))
-	InputFamily  = rowstore.Identify([]byte(InputHash))
+	InputFamily  = rowstore.Identify([]byte(Input))
+	HashFamily   = rowstore.Identify([]byte(InputHash))
 	PromptFamily = rowstore.Identify([]byte(SystemPromptHash))
 	OutputFamily = rowstore.Identify([]byte(OutputHash))
 	ModelFamily  = rowstore.Identify([]byte(Model))
@@ -188,8 +198,10 @@ func FamilyOf(name string) rowstore.Identity {
 	switch name {
 	case IPCID:
 		return IPCFamily
-	case InputHash:
+	case Input:
 		return InputFamily
+	case InputHash:
+		return HashFamily
 	case SystemPromptHash:
 		return PromptFamily
 	case OutputHash:

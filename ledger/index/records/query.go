@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"colophon/ledger/event"
@@ -59,6 +60,7 @@ type Record struct {
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
 	Inconsistent   []string // rules that the verdict breaks
+	Incomplete     []string // what an IPC record lacks (spec: Receipts)
 	Body           []byte   // of the event; nil without Filter.Bodies
 }
 
@@ -153,6 +155,10 @@ func recordOf(e *event.Event) Record {
 		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
 		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
 		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
+	}
+	if e.Kind == record.IPCRecord {
+		ipc := e.IPC()
+		one.Incomplete = slices.Collect(ipc.Incomplete())
 	}
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {

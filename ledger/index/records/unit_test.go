@@ -1,6 +1,7 @@
 package records
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,11 +31,13 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		for _, field := range decoded.texts() {
 			*field = draw("text")
 		}
+		decoded.HasPayload = rapid.Bool().Draw(t, "payload")
 		listed := Record{
 			Seq: decoded.Seq, Kind: record.IPCRecord, Time: decoded.Time, RunID: index.TextOf(decoded.RunID), Occurred: index.TextOf(draw("timestamp")),
 			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
 			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
 		}
+		listed.Incomplete = slices.Collect(decoded.IPC.Incomplete())
 		if rapid.Bool().Draw(t, "usual hashes") {
 			listed.Hashes = decoded.usualHashes()
 		}

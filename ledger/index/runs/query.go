@@ -29,7 +29,7 @@ type Drift struct {
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the latest run before it that has its input_hash and
+// DriftOf compares the run at seq with the latest run before it that has its input and
 // was live when it was recorded, as the drift counter does (spec: Drift of a run). found is
 // false if there was none, or if the record at seq is not a run. It reads one event and two
 // keys.
@@ -38,7 +38,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.Identify([]byte(records.InputHash), run.InputHash)
+	id := rowstore.Identify([]byte(records.Input), run.Input())
 	before, err := groups.NewestBelow(v, id, seq)
 	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
@@ -57,7 +57,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	return d, true, nil
 }
 
-// lastRun returns a run that compares like the last live one of a group of an input_hash.
+// lastRun returns a run that compares like the last live one of a group of an input.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeFacts(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
@@ -98,16 +98,18 @@ type members struct {
 	view        *index.View
 	id          rowstore.Identity // of the group
 	any         bool
+	seeded      bool
 	hasDeadRuns bool // some of them are not live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
 	g, err := groups.Newest(v, id)
-	return members{v, id, q.Any, g.HasDeadRuns()}, err
+	return members{v, id, q.Any, q.Seeded, g.HasDeadRuns()}, err
 }
 
-// appendRun appends the run at seq if it is live or the query selects any state.
+// appendRun appends the run at seq if the query selects its state, and runs without a seed if it
+// has none.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
 	if m.hasDeadRuns {
@@ -117,7 +119,10 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 		}
 	}
 	r, err := records.ReadIPCRecord(ctx, m.view, seq)
-	return append(rows, Run{r, record.State(state)}), err
+	if err != nil || m.seeded && r.Seed == nil {
+		return rows, err
+	}
+	return append(rows, Run{r, record.State(state)}), nil
 }
 
 // Step is a run of a timeline.

@@ -162,9 +162,6 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 }
 
 // Check decodes the record as the ledger does. The error says why the ledger does not take it.
-//
-// A record that lacks what the ledger requires today (temperature and max_tokens of an IPC
-// record, say) fails here alone: nothing else in this package requires them.
 func (e *Entry) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Left)

@@ -175,7 +175,7 @@ func TestLabelsHaveRoom(t *testing.T) {
 	e, r := only(t, AxisLog, `{"model":"m",`+strings.Join(members, ",")+`,"timestamp":"2025-11-12T18:53:35"}`, *berlin)
 	require.Equal(t, berlin.Limits.Labels, r.Member("labels").Len())
 	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "what has no room is content")
-	require.Contains(t, e.Check(berlin.Limits).Error(), "max_tokens")
+	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
 // Records other than IPC records have no content for an array or object. They keep it as labels: the

@@ -36,16 +36,41 @@ func PayloadHash(scratch []byte, payload pyjson.Value) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
+// PayloadHashes returns PayloadHash, and the hash of the same form without the payload's own
+// member seed (spec: Seedless hash). It overwrites scratch and returns it for the next call.
+func PayloadHashes(scratch []byte, payload pyjson.Value) (whole, seedless Hash, _ []byte) {
+	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
+	from, to := 0, 0 // the member seed and one separator
+	for name, value := range payload.Sorted() {
+		start := len(scratch)
+		if start > len("{") {
+			scratch = append(scratch, ", "...)
+		}
+		scratch = append(name.AppendCanonical(scratch, pyjson.Spaced), ": "...)
+		scratch = value.AppendCanonical(scratch, pyjson.Spaced)
+		if string(name.Text()) == "seed" {
+			from, to = start, len(scratch)
+		}
+	}
+	scratch = append(scratch, '}')
+	whole = sha256.Sum256(scratch)
+	if from == len("{") && scratch[to] == ',' { // the first of several
+		to += len(", ")
+	}
+	scratch = append(scratch[:from], scratch[to:]...)
+	return whole, sha256.Sum256(scratch), scratch
+}
+
 // Axis is one axis of an axis payload. Score is from 0 to 1.
 type Axis struct {
 	Name, Label []byte
 	Score       float64
 }
 
-// AxisPayloadHash returns the hash of an axis payload (spec: Axis payload). It strips labels;
+// AxisPayloadHashes is PayloadHashes of an axis payload (spec: Axis payload). It strips labels;
 // other members of the payload are not hashed. The names of axes must be distinct. seed is
 // decimal. It fails if the payload exceeds the limits of JSON.
-func AxisPayloadHash(axes []Axis, policyHash, seed, worldID []byte) (Hash, error) {
+func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()
 	w.Name("axes")
@@ -65,8 +90,8 @@ func AxisPayloadHash(axes []Axis, policyHash, seed, worldID []byte) (Hash, error
 	w.Close()
 	var document pyjson.Document
 	if err := document.Parse(w.B); err != nil {
-		return Hash{}, err
+		return Hash{}, Hash{}, err
 	}
-	sum, _ := PayloadHash(nil, document.Root())
-	return sum, nil
+	whole, seedless, _ = PayloadHashes(nil, document.Root())
+	return whole, seedless, nil
 }

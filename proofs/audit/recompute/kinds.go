@@ -1,6 +1,7 @@
 package recompute
 
 import (
+	"bytes"
 	"strconv"
 
 	"colophon/ledger/record"
@@ -16,6 +17,9 @@ func (c *Checker) checkIPC() error {
 	}
 	if c.HasContent("usage") && r.Usage.Given() {
 		return malformed("its usage is both in the event and in content")
+	}
+	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
+		return wrongField("seedless_input_hash", "its hash is %.100s, though no payload can have that and the run's seed", s)
 	}
 	err := c.all(
 		field{name: "input_hash", effective: r.InputHash, origin: c.originOf("payload")},

@@ -214,7 +214,7 @@ func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 }
 
 func (n *normalForm) path() {
-	n.copy("project", "build", "route")
+	n.copy("project", "build", "branch", "base", "route")
 	n.texts("content")
 	n.claims("path_id", "content_fingerprint", "raw_content_fingerprint")
 }

@@ -1,0 +1,265 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/client/wire"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/record"
+)
+
+// ValidatePath validates the fingerprint that a path has in a build, or withdraws the
+// validation. The event names the record, in case the path changes before the event is in the
+// log.
+func (h *Handlers) ValidatePath(c *call.Call) error {
+	l, o, err := h.verb(c)
+	if err != nil {
+		return err
+	}
+	var path record.CurrentPath
+	if path.Project, err = c.Element("project"); err != nil {
+		return err
+	}
+	if path.PathID, err = c.Element("path_id"); err != nil {
+		return err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+		request, err := record.ParseValidation(text)
+		if err != nil {
+			return nil, err
+		}
+		return h.validation(c, l, o.Key, request, path)
+	})
+}
+
+// validation returns the change that a request makes to a path. It returns 404 for a path that
+// the build lacks, and 409 for one that has another fingerprint there. If an event holds the
+// key already, it returns the change all the same: the ledger then replays or refuses the
+// request (spec: Idempotency).
+func (h *Handlers) validation(c *call.Call, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
+	view, err := h.viewNow(c, l)
+	if err != nil {
+		return nil, err
+	}
+	var build *string
+	if request.Build != nil {
+		name := string(request.Build)
+		build = &name
+	}
+	p, known, err := paths.Get(view, path.Project, path.PathID, build)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return nil, fmt.Errorf("looking up a path: %w", err)
+	}
+	path.RecordSeq, path.Build, path.ContentFingerprint = p.Seq, p.Build, p.ContentFingerprint
+	var refusal error
+	switch {
+	case !known:
+		refusal = problem.New(http.StatusNotFound, "no record of that project and build has that path_id")
+	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
+		refusal = problem.New(http.StatusConflict, "the path has another content_fingerprint in that build; read the path again and validate what it has")
+	default:
+		return request.Of(path), nil
+	}
+	held, err := keyHeld(c.Request().Context(), l, key)
+	if err == nil && !held {
+		err = refusal
+	}
+	return request.Of(path), err
+}
+
+// ValidatePaths validates many paths of a build, or withdraws their validations. By default it
+// only answers what that would do. Each path gets an event of its own.
+func (h *Handlers) ValidatePaths(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	project, err := c.Element("project")
+	if err != nil {
+		return err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		body.Release()
+		return err
+	}
+	request, err := parseValidations(body.Bytes())
+	body.Release()
+	if err != nil {
+		return err
+	}
+	if l.Info().Frozen {
+		return ledger.ErrFrozen
+	}
+	answer, err := h.planValidations(c, l, project, request)
+	if err != nil || request.DryRun {
+		if err == nil {
+			err = c.AnswerJSON(http.StatusOK, answer)
+		}
+		return err
+	}
+	if err := h.validate(c, l, project, request, answer); err != nil {
+		return err
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
+}
+
+// planValidations selects the paths of a request at its as_of, and sorts out those that have
+// changed since.
+func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidations, err error) {
+	c.EndHeavy() // release the slot of the body before the wait for the index
+	head := l.Head().Size
+	size := head
+	if request.AsOf != nil {
+		if size = *request.AsOf; size == 0 || size > head {
+			return nil, problem.At(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a size of the ledger, which has %d events", head))
+		}
+	}
+	ctx := c.Request().Context()
+	follower, err := h.WaitForIndex(ctx, l, head)
+	if err != nil {
+		return nil, err
+	}
+	then, err := follower.View(size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, then.Close()) }()
+	now, err := follower.View(head)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, now.Close()) }()
+	build := string(request.Build)
+	answer = &wire.PathValidations{AsOf: size, DryRun: request.DryRun, Build: build, Validated: request.Validated,
+		Paths: []wire.ValidatedPath{}, Refused: []wire.RefusedPath{}}
+	selected, err := selectPaths(ctx, then, project, build, request, answer)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range selected {
+		current, _, err := paths.Get(now, project, p.PathID, &build)
+		switch {
+		case err != nil:
+			return nil, err
+		case current.ContentFingerprint != p.ContentFingerprint:
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: p.PathID, Reason: wire.PathChanged})
+		case current.Validated == request.Validated:
+			answer.Unchanged++
+		default:
+			answer.Paths = append(answer.Paths, wire.ValidatedPath{PathID: p.PathID, RecordSeq: current.Seq, ContentFingerprint: textOrNil(p.ContentFingerprint)})
+		}
+	}
+	return answer, nil
+}
+
+// selectPaths returns the paths of a request as a view has them. It adds those that the request
+// lists and that it cannot be about to the answer.
+func selectPaths(ctx context.Context, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
+	for _, listed := range request.Paths {
+		p, known, err := paths.Get(v, project, listed.PathID, &build)
+		switch {
+		case err != nil:
+			return nil, err
+		case !known:
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.PathUnknown})
+		case listed.ContentFingerprint != "" && listed.ContentFingerprint != p.ContentFingerprint:
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.PathChanged})
+		default:
+			selected = append(selected, p)
+		}
+	}
+	if len(request.Paths) > 0 {
+		return selected, nil
+	}
+	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.Page{Limit: maxValidations}
+	for {
+		rows, next, err := paths.List(ctx, v, project, filter, page)
+		if errors.Is(err, paths.ErrNotFound) {
+			return nil, problem.New(http.StatusNotFound, "the project has no such build; GET /paths/{project}/builds lists its builds")
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			selected = append(selected, rows[i].Path)
+		}
+		if len(selected) > maxValidations {
+			return nil, problem.New(http.StatusUnprocessableEntity, "more than %d paths of the build are selected; list them in paths, in several requests", maxValidations)
+		}
+		if next == nil {
+			return selected, nil
+		}
+		page.After = next
+	}
+}
+
+// validate writes the events of a plan, in its order. The events share commits. If it fails
+// half-way, the error says how many are written.
+func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidations) error {
+	tickets := make([]ledger.Ticket, 0, len(plan.Paths))
+	var failed error
+	for i := range plan.Paths {
+		p := &plan.Paths[i]
+		current := record.CurrentPath{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
+		if p.ContentFingerprint != nil {
+			current.ContentFingerprint = *p.ContentFingerprint
+		}
+		sub, err := l.PrepareVerb(request.Of(current), c.Actor(), "")
+		if err != nil {
+			failed = err
+			break
+		}
+		ticket, err := l.Enqueue(c.Request().Context(), sub)
+		if err != nil {
+			failed = err
+			break
+		}
+		tickets = append(tickets, ticket)
+	}
+	written := 0
+	for i, ticket := range tickets {
+		ack, err := ticket.Wait()
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		written++
+		plan.Paths[i].Seq = ack.Seq
+	}
+	if written > 0 {
+		c.MarkCommitted()
+	}
+	if failed == nil || written == 0 {
+		return failed
+	}
+	p, internal := problem.Of(failed)
+	if internal {
+		return failed
+	}
+	return problem.New(p.Status, "%d of the %d validations are recorded, the others are not; repeat the request to record those", written, len(plan.Paths))
+}
+
+func textOrNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+	"colophon/internal/story"
+	"colophon/ledger"
+)
+
+// pathsCommand holds the flags that the paths commands share.
+type pathsCommand struct {
+	*cli.Console
+	from            remote.Options
+	server          *remote.Server // set by connect
+	ledger, project string
+	build           string
+	branch, base    string // of check
+}
+
+func newPaths(c *cli.Console) *cobra.Command {
+	p := &pathsCommand{Console: c}
+	command := &cobra.Command{
+		Use:   "paths",
+		Short: "Check the paths of a story's build, and validate them",
+		Long: `Check the paths of a story's build, and validate them. See also colophon drift paths,
+which shows how the paths of a project change from build to build.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	flags := command.PersistentFlags()
+	p.from.Bind(c, flags)
+	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&p.project, "project", "", "`name` of the story")
+	flags.StringVar(&p.build, "build", "", "`name` of the build, such as a commit")
+	command.AddCommand(p.newCheck(), p.newValidate())
+	return command
+}
+
+func (p *pathsCommand) newCheck() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Post the paths of a build, and report what is not validated",
+		Long: `Post the paths of a build, and report what is not validated. DIR is the folder of a
+story after its build. check takes the routes and their texts from one of these, in DIR
+or in its folder dist:
+
+  allpaths-intermediate/paths.json  a list of routes, with the text of each passage
+  allpaths-clean/path-ID.txt        the text of each path; the route of each ID is in
+                                    allpaths-validation-status.json
+
+check posts each path as a record of the build. Posting a build again adds nothing. It
+prints as Markdown what changed since the base, with the words that differ, and which
+paths are gone. The base is the last build of the branch, and without --branch the last
+build of the project. For a pull request, name the build that it goes to.
+
+The words that differ are shown only if the token has the scope content.
+
+Exit codes: 0 every path is validated, 1 a path is not validated or the check failed,
+2 bad arguments or DIR cannot be read, 3 the server cannot be reached.`,
+		Example: `  colophon paths check . --project harrow-vale --build "$(git rev-parse HEAD)" --branch main
+  colophon paths check . --project harrow-vale --build "$SHA" --branch pr-7 --base "$MERGE_BASE" >> "$GITHUB_STEP_SUMMARY"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return p.check(command.Context(), args[0]) },
+	}
+	p.checkFlags(command.Flags())
+	return command
+}
+
+func (p *pathsCommand) checkFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&p.branch, "branch", "", "`name` of the branch that the build is of")
+	flags.StringVar(&p.base, "base", "", "`name` of the build to compare with")
+}
+
+// connect checks the flags that all paths commands need, and connects.
+func (p *pathsCommand) connect() (err error) {
+	if p.project == "" || p.build == "" {
+		return cli.Exitf(cli.ExitUsage, "--project and --build are needed: name the story and the build")
+	}
+	p.server, err = p.from.Connect(p.Console)
+	return err
+}
+
+func (p *pathsCommand) paths() *client.PathsService { return p.server.Ledger(p.ledger).Paths }
+
+func (p *pathsCommand) check(ctx context.Context, dir string) error {
+	if err := p.connect(); err != nil {
+		return err
+	}
+	found, err := story.Read(os.DirFS(dir))
+	if err != nil {
+		return cli.Exitf(cli.ExitUsage, "%s: %w", dir, err)
+	}
+	if len(found) == 0 {
+		return cli.Exitf(cli.ExitUsage, "%s: the build has no paths; build the story first", dir)
+	}
+	texts, last, err := p.post(ctx, found)
+	if err != nil {
+		return p.server.Exit(err)
+	}
+	report, err := p.report(ctx, texts, last)
+	if err != nil {
+		return p.server.Exit(err)
+	}
+	if err := report.WriteMarkdown(p.Out); err != nil {
+		return err
+	}
+	if n := report.Unvalidated(); n > 0 {
+		return cli.Exitf(cli.ExitFailed, "%s not validated", cli.Counted(uint64(n), "path"))
+	}
+	return nil
+}
+
+// post records the paths. It returns their texts by the seq of their records, and the last seq.
+func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
+	lines := func(yield func(client.Line) bool) {
+		for _, path := range found {
+			if !yield(p.line(path)) {
+				return
+			}
+		}
+	}
+	texts = make(map[uint64]string)
+	for result, err := range p.server.Ledger(p.ledger).Records.Batch(ctx, lines, nil) {
+		if err == nil {
+			err = result.Err
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		texts[result.Receipt.Seq] = found[result.Index].Content
+		last = max(last, result.Receipt.Seq)
+	}
+	return texts, last, nil
+}
+
+// line returns the record of a path. Its key follows from the record, so that posting a build
+// again adds nothing.
+func (p *pathsCommand) line(path story.Path) client.Line {
+	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
+	text, err := json.Marshal(r)
+	if err != nil { // it has only texts
+		panic(err)
+	}
+	digest := sha256.Sum256(text)
+	return client.Line{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
+}
+
+// given returns nil for a flag that is empty.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// report asks what became of the paths of the build.
+func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last uint64) (*story.Report, error) {
+	r := &story.Report{Project: p.project, Build: p.build}
+	options := client.QueryOptions{After: last, Limit: 1000}
+	base, err := p.baseOf(ctx, &options)
+	if err != nil {
+		return nil, err
+	}
+	if base.Base == nil {
+		if base.UnknownBase != nil {
+			r.UnknownBase = *base.UnknownBase
+		}
+		for row, err := range p.paths().List(p.project, &client.PathFilter{QueryOptions: options, Build: p.build}).All(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			c := story.Checked{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
+			ofFolder(&c, row.Seq, texts)
+			r.Paths = append(r.Paths, c)
+		}
+		return r, nil
+	}
+	r.Base = *base.Base
+	for row, err := range p.paths().Compare(p.project, r.Base, p.build, "", &options).All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		checked, err := p.checked(ctx, row, texts)
+		if err != nil {
+			return nil, err
+		}
+		r.Paths = append(r.Paths, *checked)
+	}
+	return r, nil
+}
+
+// baseOf returns the build with its base.
+func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
+	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
+		if err != nil || build.Build == p.build {
+			return build, err
+		}
+	}
+	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was posted; is another server behind the URL?", p.build)
+}
+
+func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.Checked, error) {
+	c := &story.Checked{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
+	for _, rename := range row.Renamed {
+		c.Renamed = append(c.Renamed, rename.Route)
+	}
+	if row.B == nil {
+		return c, nil
+	}
+	c.Validated, c.ValidatedBefore = row.B.Validated, row.B.ValidatedBefore
+	if !ofFolder(c, row.B.Seq, texts) || row.Status != "modified" || c.Validated {
+		return c, nil
+	}
+	before, err := p.server.Ledger(p.ledger).Records.Content(ctx, row.A.Seq, "content")
+	switch {
+	case err == nil:
+		c.Diff = story.Diff(string(before), texts[row.B.Seq])
+	case errors.Is(err, client.ErrForbidden):
+		c.NoDiff = "The words that differ need a token with the scope content."
+	case errors.Is(err, client.ErrGone), errors.Is(err, client.ErrNotFound):
+		c.NoDiff = "The ledger does not have the earlier text."
+	default:
+		return nil, err
+	}
+	return c, nil
+}
+
+// ofFolder reports whether the latest record of a path in the build is from the folder. If it is
+// not, its validation says nothing of the folder's text.
+func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
+	_, posted := texts[seq]
+	if !posted {
+		c.Validated = false
+		c.NoDiff = "The latest record of this path in the build is not from this folder. Give each build a name of its own."
+	}
+	return posted
+}
+
+// validateCommand holds the flags of validate.
+type validateCommand struct {
+	*pathsCommand
+	request wire.PathValidationsRequest
+	reason  string
+	undo    bool
+	dryRun  bool
+	json    bool
+}
+
+func (p *pathsCommand) newValidate() *cobra.Command {
+	v := &validateCommand{pathsCommand: p}
+	command := &cobra.Command{
+		Use:   "validate [PATH_ID...]",
+		Short: "Validate paths of a build",
+		Long: `Validate paths of a build: those that you name, those of a --status, or all. Validations
+reach the builds that go on from this one without a change of the path.
+
+Every path that changes its state gets an event of its own. Paths that are validated
+already are left as they are. A path that changes meanwhile is not validated.
+
+Exit codes: 0 done, 1 a path was refused or the command failed, 2 bad arguments, 3 the
+server cannot be reached.`,
+		Example: `  colophon paths validate --project harrow-vale --build 89023717b66e --dry-run
+  colophon paths validate 811d1f03 cb49a1b5 --project harrow-vale --build 89023717b66e --reason 'Read aloud.'`,
+		RunE: func(command *cobra.Command, args []string) error { return v.run(command.Context(), args) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified or unchanged (`category`)")
+	flags.StringVar(&v.reason, "reason", "", "`reason`; it stays in the log")
+	flags.BoolVar(&v.undo, "undo", false, "withdraw validations")
+	flags.BoolVar(&v.dryRun, "dry-run", false, "report what validate would do, without doing it")
+	flags.BoolVar(&v.json, "json", false, "print the server's answer as JSON")
+	return command
+}
+
+func (v *validateCommand) run(ctx context.Context, ids []string) error {
+	if err := v.connect(); err != nil {
+		return err
+	}
+	v.request.Build, v.request.Validated, v.request.Reason = v.build, !v.undo, given(v.reason)
+	for _, id := range ids {
+		v.request.Paths = append(v.request.Paths, wire.ListedPath{PathID: id})
+	}
+	done, err := v.paths().ValidateAll(ctx, v.project, v.request)
+	if err == nil && !v.dryRun {
+		v.request.DryRun, v.request.AsOf = new(false), &done.AsOf
+		done, err = v.paths().ValidateAll(ctx, v.project, v.request)
+	}
+	if err != nil {
+		return v.server.Exit(err)
+	}
+	if err := v.print(done); err != nil {
+		return err
+	}
+	if len(done.Refused) > 0 {
+		return cli.Exitf(cli.ExitFailed, "%s refused: the build lacks it, or its text has changed", cli.Counted(uint64(len(done.Refused)), "path"))
+	}
+	return nil
+}
+
+func (v *validateCommand) print(done *wire.PathValidations) error {
+	if v.json {
+		return cli.WriteJSON(v.Console, done)
+	}
+	t := cli.NewTable(v.Out, cli.TextColumn("path"), cli.TextColumn("fingerprint"), cli.NumberColumn("record"), cli.TextColumn("event"))
+	var rows [][]string
+	for _, p := range done.Paths {
+		event := cli.None
+		if p.Seq > 0 {
+			event = cli.Decimal(p.Seq)
+		}
+		rows = append(rows, []string{cli.Plain(p.PathID), cli.PlainOr(p.ContentFingerprint), cli.Decimal(p.RecordSeq), event})
+	}
+	for _, p := range done.Refused {
+		rows = append(rows, []string{cli.Plain(p.PathID), cli.None, cli.None, "refused: " + cli.Plain(p.Reason)})
+	}
+	if len(rows) > 0 {
+		if err := t.Write(rows); err != nil {
+			return err
+		}
+	}
+	if done.DryRun {
+		v.Say("dry run: nothing was recorded")
+	}
+	v.Say("%s so already", cli.Counted(done.Unchanged, "path"))
+	return nil
+}

@@ -1,0 +1,145 @@
+package story
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/sergi/go-diff/diffmatchpatch"
+
+	"colophon/ledger/record/rules"
+)
+
+// Prose returns a text in the form that its content_fingerprint is computed from: without links,
+// and with the white space normalised (spec: Content fingerprints).
+func Prose(content string) string {
+	return string(rules.AppendWhitespaceRule(nil, rules.AppendWithoutLinks(nil, []byte(content))))
+}
+
+// token is a word, or the white space between two.
+var token = regexp.MustCompile(`\S+|\s+`)
+
+// maxDiffTime bounds the search for the shortest difference of two texts. After it the difference
+// is correct, but longer than necessary.
+const maxDiffTime = 5 * time.Second
+
+// Diff returns how the prose of a text became that of another, as Markdown: a quotation of the
+// paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…" stands for
+// paragraphs that are equal.
+func Diff(before, after string) string {
+	var words vocabulary
+	a, b := words.encode(Prose(before)), words.encode(Prose(after))
+	d := diffmatchpatch.New()
+	d.DiffTimeout = maxDiffTime
+	var p paragraphs
+	for _, part := range d.DiffCleanupMerge(d.DiffMainRunes(a, b, false)) {
+		for _, word := range part.Text {
+			p.add(part.Type, words.texts[word])
+		}
+	}
+	return p.markdown()
+}
+
+// vocabulary numbers words, so that a text becomes runes, which the library compares. A rune
+// is no surrogate, because those cannot be in a string.
+type vocabulary struct {
+	numbers map[string]rune
+	texts   map[rune]string
+}
+
+func (v *vocabulary) encode(text string) (encoded []rune) {
+	if v.numbers == nil {
+		v.numbers, v.texts = make(map[string]rune), make(map[rune]string)
+	}
+	for _, word := range token.FindAllString(text, -1) {
+		number, known := v.numbers[word]
+		if !known {
+			if number = rune(len(v.numbers) + 1); number >= 0xD800 {
+				number += 0x800
+			}
+			v.numbers[word], v.texts[number] = number, word
+		}
+		encoded = append(encoded, number)
+	}
+	return encoded
+}
+
+// paragraphs collects the words of a difference.
+type paragraphs struct {
+	done    []string // empty for equal paragraphs
+	current strings.Builder
+	changed bool
+	open    diffmatchpatch.Operation // of the tag that is open
+}
+
+var tags = map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "del", diffmatchpatch.DiffInsert: "ins"}
+
+func (p *paragraphs) add(op diffmatchpatch.Operation, word string) {
+	p.changed = p.changed || op != diffmatchpatch.DiffEqual
+	if strings.Contains(word, "\n") {
+		p.tag(diffmatchpatch.DiffEqual)
+		if op == diffmatchpatch.DiffDelete {
+			p.current.WriteString(" <del>¶</del> ")
+			return
+		}
+		p.end()
+		p.changed = op != diffmatchpatch.DiffEqual
+		return
+	}
+	p.tag(op)
+	p.current.WriteString(escape(word))
+}
+
+// tag closes the tag that is open and opens that of op.
+func (p *paragraphs) tag(op diffmatchpatch.Operation) {
+	if op == p.open {
+		return
+	}
+	if name := tags[p.open]; name != "" {
+		p.current.WriteString("</" + name + ">")
+	}
+	if name := tags[op]; name != "" {
+		p.current.WriteString("<" + name + ">")
+	}
+	p.open = op
+}
+
+func (p *paragraphs) end() {
+	text := ""
+	if p.changed {
+		text = p.current.String()
+	}
+	p.done = append(p.done, text)
+	p.current.Reset()
+}
+
+func (p *paragraphs) markdown() string {
+	p.tag(diffmatchpatch.DiffEqual)
+	p.end()
+	var lines []string
+	for i, text := range p.done {
+		if text == "" {
+			if i > 0 && p.done[i-1] == "" {
+				continue
+			}
+			text = "…"
+		}
+		lines = append(lines, "> "+text+"\n")
+	}
+	return strings.Join(lines, ">\n")
+}
+
+// special are the characters that mean something in Markdown, or in the HTML in it.
+var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
+	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", " ", "\r", " ")
+
+// listItem is what begins an item of a list at the beginning of a line.
+var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
+
+// escape returns a text that Markdown shows as it is.
+func escape(text string) string {
+	if listItem.MatchString(text) {
+		return text[:len(text)-1] + `\` + text[len(text)-1:]
+	}
+	return special.Replace(text)
+}

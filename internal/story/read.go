@@ -1,0 +1,204 @@
+// Package story reads the routes of a branching story from the folder that its build writes, and
+// describes in Markdown how they differ from those of another build.
+package story
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Path is a route through the story and the text along it.
+type Path struct {
+	Route   []string
+	Content string
+	file    string // that it was read from, for messages
+}
+
+// maxFile bounds a file in bytes. The file of all paths repeats every passage in every path.
+const maxFile = 256 << 20
+
+// Files of a build, in the folder of the story or in its folder dist. The second name of a pair is
+// that of earlier builds.
+var (
+	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
+	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}
+	texts     = []string{"allpaths-clean", "allpaths-text"}
+)
+
+// Read returns the paths of a story. It takes the list of paths with the text of each passage
+// (allpaths-intermediate/paths.json). If there is none, it takes the texts of the paths
+// (allpaths-clean/path-ID.txt), and their routes from the validation cache
+// (allpaths-validation-status.json). Each of these is in the folder or in its folder dist.
+func Read(folder fs.FS) ([]Path, error) {
+	file, text, err := readFirst(folder, pathLists)
+	if err != nil {
+		return nil, err
+	}
+	var found []Path
+	if file != "" {
+		found, err = parsePaths(file, text)
+	} else {
+		found, err = readTexts(folder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, checkRoutes(found)
+}
+
+// checkRoutes refuses two texts for one route.
+func checkRoutes(found []Path) error {
+	byRoute := make(map[string]Path)
+	for _, p := range found {
+		route := Joined(p.Route)
+		if other, is := byRoute[route]; is {
+			return fmt.Errorf("%s and %s have the same route, %.200q; empty the folder and build the story again", other.file, p.file, route)
+		}
+		byRoute[route] = p
+	}
+	return nil
+}
+
+// Joined returns a route as people read it, and as its path_id is computed.
+func Joined(route []string) string { return strings.Join(route, " → ") }
+
+// readFirst reads the first of some files that is in the folder or in dist; file is empty if none
+// is.
+func readFirst(folder fs.FS, names []string) (file string, text []byte, err error) {
+	for _, name := range names {
+		for _, file := range [...]string{name, path.Join("dist", name)} {
+			text, err := readFile(folder, file)
+			if !errors.Is(err, fs.ErrNotExist) {
+				return file, text, err
+			}
+		}
+	}
+	return "", nil, nil
+}
+
+func readFile(folder fs.FS, name string) ([]byte, error) {
+	file, err := folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return text, err
+}
+
+// parsePaths reads the list of paths. The text of a path is that of its passages, without the
+// white space around each, with an empty line between them.
+func parsePaths(file string, text []byte) ([]Path, error) {
+	var list struct {
+		Paths []struct {
+			ID      string
+			Route   []string
+			Content map[string]string
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	found := make([]Path, len(list.Paths))
+	for i, p := range list.Paths {
+		at := fmt.Sprintf("%s: path %d", file, i+1)
+		if len(p.Route) == 0 {
+			return nil, fmt.Errorf("%s has no route; build the story again", at)
+		}
+		var passages []string
+		for _, name := range p.Route {
+			passage, has := p.Content[name]
+			if !has {
+				return nil, fmt.Errorf("%s has no text of the passage %.200q; build the story again", at, name)
+			}
+			passages = append(passages, strings.TrimSpace(passage))
+		}
+		found[i] = Path{Route: p.Route, Content: strings.Join(passages, "\n\n"), file: at}
+	}
+	return found, nil
+}
+
+// readTexts reads the texts of paths, one in a file, with the routes of the validation cache. The
+// cache also has the routes of earlier builds; these have no text.
+func readTexts(folder fs.FS) ([]Path, error) {
+	dir, entries, err := readFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	cache, text, err := readFirst(folder, caches)
+	if err != nil {
+		return nil, err
+	}
+	if cache == "" {
+		return nil, fmt.Errorf("%s has texts, but no %s beside it says their routes; name the folder of the story's repository", dir, caches[0])
+	}
+	routes, err := parseCache(cache, text)
+	if err != nil {
+		return nil, err
+	}
+	var found []Path
+	for _, entry := range entries {
+		name := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "path-"), ".txt")
+		if name == entry.Name() || entry.IsDir() {
+			continue
+		}
+		file := path.Join(dir, entry.Name())
+		// Earlier builds put the number of the path before its id.
+		id := name[strings.LastIndexByte(name, '-')+1:]
+		route, known := routes[id]
+		if !known {
+			return nil, fmt.Errorf("%s: %s has no route of the path %q; build the story again", file, cache, id)
+		}
+		text, err := readFile(folder, file)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Path{Route: route, Content: strings.TrimSpace(string(text)), file: file})
+	}
+	return found, nil
+}
+
+// readFolder returns the folder of the paths' texts and what is in it.
+func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
+	for _, name := range texts {
+		for _, dir := range [...]string{name, path.Join("dist", name)} {
+			entries, err := fs.ReadDir(folder, dir)
+			if !errors.Is(err, fs.ErrNotExist) {
+				return dir, entries, err
+			}
+		}
+	}
+	return "", nil, fmt.Errorf("the folder has neither %s nor %s, nor has its folder dist; build the story first", pathLists[0], texts[0])
+}
+
+// parseCache returns the routes of a validation cache by id. Members that are no objects are about
+// the file.
+func parseCache(file string, text []byte) (map[string][]string, error) {
+	var cache map[string]json.RawMessage
+	if err := json.Unmarshal(text, &cache); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	routes := make(map[string][]string)
+	for id, value := range cache {
+		var entry struct{ Route string }
+		if !bytes.HasPrefix(value, []byte("{")) {
+			continue
+		}
+		if err := json.Unmarshal(value, &entry); err != nil {
+			return nil, fmt.Errorf("%s: path %q: %w", file, id, err)
+		}
+		if entry.Route != "" {
+			routes[id] = strings.Split(entry.Route, " → ")
+		}
+	}
+	return routes, nil
+}

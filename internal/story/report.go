@@ -1,0 +1,109 @@
+package story
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Report is what a ledger says of the paths of a build.
+type Report struct {
+	Project, Build string
+	Base           string // the build that it is compared with; empty: none
+	UnknownBase    string // a base that the project does not have
+	Paths          []Checked
+}
+
+// Checked is a path of the build, or a gone one.
+type Checked struct {
+	PathID          string
+	Route           []string
+	Status          string // new, modified, unchanged, or gone
+	Validated       bool
+	ValidatedBefore uint64 // event that validated the same text earlier; 0 if there is none
+	LinksChanged    bool
+	Renamed         [][]string // routes of the other build with the same text
+	// Diff is Markdown; NoDiff says why there is none. Both are empty for a path whose text is not
+	// compared.
+	Diff, NoDiff string
+}
+
+// Unvalidated returns the number of paths of the build that are not validated.
+func (r *Report) Unvalidated() (n int) {
+	for _, p := range r.Paths {
+		if p.Status != "gone" && !p.Validated {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteMarkdown writes the report: a summary, then each path that is not validated, with what
+// changed in it, then those that are gone.
+func (r *Report) WriteMarkdown(to io.Writer) error {
+	var w strings.Builder
+	counts := make(map[string]int)
+	for _, p := range r.Paths {
+		counts[p.Status]++
+	}
+	fmt.Fprintf(&w, "# Paths of %s, build %s\n\n", escape(r.Project), escape(r.Build))
+	switch {
+	case r.Base != "":
+		fmt.Fprintf(&w, "Compared with build %s.\n\n", escape(r.Base))
+	case r.UnknownBase != "":
+		fmt.Fprintf(&w, "**The base %s is not in the ledger**, so every path is new.\n\n", escape(r.UnknownBase))
+	default:
+		w.WriteString("There is no build to compare with, so every path is new.\n\n")
+	}
+	w.WriteString("| new | modified | unchanged | gone | not validated |\n| ---: | ---: | ---: | ---: | ---: |\n")
+	fmt.Fprintf(&w, "| %d | %d | %d | %d | %d |\n", counts["new"], counts["modified"], counts["unchanged"], counts["gone"], r.Unvalidated())
+	if r.Unvalidated() == 0 {
+		w.WriteString("\nEvery path is validated.\n")
+	}
+	for _, status := range [...]string{"modified", "new", "unchanged"} {
+		r.section(&w, title(status)+", not validated", func(p *Checked) bool { return p.Status == status && !p.Validated })
+	}
+	r.section(&w, "Gone", func(p *Checked) bool { return p.Status == "gone" })
+	_, err := io.WriteString(to, w.String())
+	return err
+}
+
+func title(status string) string { return strings.ToUpper(status[:1]) + status[1:] }
+
+func (r *Report) section(w *strings.Builder, heading string, has func(*Checked) bool) {
+	for i := range r.Paths {
+		p := &r.Paths[i]
+		if !has(p) {
+			continue
+		}
+		if heading != "" {
+			fmt.Fprintf(w, "\n## %s\n", heading)
+			heading = ""
+		}
+		p.write(w)
+	}
+}
+
+func (p *Checked) write(w *strings.Builder) {
+	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(Joined(p.Route)), p.PathID)
+	if p.ValidatedBefore > 0 {
+		fmt.Fprintf(w, " Event %d validated the same text earlier.", p.ValidatedBefore)
+	}
+	if p.LinksChanged {
+		w.WriteString(" Only its links changed.")
+	}
+	for _, route := range p.Renamed {
+		was := "Perhaps renamed: the same text was at"
+		if p.Status == "gone" {
+			was = "Perhaps renamed: the same text is at"
+		}
+		fmt.Fprintf(w, " %s %s.", was, escape(Joined(route)))
+	}
+	w.WriteString("\n")
+	if p.NoDiff != "" {
+		fmt.Fprintf(w, "\n*%s*\n", escape(p.NoDiff))
+	}
+	if p.Diff != "" {
+		fmt.Fprintf(w, "\n%s", p.Diff)
+	}
+}

@@ -1,0 +1,65 @@
+package indextest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/index/effects"
+	"colophon/ledger/index/groups"
+	"colophon/ledger/index/records"
+	"colophon/ledger/index/runs"
+	"colophon/ledger/record"
+)
+
+// axisBody returns a run as an axis lab posts it: the payload has the seed.
+func axisBody(t tester, scene, seed int, model, output string) string {
+	t.Helper()
+	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+
+		`"world_id":"w"},"system_prompt":"kind","model":%q,"temperature":0.2,"max_tokens":64,"output":%q}`, scene+1, scene%2, seed, model, output))
+}
+
+// Payloads that differ in the seed alone are one input: the cause is the seed, and its effect is
+// found in every pair.
+func TestSeedsInPayloads(t *testing.T) {
+	var bodies []string
+	for scene := range 8 {
+		for seed := range 3 {
+			bodies = append(bodies, axisBody(t, scene, seed, "m", fmt.Sprint("output ", scene, seed)))
+		}
+	}
+	f, log := foldBodies(t, bodies...)
+	v := viewOf(t, f, log.head.Size)
+	for scene := range uint64(8) {
+		for _, pair := range [][2]uint64{{0, 1}, {1, 2}, {0, 2}} {
+			a, err := records.ReadIPCRecord(t.Context(), v, 1+3*scene+pair[0])
+			require.NoError(t, err)
+			b, err := records.ReadIPCRecord(t.Context(), v, 1+3*scene+pair[1])
+			require.NoError(t, err)
+			require.Equal(t, drift.Seed, drift.Attribute(&a.IPC, &b.IPC).Cause)
+
+			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.Input, Text: string(a.Input())}})
+			require.NoError(t, err)
+			require.True(t, found)
+			require.Equal(t, uint64(3), group.Runs)
+		}
+		d, found, err := runs.DriftOf(t.Context(), v, 3+3*scene)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, drift.Seed, d.Cause)
+	}
+	q := effects.Query{Variable: "seed", A: "0", B: "2"}
+	totals, err := effects.Count(t.Context(), v, q, nil)
+	require.NoError(t, err)
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: v.Size()}, totals)
+	pairs := pages(t, 3, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) })
+	require.Len(t, pairs, 8)
+	for _, pair := range pairs {
+		require.Equal(t, uint64(2), pair.B.Seq-pair.A.Seq)
+	}
+	require.Equal(t, uint64(16), countsOf(f)[counters.SeriesOf(counters.DriftTotal, "seed")])
+}

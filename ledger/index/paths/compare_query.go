@@ -1,0 +1,190 @@
+package paths
+
+import (
+	"bytes"
+	"context"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// Gone is the category of a path that a build lacks and the other build has.
+const Gone Category = "gone"
+
+// Difference is a path in two builds (spec: Comparing builds).
+type Difference struct {
+	PathID       string
+	Route        []string
+	Category     Category // of B against A
+	LinksChanged bool
+	A, B         *Path // nil in the build that lacks the path
+	// Renamed are paths that may be the same under another route: they have the same content in
+	// the other build, and this build lacks them. At most maxRenames.
+	Renamed []Rename
+}
+
+// Rename is a path of another route with the same content.
+type Rename struct {
+	PathID string
+	Seq    uint64 // of its record
+	Route  []string
+}
+
+// Bounds of the search for renamed paths.
+const (
+	maxRenames = 5
+	maxTried   = 20 // records with the content
+)
+
+// Comparison is a question about two builds of a project.
+type Comparison struct {
+	Project, A, B string
+	Category      Category // Gone too; empty: all
+}
+
+// onlyInA begins the positions of pages after those of the paths of B.
+const onlyInA = 1
+
+// Compare returns the paths of two builds: first those of B, then those that only A has, each
+// the newest first record first. Pages may have fewer rows than their limit, even none: see
+// List. It returns ErrNotFound if there is no such project or build.
+func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) ([]Difference, []byte, error) {
+	if err := requireProject(v, q.Project); err != nil {
+		return nil, nil, err
+	}
+	a, err := buildNumberOf(v, q.Project, q.A)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := buildNumberOf(v, q.Project, q.B)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := comparison{reader: newReader(v, q.Project), ctx: ctx, name: q.Project, a: a, b: b, category: q.Category}
+	rest, gone := bytes.CutPrefix(page.After, []byte{onlyInA})
+	if len(page.After) == rowstore.SeqBytes { // a position among the paths of B
+		rest, gone = page.After, false
+	}
+	if gone || q.Category == Gone {
+		if page.After = rest; len(rest) == 0 {
+			page.After = nil
+		}
+		list, next, err := c.page(a, true, page)
+		if next != nil {
+			next = append([]byte{onlyInA}, next...)
+		}
+		return list, next, err
+	}
+	list, next, err := c.page(b, false, page)
+	if next == nil && q.Category == "" && err == nil {
+		next = []byte{onlyInA}
+	}
+	return list, next, err
+}
+
+// comparison compares two builds path by path.
+type comparison struct {
+	*reader
+	ctx      context.Context
+	name     string // of the project
+	a, b     uint64
+	category Category
+}
+
+// page returns a page of the paths of B, or of those of A that B lacks.
+func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
+	return rowstore.FillBackwards(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
+		counts, err := decodeBuildState(version.Value)
+		if err != nil || !counts.addsPath {
+			return nil, err
+		}
+		return c.difference(counts.path, gone)
+	})
+}
+
+// difference compares a path of B, or one of A if only those that B lacks are wanted. It
+// returns nil for a path that is not wanted.
+func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Difference, error) {
+	before, err := findState(c.v, path, c.a, c.v.Size())
+	if err != nil {
+		return nil, err
+	}
+	after, err := findState(c.v, path, c.b, c.v.Size())
+	if err != nil || wantGone && after != nil {
+		return nil, err
+	}
+	d := &Difference{}
+	shown := after
+	switch {
+	case after == nil:
+		d.Category, shown = Gone, before
+	default:
+		compared := pathState{content: after.content, raw: after.raw}
+		compared.compare(before, nil)
+		d.Category, d.LinksChanged = Categories[compared.category], compared.linksChanged
+	}
+	if c.category != "" && c.category != d.Category {
+		return nil, nil
+	}
+	if d.A, err = c.side(path, before); err != nil {
+		return nil, err
+	}
+	if d.B, err = c.side(path, after); err != nil {
+		return nil, err
+	}
+	d.PathID = string(shown.id)
+	if d.Route, err = routeOf(c.ctx, c.v, shown.record); err != nil {
+		return nil, err
+	}
+	switch d.Category {
+	case New:
+		d.Renamed, err = c.renamed(shown.content, c.a, c.b)
+	case Gone:
+		d.Renamed, err = c.renamed(shown.content, c.b, c.a)
+	}
+	return d, err
+}
+
+func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
+	if s == nil {
+		return nil, nil
+	}
+	p, err := c.path(path, s, c.v.Size())
+	return &p, err
+}
+
+// renamed returns paths with a content that one build has and another lacks.
+func (c *comparison) renamed(content []byte, in, notIn uint64) (found []Rename, err error) {
+	if content == nil {
+		return nil, nil
+	}
+	tried := make(map[rowstore.Identity]bool)
+	steps := 0
+	for version, err := range c.v.Descend(contents, contentRow([]byte(c.name), content, in), c.v.Size()) {
+		if steps++; err != nil || steps > maxTried || len(found) == maxRenames {
+			return found, err
+		}
+		var path rowstore.Identity
+		if copy(path[:], version.Value); tried[path] {
+			continue
+		}
+		tried[path] = true
+		there, err := findState(c.v, path, in, c.v.Size())
+		if err != nil {
+			return nil, err
+		}
+		here, err := findState(c.v, path, notIn, c.v.Size())
+		if err != nil {
+			return nil, err
+		}
+		if here != nil || there == nil || !bytes.Equal(there.content, content) {
+			continue
+		}
+		route, err := routeOf(c.ctx, c.v, there.record)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Rename{PathID: string(there.id), Seq: there.record, Route: route})
+	}
+	return found, nil
+}

@@ -1,0 +1,88 @@
+package paths
+
+import (
+	"fmt"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// standing is what the validations of a path say of one of its records.
+type standing struct {
+	validated bool
+	// before is an earlier validation of the same content in the same line of builds, which does
+	// not count for the record; 0 if there is none, or if the record is validated or is
+	// declared not to be.
+	before uint64
+}
+
+// standingOf returns what the validations below a size say of a record (spec: Validation of paths):
+// the last one of its span counts, among those in the record's line of builds.
+func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
+	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
+	if err != nil || last != nil {
+		return standing{validated: last != nil && last.validated}, err
+	}
+	if s.content == nil {
+		return standing{}, nil
+	}
+	content := contentOfPath(path, s.content)
+	seq, last, err := lastInLine(v, project, contentValidations, content[:], s, size, &s.span)
+	if err != nil || last == nil || !last.validated {
+		return standing{}, err
+	}
+	return standing{before: seq}, nil
+}
+
+// lastInLine returns the newest validation of a row that is in the line of a record, and not of
+// the span except; nil if there is none.
+func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
+	for r, err := range v.Descend(d, row, size) {
+		if err != nil {
+			return 0, nil, err
+		}
+		found, err := decodeValidation(r.Value)
+		if err != nil {
+			return 0, nil, err
+		}
+		if except != nil && found.span == *except {
+			continue
+		}
+		in, err := inLine(v, project, found.build, s)
+		if err != nil || in {
+			return r.Seq, &found, err
+		}
+	}
+	return 0, nil, nil
+}
+
+// inLine reports whether the line of a record has a build: whether that is the record's own, its
+// base, the base of that, and so on. Build 0 is in the line of records without a build only.
+func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState) (bool, error) {
+	if build == 0 {
+		return s.build == 0, nil
+	}
+	at := s.line
+	for at > build { // a base has a lower number than its build
+		l, err := lineAt(v, project, at)
+		if err != nil {
+			return false, err
+		}
+		if l.base >= at || l.skip >= at {
+			return false, fmt.Errorf("%w: build %d of project %x has base %d", rowstore.ErrDamaged, at, project, l.base)
+		}
+		if at = l.base; l.skip >= build {
+			at = l.skip
+		}
+	}
+	return at == build, nil
+}
+
+// lineAt returns the line of an existing build. The caller owns it.
+func lineAt(v *index.View, project rowstore.Identity, build uint64) (line, error) {
+	_, value, _, err := v.Newest(lines, numbered(project, build))
+	if err != nil {
+		return line{}, err
+	}
+	return decodeLine(append([]byte(nil), value...))
+}
