@@ -36,7 +36,7 @@ func parseClaims(payload []byte) (*claims, error) {
 		return nil, fmt.Errorf("the payload of the JWT: %w", err)
 	}
 	if c.document.Root().Kind() != pyjson.Object {
-		return nil, errors.New("the payload of the JWT is no object")
+		return nil, errors.New("the payload of the JWT is not a JSON object")
 	}
 	for member := range c.document.Root().Members() {
 		name := string(member.Text())
@@ -121,7 +121,7 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
-		return nil, fmt.Errorf("the claim %q does not name anybody: it is missing, or no text", i.config.NameClaim)
+		return nil, fmt.Errorf("the claim %q is not a name: it is missing, or it is not a string", i.config.NameClaim)
 	}
 	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {

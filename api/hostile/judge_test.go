@@ -43,7 +43,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %v", patience)
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
-		return nil // bytes that are no request need no answer
+		return nil // malformed bytes need no answer
 	case a.err != nil:
 		return fmt.Errorf("the answer breaks off: %w", a.err)
 	case a.own:
@@ -118,7 +118,7 @@ func (c *contract) judgeProblem(a *answer) error {
 func (c *contract) checkProblem(status int, text []byte) error {
 	var p problem
 	if err := json.Unmarshal(text, &p); err != nil {
-		return fmt.Errorf("a problem that is no JSON: %w: %.200q", err, text)
+		return fmt.Errorf("a problem that is not JSON: %w: %.200q", err, text)
 	}
 	if p.Status != status || strings.TrimSpace(p.Detail) == "" {
 		return fmt.Errorf("a problem of another status or without detail: %.300q", text)
@@ -159,7 +159,7 @@ func (c *contract) judgeOutcome(r *request, a *answer) error {
 		answers++
 		var p problem
 		if err := json.Unmarshal(line, &p); err != nil {
-			return fmt.Errorf("a line that is no JSON: %w", err)
+			return fmt.Errorf("a line that is not JSON: %w", err)
 		}
 		if p.Status == 0 { // a receipt
 			continue

@@ -90,7 +90,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // an answer that is no page
+	oneMemory  = 1 << 20 // an answer that is not a page
 )
 
 // answerMemory bounds the memory for an answer, in bytes.

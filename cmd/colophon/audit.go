@@ -63,7 +63,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 	o := auditFlags{Options: monitor.Options{Timeout: time.Minute}, interval: 10 * time.Second}
 	command := &cobra.Command{
 		Use:   "audit URL --key KEY",
-		Short: "Check a ledger from afar, trusting nobody",
+		Short: "Audit a ledger remotely, without trusting its server",
 		Long:  auditHelp + auditExitsHelp(),
 		Example: `  colophon audit https://ledger.example.org/v1/ledgers/default --key verifier.key --state audit.state
   colophon audit http://127.0.0.1:8080/v1/ledgers/default --key verifier.key --content --replay-index --json
@@ -85,15 +85,15 @@ func newAudit(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
-	flags.StringVar(&o.State, "state", "", "`file` that remembers the audit; made if absent, with a folder of that name and .d")
+	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, with a folder named like it plus .d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
 	flags.BoolVar(&o.Content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
 	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that chooses the sample, the order of the questions, and the entries of --receipts; 0 is any, which the report names")
 	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
-	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own, which gets no token")
-	flags.BoolVar(&o.follow, "follow", false, "go on watching the ledger until interrupted or something is wrong")
+	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics if it has a separate address; it gets no token")
+	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two looks")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` that one answer may take")
 	flags.IntVar(&o.Parallel, "parallel", 8, "`requests` at once")

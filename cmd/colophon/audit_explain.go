@@ -66,5 +66,5 @@ func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state it would continue"
 	}
-	return "the next audit goes on from what " + state + " remembers"
+	return "the next audit continues from what " + state + " remembers"
 }

@@ -32,7 +32,7 @@ func TestFindingsSayWhatNow(t *testing.T) {
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
 }
 
-// An audit that could not be finished says why, and how the next goes on.
+// An unfinished audit says why, and how the next one continues.
 func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -44,7 +44,7 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		says  []string
 	}{
 		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state it would continue"}},
-		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
+		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "continues from what seen remembers"}},
 		{t.Context(), "", fmt.Errorf("audit: %w", fetch.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
 		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},

@@ -70,7 +70,7 @@ func newAuditReport(r *monitor.Report) auditReport {
 	}
 	for i, what := range r.Unchecked {
 		if strings.HasPrefix(what, "metrics: ") {
-			r.Unchecked[i] += " (--metrics-url names them where they have an address of their own)"
+			r.Unchecked[i] += " (use --metrics-url if they have a separate address)"
 		}
 	}
 	return a

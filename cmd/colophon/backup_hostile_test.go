@@ -62,7 +62,7 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no folder")
 	require.NoError(t, copies.Clear())
 	_, _, err = copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, admin.ErrNoSnapshot, "nobody waits")
+	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no backup waits")
 
 	held, err := copies.Lock()
 	require.NoError(t, err)

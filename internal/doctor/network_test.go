@@ -80,7 +80,7 @@ func TestCheckMetricsAddress(t *testing.T) {
 	runCheckCases(t, checkMetricsAddress, []checkCase{
 		{"none", with("", false), OK, "at the server's address"},
 		{"local", with("127.0.0.1:9091", true), OK, "only this machine"},
-		{"open", with("0.0.0.0:9091", false), Advice, "everyone who reaches"},
+		{"open", with("0.0.0.0:9091", false), Advice, "everyone who can reach"},
 		{"open profiles", with("0.0.0.0:9091", true), Wrong, "memory and stacks"},
 		{"nonsense", with("9091", false), Wrong, "--metrics-listen"},
 	})

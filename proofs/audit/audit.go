@@ -67,7 +67,7 @@ type Claim struct {
 	Record proofs.Hash // record.KeyedDigest of its record
 }
 
-// Head is the state of a log after a commit, as storage has it.
+// Head is the state of a log after a commit, as in storage.
 type Head struct {
 	Size       uint64      // number of entries
 	Tip        proofs.Hash // event_hash of the last entry; zero if there is none

@@ -164,7 +164,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("its files hold %d events with %d bytes of idempotency keys, but it states %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()

@@ -70,7 +70,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 		open(t, p, []byte(strings.Replace(string(html), "<main>", "<main>"+markup, 1)))
 		p.Eval(t, "hits", &hits)
 		require.Empty(t, hits, name)
-		require.NotEmpty(t, p.Notes().Errors, "it is told that it may not: "+name)
+		require.NotEmpty(t, p.Notes().Errors, "the browser reports that it is forbidden: "+name)
 	}
 }
 

@@ -257,7 +257,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	}
 	expected, err := c.request(ctx, c.reference, q, p)
 	if err != nil {
-		err = fmt.Errorf("asking the copy of the log: %s: %w", q, err)
+		err = fmt.Errorf("querying the copy of the log: %s: %w", q, err)
 	}
 	return expected, err
 }

@@ -104,7 +104,7 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	}
 	switch {
 	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: it is not as of size %d", fetch.ErrMalformed, p.size)
+		return nil, fmt.Errorf("%w: it is not the answer at size %d", fetch.ErrMalformed, p.size)
 	case p.limit > 0 && rowsOf(q, page) > p.limit:
 		return nil, fmt.Errorf("%w: its page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
 	}

@@ -70,7 +70,7 @@ func (r *reference) show(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// Close closes the index. No question may be under way.
+// Close closes the index. No question may be in progress.
 func (r *reference) Close() error { return r.store.Close() }
 
 // page implements source.

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places are the ways in which content gets into the files of a database.
+// places returns the ways in which content gets into the files of a database.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },

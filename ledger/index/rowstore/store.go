@@ -82,12 +82,12 @@ func (s *Store) open() error {
 		return errors.Join(err, lock.Close())
 	}
 	if emptied {
-		log.Info("the index had another layout or was damaged, it is rebuilt", "dir", folder.dir)
+		log.Info("the index had another layout or was damaged; rebuilding it", "dir", folder.dir)
 	}
 	s.lock = lock
 	err = s.openEngine()
 	if err != nil && !environmental(err) {
-		log.Warn("the index is damaged, it is rebuilt", "dir", folder.dir, "error", err)
+		log.Warn("the index is damaged; rebuilding it", "dir", folder.dir, "error", err)
 		if err = folder.empty(); err == nil {
 			err = s.openEngine()
 		}

@@ -31,7 +31,7 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// ReuseForWrite implements vfs.FS. A missing old file is no error.
+// ReuseForWrite implements vfs.FS. A missing old file is not an error.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	l.note(name) // before it reads fresh: see Drop
 	if !l.fresh.Load() {
