@@ -187,7 +187,7 @@ const maxBody = 64 << 10
 
 func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 
-// newServerFor is newServer for bodies of so many bytes at most.
+// newServerFor is newServer with a limit on the size of bodies, in bytes.
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}

@@ -254,7 +254,7 @@ func TestRedactionByFilter(t *testing.T) {
 	require.EqualValues(t, 4, rest.Records)
 	require.EqualValues(t, 3, rest.WithoutContent)
 	require.EqualValues(t, 1, rest.AlreadyRedacted)
-	require.EqualValues(t, 6, rest.Erased.Pieces, "nobody else needs payload and system prompt any more")
+	require.EqualValues(t, 6, rest.Erased.Pieces, "no other record needs payload and system prompt any more")
 	require.Zero(t, rest.Kept.Pieces+rest.NeededBy)
 }
 

@@ -40,7 +40,7 @@
 // A [List] reads one page, or ranges over the rows of all pages. All pages are of one tree size, so the list is
 // consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
-// [EventsService.All] ranges over the log up to its head. [EventsService.Follow] goes on as events are
+// [EventsService.All] ranges over the log up to its head. [EventsService.Follow] continues as events are
 // recorded, and connects again where it was after a failed connection.
 //
 // # Receipts

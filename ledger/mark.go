@@ -12,7 +12,7 @@ import (
 )
 
 // ErrRollback: the store holds less than the ledger has signed, or something else. The ledger
-// signs nothing until an operator has decided how to continue. Reads go on, since the store's
+// signs nothing until an operator has decided how to continue. Reads continue, since the store's
 // content is still valid.
 var ErrRollback = errors.New("ledger: takes no writes, since its store is not what it has signed")
 

@@ -157,7 +157,7 @@ func TestHandoversThatDoNotHold(t *testing.T) {
 	}{
 		"none":             {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
 		"of another key":   {KeyChange{KeyIntroduced, a.Verifier(), c.Verifier(), good.Handover}, ErrMalformed},
-		"by nobody known":  {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
+		"by no known key":  {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
 		"not authorised":   {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).Handover}, ErrWrongKey},
 		"the other way":    {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).Handover}, ErrMalformed},
 		"changed":          {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.Handover), "v1", "v2", 1))}, ErrSignature},

@@ -276,7 +276,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 	p.rotate("first", "second")
 	b.refuses(p.token("second"), "failed to verify")
-	require.Equal(t, 1, p.times("/keys"), "whoever invents key ids does not have them fetched")
+	require.Equal(t, 1, p.times("/keys"), "invented key ids do not cause requests to the issuer")
 	p.clock.add(keysEvery)
 	b.settle(p.token("second"), true)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -304,7 +304,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
 	p.clock.add(discoverEvery)
-	b.accepts(p.token("stolen"), "oidc:alice") // this one has the issuer asked anew
+	b.accepts(p.token("stolen"), "oidc:alice") // this one makes the server ask the issuer again
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")
 	b.accepts(p.token("first"), "oidc:alice")

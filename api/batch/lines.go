@@ -63,15 +63,15 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 	return true
 }
 
-// atHand says whether the next line can be read without waiting: nobody's line
-// waits for the end of the one behind it.
+// atHand reports whether the next line is buffered as a whole. A line must not wait until the
+// client has sent the one after it.
 func (r *lineReader) atHand() bool {
-	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails: it is there
+	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it asks only for what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its end. Of one that is refused
-// nothing is kept.
+// line appends the next line to c.buffer, without its line end. It appends nothing of a line that
+// it refuses.
 func (r *lineReader) line(c *chunk) (refused, err error) {
 	start, held := len(c.buffer), c.share.Held
 	for {

@@ -93,7 +93,7 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve takes space for a file of so many bytes.
+// reserve takes space for a file of size bytes.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
 		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)

@@ -63,7 +63,7 @@ var faults = []fault{
 		return r.target != before
 	}},
 	{"bad path element", badElement},
-	{"Prefer that nobody knows", func(d *drawer, r *request) bool {
+	{"Prefer with an unknown preference", func(d *drawer, r *request) bool {
 		if !d.chance(4) {
 			return false
 		}

@@ -50,7 +50,7 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, left, "temporary folders are removed")
 }
 
-// The state goes on from one audit to the next, whatever comes between.
+// The state continues from one audit to the next, whatever comes between.
 func TestAuditStateGoesOn(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
@@ -121,7 +121,7 @@ func TestTwoClientsTwoTrees(t *testing.T) {
 	require.Equal(t, uint64(290), *report.Findings[0].Seq)
 }
 
-// Watching goes on while all is well, and ends with what is wrong.
+// Watching continues while all is well, and ends with what is wrong.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
 	fork, front := w.Copy(t), w.Copy(t) // while no server changes the folder

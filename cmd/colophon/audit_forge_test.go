@@ -30,8 +30,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the world behind the storage's back, with checksums that are
-// right and, where it says so, with the ledger's own key.
+// forge changes a copy of the world below the storage layer. It keeps checksums valid, and signs
+// with the ledger's own key if a method says so.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -100,8 +100,7 @@ func (f *forge) relink(from uint64) {
 	}
 }
 
-// sign makes the tiles anew from the first size entries and has the ledger's own key
-// sign them.
+// sign rebuilds the tiles from the first size entries and signs them with the ledger's own key.
 func (f *forge) sign(size uint64) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(f.t, err)
@@ -198,8 +197,7 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves what is stored as it is, as somebody would who wants to be believed:
-// it looks at nothing.
+// rawServer serves what is stored without any check, as a dishonest operator would.
 type rawServer struct {
 	store storage.Reader
 	// instead, if set, may answer in its place; true if it has.

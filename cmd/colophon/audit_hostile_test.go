@@ -134,7 +134,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 	}{
 		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.KindContent},
 		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.KindContent},
-		{"gone, nobody says why", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
+		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
 		{"gone by an event that says otherwise", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":3}`))

@@ -277,8 +277,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// Forks and rollbacks that the right key signs are sound logs, to whoever has not seen
-// another; fsck has the mark of what was signed.
+// Forks and rollbacks that the right key has signed look sound to an auditor that has not seen
+// the other log. fsck detects them by the high-water mark.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -518,7 +518,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		both("a refusal for a key that another event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf(`"first_seq":%d`, f.seq("ipc")), fmt.Sprintf(`"first_seq":%d`, f.seq("mismatch")))
 		}, key(w.At["refusal"])),
-		both("a refusal for a key that nobody holds", func(f *forge) {
+		both("a refusal for a key that no event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), ledgertest.ZeroHash)
 		}, key(w.At["refusal"])),
 		both("a run without its key", func(f *forge) {

@@ -21,7 +21,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An audit that goes on from a state says what it has looked at itself, and what earlier
+// An audit that continues from a state says what it has looked at itself, and what earlier
 // audits have: here a server shows an old entry altered, which is not fetched.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain answers the first entry bundle otherwise once it was answered so many times.
+// bundleAgain answers the first entry bundle correctly good times, and then with otherwise.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -37,8 +37,7 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened is a bundle of as many entries, each cut to so many bytes and followed by
-// the end of an event that says nothing.
+// shortened returns a bundle with each entry cut to kept bytes and followed by end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
@@ -47,8 +46,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again are the ways in which a bundle that was good is answered the second time, and
-// what the audit says of each.
+// again returns the bad second answers for a bundle whose first answer was good, and what the
+// audit reports for each.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -132,7 +131,7 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 	}
 }
 
-// Whether a record that was served is gone is not known where the token may not ask any
+// Whether a record that was served is gone is not known if the token may no longer ask
 // more, and then nothing is said of it.
 func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)

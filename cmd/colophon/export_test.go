@@ -252,7 +252,7 @@ func TestListsThatLeadRound(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // the command goes on without end
+			w.WriteHeader(http.StatusTeapot) // the command continues without end
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}

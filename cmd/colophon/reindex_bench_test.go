@@ -63,7 +63,7 @@ func BenchmarkReindex(b *testing.B) {
 					input, output := corpus.again(n, random)
 					bodies[n] = generation(n, input, output)
 				}
-				in := spent(b, func() { takeIn(b, data, bodies) })
+				in := spent(b, func() { ingest(b, data, bodies) })
 				bodies = nil
 				debug.FreeOSMemory() // the command is a process of its own
 				anew := spent(b, func() {
@@ -98,9 +98,9 @@ func generation(n, input, output int) string {
 		n, input, strings.Repeat("as it was said before ", 20), n%32, output, strings.Repeat("for reasons ", 60), n%3, n/5000)
 }
 
-// takeIn posts records to a new ledger from many goroutines, and waits until its index has
+// ingest posts records to a new ledger from many goroutines, and waits until its index has
 // them.
-func takeIn(b *testing.B, data string, bodies []string) {
+func ingest(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
 	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.Database(data), Logger: log})

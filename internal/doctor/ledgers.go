@@ -32,7 +32,7 @@ func (d *deployment) answers() bool { return d.server.url != "" && d.server.err 
 // checkServer: the server answers, is ready, and has the version of this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
-	nameIt := "name it with --server, or give --listen and --tls-cert as serve has them"
+	nameIt := "name it with --server, or give --listen and --tls-cert with the values that serve has"
 	var misdirected *remote.MisdirectedError
 	switch {
 	case a.url == "":
@@ -269,7 +269,7 @@ func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {
 	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
-		return finding(NotChecked, "give --metrics-listen as serve has it", "the server has no /metrics at this address")
+		return finding(NotChecked, "give --metrics-listen with the value that serve has", "the server has no /metrics at this address")
 	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
 		return finding(NotChecked, "use a token of scope metrics on all ledgers", "the server does not show its metrics to this command")
 	case d.server.metricsErr != nil:

@@ -37,13 +37,13 @@ func checkAddress(d *deployment) []Finding {
 	case !required && !config.Insecure:
 		return finding(Wrong, makeToken, "others reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and leave --insecure out", "everyone who reaches %s may write, read and erase everything", config.Listen)
+		return finding(Wrong, makeToken+", and leave --insecure out", "anyone who can reach %s may write, read and erase everything", config.Listen)
 	case config.Insecure:
 		return finding(Advice, "leave --insecure out", "others reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
 		return finding(Wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "others reach %s, and tokens travel unencrypted", config.Listen)
 	case !encrypted:
-		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "others reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
+		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "others reach %s, and tokens travel unencrypted from the proxy to the server", config.Listen)
 	}
 	return finding(OK, "", "others reach %s with credentials, over TLS", config.Listen)
 }
@@ -151,7 +151,7 @@ func checkMetricsAddress(d *deployment) []Finding {
 	case cli.Loopback(host):
 		return finding(OK, "", "only this machine reaches %s", config.MetricsListen)
 	case config.Pprof:
-		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
 	}
-	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers", config.MetricsListen)
+	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers", config.MetricsListen)
 }

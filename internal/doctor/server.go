@@ -228,7 +228,7 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 }
 
 // minGrowthTime is the shortest time from which growth is computed: a ledger that was just
-// filled does not go on like that.
+// filled does not continue like that.
 const minGrowthTime = 24 * time.Hour
 
 // growth is how many events a day the ledger got in the last week, or since its creation if

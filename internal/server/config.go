@@ -33,7 +33,7 @@ type Config struct {
 	// Listen is the TCP address, host:port. Port 0 takes a free one.
 	Listen string `yaml:"listen"`
 	// Insecure allows an address that other machines can reach that asks for no
-	// credentials: everyone who reaches it may do everything.
+	// credentials: anyone who can reach it may do everything.
 	Insecure bool `yaml:"insecure"`
 	// AccessFile says what tokens of OpenID Connect issuers and client certificates
 	// may do (access.Rules). API tokens need none.
@@ -183,7 +183,7 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 // goType is how the YAML library names a type that is no basic one.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// ReadFile reads a YAML file over c. A name that it does not know is an error.
+// readFile reads a YAML file over c. A name that it does not know is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (c *Config) readFile(path string) error {
 	decoder.KnownFields(true)
 	err = decoder.Decode(c)
 	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) {
-		// Without Go's types, which say nothing to who writes the file.
+		// Without Go's types, which mean nothing to the author of the file.
 		return errors.New(goType.ReplaceAllString(strings.Join(wrong.Errors, "; "), ""))
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -16,7 +16,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// serveMetrics serves /metrics to everyone who reaches the address, until it is closed.
+// serveMetrics serves /metrics to anyone who can reach the address, until it is closed.
 // Collecting metrics reads the database; underWay keeps it open meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()

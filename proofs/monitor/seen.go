@@ -68,7 +68,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 		}
 		if root != seen.Root {
 			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, the log has %x: "+
-				"the log has shown two trees while the key was in force that signed %[2]s, or somebody who has that key has signed it since it was replaced", seen.Size, o.Name, seen.Root, root)}
+				"either the log has shown two trees while the key that signed %[2]s was in force, or someone with that key has signed it since the key was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil

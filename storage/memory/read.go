@@ -193,8 +193,8 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, 
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. One buffer serves all steps, so that a
-// caller who keeps a slice is found out.
+// Entries implements storage.Reader. All steps share one buffer, so that tests find callers that
+// keep a slice.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()
 	end := l.head.Size

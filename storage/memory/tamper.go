@@ -7,9 +7,8 @@ import (
 	"colophon/storage"
 )
 
-// Tamper changes what a ledger holds behind the contract's back, at once and
-// without asking whether it makes sense. It is for tests of those who must
-// notice.
+// Tamper changes what a ledger holds without the checks of the contract. It is for tests of code
+// that must detect such changes.
 type Tamper struct{ ledger *ledger }
 
 // Tamper is the handle for the ledger of that name; storage.ErrNotFound if

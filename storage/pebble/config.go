@@ -154,7 +154,7 @@ func (c Config) options() *engine.Options {
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
-		// The read that meets damage returns an error; the process goes on.
+		// The read that meets damage returns an error; the process continues.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},
