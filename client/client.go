@@ -162,7 +162,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is [WithVerifierKeys] for keys that are parsed, and bounded if they are retired.
+// WithVerifiers is [WithVerifierKeys] for parsed keys. Bound a retired key with [proofs.Verifier.Until].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {

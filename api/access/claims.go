@@ -83,7 +83,7 @@ const clockSkew = 5 * time.Minute
 // valid now.
 func (c *claims) check(o OIDC, now time.Time) error {
 	if c.issuer() != o.Issuer {
-		return fmt.Errorf("the token is of the issuer %q", c.issuer())
+		return fmt.Errorf("the token comes from the issuer %q, not %q", c.issuer(), o.Issuer)
 	}
 	if !slices.Contains(texts(c.value("aud")), o.Audience) {
 		return fmt.Errorf("the token is not for the audience %q", o.Audience)

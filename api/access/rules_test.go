@@ -91,8 +91,8 @@ func TestSeveralIssuersHaveNames(t *testing.T) {
 	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "")}}.check())
 	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "b")}}.check())
 	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "")}}.check(), "oidc[1].name")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: there is another")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: there is another")
+	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: an earlier entry")
+	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: an earlier entry")
 }
 
 func TestTrustworthyURLs(t *testing.T) {

@@ -66,7 +66,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 	who := c.Caller()
 	if !h.Limits.Batches.TakeShare(who) {
 		return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are under way, of this caller or of all (%d); try again later", h.Limits.Load.Batches)
+			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 	}
 	defer h.Limits.Batches.Release(who)
 	exchange, err := h.exchange(c)

@@ -66,7 +66,7 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 // atHand reports whether the next line can be read without waiting. A line must not wait until
 // the end of the following line arrives.
 func (r *lineReader) atHand() bool {
-	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails: it is there
+	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it asks only for what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 

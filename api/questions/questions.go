@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// ask returns the handler of a question: it answers what the question answers.
+// Ask returns the handler of a question.
 func (h *Handlers) Ask(q *query.Question) call.Handler {
 	return func(c *call.Call) error {
 		elements, err := c.Elements()

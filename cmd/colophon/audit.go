@@ -33,30 +33,30 @@ type auditFlags struct {
 	json        bool
 }
 
-const auditHelp = `Audit the ledger at URL without believing its server anything: download the log and
-check the signature, every entry, its link in the chain and its leaf in the signed
-tree, the hash tiles, the order of times and numbers, all that each event says of its
-record, the idempotency keys and what is redacted.
+const auditHelp = `Audit the ledger at URL without trusting its server: download the log and check the
+signature, every entry, its link in the chain and its leaf in the signed tree, the hash
+tiles, the order of times and numbers, what each event states about its record, the
+idempotency keys, and the redactions.
 
-With --state the audit is remembered: the next one goes on from there, and tells a log
-that was taken back (rollback) from one that was exchanged (fork). --against does the
-same with checkpoints that others have seen.
+With --state the audit is remembered: the next one continues from there, and detects a
+log that has become shorter (rollback) or that was replaced by another (fork). --against
+does the same with checkpoints that others have seen.
 
---content fetches all content too (the token needs the scope content), recomputes
-every digest, and makes each record anew from it. --replay-index derives everything
-from the log itself and compares the server's answers with it, row by row: nothing left
-out, nothing added (the token needs the scope read; the log is downloaded as a whole
-into the folder for temporary files).
+--content also fetches all content (the token needs the scope content), recomputes every
+digest, and rebuilds each record from it. --replay-index derives every answer from the
+log itself and compares the server's answers with it, row by row, so that nothing is left
+out or added (the token needs the scope read; the whole log is downloaded into the folder
+for temporary files).
 
-The audit ends at the first damage of the log; of answers, it lists what is wrong.
+The audit ends at the first damage to the log. It lists all wrong answers.
 
 Exit codes:
-   0  all is as it should be
-   1  the audit could not be finished: interrupted, or the token may not
+   0  everything is correct
+   1  the audit could not be finished: interrupted, or the token lacks a right
    2  bad arguments, or the state is of another log
    3  no server answers
-   4  another audit has the state
-   6  nothing is wrong, but the server does not show all that was to be checked
+   4  another audit uses the state
+   6  nothing is wrong, but the server does not show everything that was to be checked
 `
 
 func newAudit(c *cli.Console) *cobra.Command {
@@ -236,9 +236,9 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
 		return cli.Exitf(cli.ExitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
-		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url mean nothing without --replay-index")
+		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url need --replay-index")
 	case given("seed") && !o.replayIndex && o.Receipts == 0:
-		return cli.Exitf(cli.ExitUsage, "--seed means nothing without --replay-index or --receipts")
+		return cli.Exitf(cli.ExitUsage, "--seed needs --replay-index or --receipts")
 	case o.replay.MetricsURL != "" && !strings.HasPrefix(o.replay.MetricsURL, "http://") && !strings.HasPrefix(o.replay.MetricsURL, "https://"):
 		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
 	case o.Timeout <= 0 || o.interval <= 0 || o.Parallel < 1 || o.replay.Sample < -1 || o.Receipts < 0:

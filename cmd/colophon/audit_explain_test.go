@@ -50,10 +50,10 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},
 		{t.Context(), "", fmt.Errorf("fetching: %w", fetch.UnavailableError{Reason: fetch.ErrForbidden}), cli.ExitFailed, []string{fetch.ErrForbidden.Error()}},
 		{t.Context(), "seen", &monitor.NoteError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit has seen: locked", "Wait for it"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit uses seen: locked", "Wait for it"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is not there, but seen.d is", "Put the file back"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is missing, but seen.d from an earlier audit exists", "Put the file back"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
 		err := explainAudit(c.ctx, monitor.Options{Ledger: "default", State: c.state}, c.err)

@@ -518,7 +518,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		both("a refusal for a key that another event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf(`"first_seq":%d`, f.seq("ipc")), fmt.Sprintf(`"first_seq":%d`, f.seq("mismatch")))
 		}, key(w.At["refusal"])),
-		both("a refusal for a key that nobody holds", func(f *forge) {
+		both("a refusal for a key that no event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), ledgertest.ZeroHash)
 		}, key(w.At["refusal"])),
 		both("a run without its key", func(f *forge) {

@@ -130,7 +130,7 @@ func TestBackupsNameNothingElse(t *testing.T) {
 }
 
 // A backup signs only what it has read from the data folder. It replaces stored files that
-// somebody has changed.
+// another program has changed.
 func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s := newStored(t)
 	s.post(50)

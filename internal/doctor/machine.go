@@ -54,7 +54,7 @@ func checkFileLimit(d *deployment) []Finding {
 // tables, in bytes.
 const otherMemory = 160 << 20
 
-// memoryNeeded is what a server may use with these settings, in bytes.
+// memoryNeeded returns the most memory that a server uses with these settings, in bytes.
 func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }

@@ -183,7 +183,7 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 // goType is how the YAML library names a type that is not a basic one.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// ReadFile reads a YAML file over c. A name that it does not know is an error.
+// readFile reads a YAML file over c. A name that it does not know is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err

@@ -100,7 +100,7 @@ type Report struct {
 	Redacted   uint64            // pieces that redacted records name: erased, or kept for another record
 	Keys       uint64            // valid uses of idempotency keys
 	Claims     uint64            // those of them that claim the key
-	Needs      uint64            // pairs of an unredacted record and a content that it names
+	Needs      uint64            // pairs of an unredacted record and a piece of content that it names
 	Checkpoint proofs.Checkpoint // what the log signed; zero if that is damaged
 	Damage     *Damage           // the first damage, or nil
 }

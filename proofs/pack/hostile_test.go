@@ -58,7 +58,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// The page's own policy forbids everything that somebody could add to the file: other
+	// The page's own policy forbids everything that could be added to the file: other
 	// programs and styles, requests, forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,

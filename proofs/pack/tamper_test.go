@@ -25,7 +25,7 @@ func changed(t testing.TB, change func(p *Pack)) *Pack {
 	return p
 }
 
-// digestOf returns the digest of a content of a pack.
+// digestOf returns the digest of a piece of content in a pack.
 func digestOf(t testing.TB, p *Pack, content string) string {
 	t.Helper()
 	for digest, bytes := range p.Contents {

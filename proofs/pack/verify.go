@@ -26,8 +26,8 @@ type Report struct {
 	// Claimed counts the checks of recomputed records whose result is claimed: the pack has
 	// nothing to compute these hashes from.
 	Claimed int
-	// Unknown counts the recomputed records whose cache key and digest were not recomputed,
-	// because they cover texts too long for an event.
+	// Unknown counts those of the Recomputed records whose cache key and digest could not be
+	// checked, because both cover texts that are too long for an event.
 	Unknown int
 }
 
@@ -48,7 +48,7 @@ var ErrHashes = errors.New("pack: hashes are not those of the content")
 // Verify verifies a pack against the log's keys: the signature of the checkpoint, and for each
 // record its place in the tree, its event, its link to the previous record if that is its
 // neighbour, and its content against the digests in the event. If the pack has all content of
-// a record, Verify recomputes the record by the rules (spec: Making a record again). The error
+// a record, Verify recomputes the record by the rules (spec: Rebuilding a record). The error
 // names the record. It wraps an error of Receipt.Verify, ErrContent or ErrHashes.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}

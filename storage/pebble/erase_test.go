@@ -91,7 +91,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 	c.redact(s)
 	c.erased()
 	s.requireGone(t, c.dir)
-	for seq := range c.head.Size - 2 { // one was read, one came later
+	for seq := range c.head.Size - 2 { // without the event read above and the later redaction
 		e, err, ok := next()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// The place and the mark of a content are removed with it.
+// The place and the mark of a piece of content are removed with it.
 func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()

@@ -33,8 +33,8 @@ type Config struct {
 	Log                       *slog.Logger
 	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// Replaced is called when a damaged store was replaced by an empty one, or could not be.
-	// It must call resume, which allows use of the store again.
+	// Replaced is called after an attempt to replace a damaged store by an empty one, whether
+	// or not it succeeded. It must call resume; until then the store refuses all use.
 	Replaced func(resume func())
 }
 

@@ -67,7 +67,7 @@ func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// A log that begins after this has a new file.
+	// From here on l.fresh makes every log that begins use a new file, with a higher number.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
