@@ -20,8 +20,8 @@ import (
 )
 
 // Log is a copy of a log in files, without content. Add adds entries. After Reference.Show, the
-// entries below the shown size can be read, and answers computed, concurrently too. Nothing may
-// call Add meanwhile. A Log implements index.Log and query.Log.
+// entries below the shown size can be read, and answers computed, concurrently too. No question may
+// be under way during Add. A Log implements index.Log and query.Log.
 type Log struct {
 	name    string        // of the ledger
 	origin  string        // of the log
