@@ -114,7 +114,7 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	}
 	c, err := k.open(t.Context(), w, w.Size())
 	require.NoError(t, err)
-	questions, err := k.questions(w.Options())
+	questions, err := k.questions(t.Context(), w.Options())
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, c.reference.Close())
@@ -136,7 +136,7 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 		answer = w.askAgain(w.t.Context(), q)
 	}
 	if answer.finding == nil && answer.err == nil {
-		answer.finding = w.checkClaims(w.check.copy.written, w.check.copy.redactedBy)
+		answer.finding = w.checkClaims()
 	}
 	return answer.finding, answer.err
 }

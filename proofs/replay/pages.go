@@ -43,7 +43,7 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	}
 	found := pyjson.Value{}
 	for row := range root.Member("ledgers").Elements() {
-		if string(row.Member("name").Text()) == c.copy.name && found.Kind() == pyjson.Absent {
+		if string(row.Member("name").Text()) == c.copy.Name() && found.Kind() == pyjson.Absent {
 			found = row
 		}
 	}
