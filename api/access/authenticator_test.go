@@ -220,7 +220,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "x"), 0o700))
 	b.accepts(with("Bearer "+one.Text), "one")
-	require.Contains(t, b.log.String(), "cannot write down")
+	require.Contains(t, b.log.String(), "cannot store")
 }
 
 // The times of last use of removed tokens are dropped, unless the store is damaged.

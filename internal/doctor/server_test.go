@@ -32,7 +32,7 @@ func connect(t testing.TB, handler http.HandlerFunc) *remote.Server {
 func TestAskNamesWhatAnswers(t *testing.T) {
 	for words, handler := range map[string]http.HandlerFunc{
 		"not a Colophon server": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
-		"502":                func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"502":                   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 	} {
 		s := connect(t, handler)
 		answers, err := ask(t.Context(), s, s)
