@@ -86,7 +86,7 @@ var arrows = map[string][]string{
 	"api/limits":                         {"internal/size", "ledger/record"},
 	"internal/testing/ledgertest":        {"api", "client/wire", "internal/datadir", "internal/server", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"proofs/monitor/fetch":               {"client", "proofs", "proofs/audit"},
-	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/counters", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "storage"},
+	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "proofs/replay/reference"},
 	"ledger/keystore":                    {"internal/safefile", "ledger", "proofs", "storage"},
 	"ledger/record/strict":               {"ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/record/seqs":                 {"ledger/record/pyjson", "ledger/record/strict"},
@@ -105,6 +105,7 @@ var arrows = map[string][]string{
 	"api/receipts":                       {"api/call", "ledger", "proofs"},
 	"api/records":                        {"api/access", "api/call", "api/problem", "api/receipts", "client/wire", "ledger", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "storage"},
 	"internal/size":                      {},
+	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -92,7 +92,7 @@ func (e *example) String() string {
 		line := []rune(fmt.Sprintf("%-*s = %s", width, key, e.values[key]))
 		for len(line) > exampleWidth {
 			cut := exampleWidth
-			for at := cut; at > exampleWidth/2; at-- { // after an element, if there is one
+			for at := cut; at > exampleWidth/2; at-- { // cut after an element, if possible
 				if line[at-1] == ',' && line[at] != ' ' {
 					cut = at
 					break
@@ -931,7 +931,7 @@ var (
 
 func withoutCode(text []byte) string { return codeBlock.ReplaceAllString(string(text), "") }
 
-// specHeadings are the titles of the headings in a document.
+// specHeadings returns the titles of the headings in a document.
 func specHeadings(t *testing.T, file string) (titles []string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -941,7 +941,7 @@ func specHeadings(t *testing.T, file string) (titles []string) {
 	return titles
 }
 
-// specReferences are the titles that the comments of a Go file name, as in
+// specReferences returns the titles that the comments of a Go file name, as in
 // (spec: Canonical JSON; Numbers).
 func specReferences(t *testing.T, file string) (titles []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)

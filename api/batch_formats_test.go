@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// importedAnswer is what a receipt says of a line with a format.
+// importedAnswer has the members of a receipt for a line with a format.
 type importedAnswer struct {
 	Seq      uint64
 	Replayed bool

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// textProof has the parts of a tlog-proof, by its document alone.
+// textProof has the parts of a tlog-proof, parsed according to its specification alone.
 type textProof struct {
 	extra      []byte
 	index      string

@@ -11,7 +11,7 @@ import (
 )
 
 // Every answer states which caches may keep it.
-func TestEveryAnswerSaysWhoMayKeepIt(t *testing.T) {
+func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
 	for _, c := range []caller{g.admin(), g.having("writer", "write"), {name: "nobody"}} {
 		for _, e := range expectations() {

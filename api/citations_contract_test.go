@@ -64,7 +64,7 @@ func TestCitationsAreAnsweredAsTheContractSays(t *testing.T) {
 	first, second, third := chunk(keeper), chunk(keeper2), chunk(register)
 	for name, c := range map[string]struct {
 		call call
-		want string // as of 5; TIME stands for any
+		want string // answer at size 5; TIME stands for any time
 	}{
 		"drift": {get(chunkDrift).asking("?subject=question%2F311&after=4"), fmt.Sprintf(
 			`[{"seq":1,"run_id":"answer/1","time":TIME,"against":null,"added":[%[1]q,%[3]q],"removed":[],"kept":[],"jaccard":null},`+
@@ -97,7 +97,7 @@ func TestCitationsAreAnsweredAsTheContractSays(t *testing.T) {
 	require.Contains(t, string(a.body), `"reason":"moved","chunk_count":null,"chunk_hashes":null}`)
 }
 
-// Each list can be had row by row, and each row with its proof.
+// Each list can be read one row per page, and each row comes with its proof on request.
 func TestCitationsArePagedAndProved(t *testing.T) {
 	s := cited(t)
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestCitationsDocuments(t *testing.T) {
 	again := strings.Replace(letters, "letters", "register", 1)
 	require.Equal(t, fmt.Sprintf(`{"all_citations":[%[1]s,%[2]s,%[3]s],"by_section":{"Keeper":[%[1]s],"unknown":[%[2]s,%[3]s]},`+
 		`"source_ids":["letters",%[4]q,"register"],"total_count":3}`, kept, letters, again, strangeSource), string(a.body))
-	// What is redacted has no text any more.
+	// A redacted citation no longer has a text.
 	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
 	a = s.do(t, get(documentOf, "seq", "2"), http.StatusOK)
 	require.Equal(t, "5", a.header.Get("Colophon-Redacted-By"))

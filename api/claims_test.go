@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// A record whose key leads to an event that does not claim it was not recorded, and its
-// writer is told so.
+// If the key of a record leads to an event that does not claim it, the server does not record it,
+// and says so.
 func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)

@@ -71,7 +71,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 
 // call is one request by the words of the contract.
 type call struct {
-	method, route string // route as the contract has it: /v1/ledgers/{ledger}
+	method, route string // route as in the contract: /v1/ledgers/{ledger}
 	path          map[string]string
 	query         string
 	header        map[string]string
@@ -116,7 +116,7 @@ func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidat
 			IncludeResponseStatus:             true,
 			RejectWhenRequestBodyNotSpecified: true,
 			SkipSettingDefaults:               true,
-			// The test server has no authentication; who may do what is in matrix_test.go.
+			// The test server has no authentication; matrix_test.go tests access.
 			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
 		},
 	}, nil
@@ -187,7 +187,7 @@ const maxBody = 64 << 10
 
 func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 
-// newServerFor is newServer for bodies of so many bytes at most.
+// newServerFor is newServer with a bound on bodies, in bytes.
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}

@@ -30,7 +30,7 @@ func generation(run, model, temperature, output, more string) call {
 
 // generated returns a server with generations of one input: by a model (1), again (2), by
 // another model (3), with another temperature (4), and by a model whose name needs escaping
-// (5). The last is withdrawn (6), and an incomplete record (7) is no run.
+// (5). The last is withdrawn (6), and an incomplete record (7) is not a run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
@@ -177,7 +177,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		names   string
 	}{
 		{"no by", get(groupsOf), 400, true, "/by"},
-		{"by what is no group", get(groupsOf).asking("?by=seed"), 400, true, "/by"},
+		{"by what is not a group", get(groupsOf).asking("?by=seed"), 400, true, "/by"},
 		{"a label without name", get(groupsOf).asking("?by=label:"), 400, true, "/by"},
 		{"sort", get(groupsOf).asking("?by=model&sort=size"), 400, true, "/sort"},
 		{"sort of another time", get(groupsOf).asking("?by=model&sort=runs&as_of=3"), 400, false, "/as_of"},

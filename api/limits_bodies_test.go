@@ -20,7 +20,7 @@ import (
 // bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings are JSON texts of about that many bytes: many short values, or values that become
+// fillings returns JSON texts of about that many bytes: many short values, or values that become
 // longer.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {

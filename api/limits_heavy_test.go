@@ -132,7 +132,7 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
 	require.Equal(t, 1, work.InUse())
 	require.NoError(t, c.Hold(limits.HeavyMemory/2))
-	require.Equal(t, 1, work.InUse(), "the work goes on")
+	require.Equal(t, 1, work.InUse(), "the work continues")
 	require.NoError(t, c.Hold(2*limits.HeavyMemory))
 	require.Zero(t, work.InUse(), "it may wait for memory")
 	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))

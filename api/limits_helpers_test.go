@@ -91,12 +91,12 @@ func (s *service) quiet() {
 	require.Eventually(s.t, func() bool {
 		return l.Connections.Open.Load() == 0 && l.Batches.InUse() == 0 && l.Followers.InUse() == 0 &&
 			l.Writing.InUse() == 0 && l.Reading.InUse() == 0 && l.Spools.Taken.Load() == 0 &&
-			!goesOn("net/http.(*conn).serve(") && !goesOn("colophon/api/batch.(*batch)")
+			!isRunning("net/http.(*conn).serve(") && !isRunning("colophon/api/batch.(*batch)")
 	}, patience, time.Millisecond)
 }
 
-// goesOn reports whether some goroutine is in a function of that name.
-func goesOn(name string) bool {
+// isRunning reports whether a goroutine is executing the named function.
+func isRunning(name string) bool {
 	stacks := make([]byte, 1<<20)
 	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), name)
 }

@@ -84,7 +84,7 @@ func TestZstdWindows(t *testing.T) {
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
-	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is no gzip", call.NDJSON)
+	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSON)
 	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Batches.InUse() == 0 }, patience, time.Millisecond)
 	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -140,7 +140,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 			BlockFragment: header("/v1/ledgers/default/events", "accept", eventStream)}))
 	}
 	frame := f.until(func(frame http2.Frame) bool { _, is := frame.(*http2.RSTStreamFrame); return is })
-	require.NotNil(t, frame, "the connection goes on")
+	require.NotNil(t, frame, "the connection stays open")
 	require.Equal(t, f.stream, frame.Header().StreamID)
 	require.Equal(t, http2.ErrCodeRefusedStream, frame.(*http2.RSTStreamFrame).ErrCode)
 	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)

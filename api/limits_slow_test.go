@@ -114,7 +114,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			require.Eventually(t, func() bool { // the sockets may hold everything up to the bound
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
-			require.Eventually(t, func() bool { return !goesOn("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
+			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")
 			// The client reads what is there, and sees that the answer is not complete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)

@@ -37,7 +37,7 @@ const (
 
 // BenchmarkWritesUnderLoad measures how many records 64 writers post a second, one a request,
 // to a server with a real disk: alone, and while 1,000 clients follow the same ledger and 200
-// read from it once a second each. The two are measured in turns, and it reports medians and
+// read from it once a second each. It measures the two alternately, and reports medians and
 // their ratio. Clients share the machine with the server.
 //
 //	go test -run '^$' -bench WritesUnderLoad -benchtime 1x ./api

@@ -191,7 +191,7 @@ func TestMatrix(t *testing.T) {
 			}
 		})
 	}
-	require.Len(t, refusals, 1, "a 401 says nothing of why, nor of what there is")
+	require.Len(t, refusals, 1, "a 401 reveals neither the reason nor what exists")
 	for _, secret := range g.secrets {
 		require.NotContains(t, g.log.String(), secret[len(secret)-20:], "no token is logged")
 	}

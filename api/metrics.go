@@ -92,7 +92,7 @@ func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
 		return limits.Refuse(limits.RefusedAnswers, http.StatusServiceUnavailable, time.Second,
-			"too many requests for metrics are under way, of this caller or of all (%d); try again later", limits.MaxScrapes)
+			"too many requests for metrics are open, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
 	defer s.shared.Limits.Scrapes.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())

@@ -103,7 +103,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	// The refusal of the conflict is an event of its own and is acknowledged too.
 	m.require(t, 3, "colophon_append_duration_seconds", "ledger", "default")
 	events := m["colophon_commit_events"].GetMetric()[0].GetHistogram()
-	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event came before anybody watched")
+	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event precedes the metrics")
 	m.require(t, float64(events.GetSampleCount()), "colophon_commit_duration_seconds", "ledger", "default")
 	m.require(t, 6, "colophon_ledger_tree_size", "ledger", "default")
 	m.require(t, 1, "colophon_index_running", "ledger", "default")

@@ -254,7 +254,7 @@ func TestRedactionByFilter(t *testing.T) {
 	require.EqualValues(t, 4, rest.Records)
 	require.EqualValues(t, 3, rest.WithoutContent)
 	require.EqualValues(t, 1, rest.AlreadyRedacted)
-	require.EqualValues(t, 6, rest.Erased.Pieces, "nobody else needs payload and system prompt any more")
+	require.EqualValues(t, 6, rest.Erased.Pieces, "no other record needs payload and system prompt any more")
 	require.Zero(t, rest.Kept.Pieces+rest.NeededBy)
 }
 
@@ -299,7 +299,7 @@ func TestBadRedactionRequests(t *testing.T) {
 		{"empty filter", `{"reason":"r","filter":{}}`, 422, "/filter"},
 		{"everything", `{"reason":"r","filter":{"state":"any","clock":"occurred"}}`, 422, "/filter"},
 		{"unknown filter", `{"reason":"r","filter":{"colour":"red"}}`, 400, "/filter/colour"},
-		{"what is no filter", `{"reason":"r","filter":{"events":"true","run_id":"x"}}`, 400, "/filter/events"},
+		{"what is not a filter", `{"reason":"r","filter":{"events":"true","run_id":"x"}}`, 400, "/filter/events"},
 		{"limit", `{"reason":"r","filter":{"limit":"1","run_id":"x"}}`, 400, "/filter/limit"},
 		{"hash", `{"reason":"r","filter":{"output_hash":"x"}}`, 422, "/filter/output_hash"},
 		{"stage", `{"reason":"r","filter":{"stage:a/b":"x"}}`, 422, "/filter/stage:a~1b"},
@@ -367,7 +367,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 func TestLargeRedaction(t *testing.T) {
 	s := start(t)
 	var lines strings.Builder
-	const records = 2000 // of three pieces each: more than one event withdraws
+	const records = 2000 // three pieces each, so that one event cannot redact them all
 	for i := range records {
 		lines.WriteString(ipcLine("", fmt.Sprint(i)))
 	}

@@ -105,7 +105,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask makes a request that is no record.
+// ask makes a request that records nothing.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {

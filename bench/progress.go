@@ -28,7 +28,7 @@ func newProgress(total int, what string) *progress {
 	)}
 }
 
-// A progress bar that cannot be shown is no error.
+// A progress bar that cannot be shown is not an error.
 
 func (p *progress) describe(what string) {
 	if p.bar != nil {

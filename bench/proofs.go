@@ -73,7 +73,7 @@ func newProofs() *cobra.Command {
 }
 
 // measureProofs fills one log of each contestant up to each size, from the smallest, and
-// measures proofs there in rounds, in turns.
+// measures proofs there in rounds, alternating between contestants.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.finish()

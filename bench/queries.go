@@ -43,7 +43,7 @@ one connection. At the end, compare the large ledger's proofs with its /healthz.
 	command.Flags().IntVar(&q.large, "records", 1_000_000, "`number` of records of the large ledger")
 	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times that each question is asked")
 	command.Flags().BoolVar(&q.cold, "cold", false, "time the first questions, with empty caches")
-	command.Flags().BoolVar(&q.mixed, "mixed", false, "ask all kinds in turns, so that each finds cold processor caches")
+	command.Flags().BoolVar(&q.mixed, "mixed", false, "alternate between the kinds of queries, so that each starts with cold processor caches")
 	command.Flags().DurationVar(&q.time, "time", 2*time.Second, "`time` of each round of proofs")
 	return command
 }
@@ -118,7 +118,7 @@ type comparison struct {
 	Bytes [2]int           `json:"answer_bytes"` // of all answers
 }
 
-// compare asks either ledger each question, in turns.
+// compare asks both ledgers each question, alternately.
 func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
 	var connections [2]*load.Conn

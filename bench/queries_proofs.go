@@ -39,7 +39,7 @@ const (
 	readRounds      = 5
 )
 
-// proofs measures the endpoints of proofs over many connections, in turns with /healthz.
+// proofs measures the endpoints of proofs over many connections, alternately with /healthz.
 func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []readRate, err error) {
 	connections, err := load.DialAll(a.server.listens["server"], readConnections)
 	if err != nil {

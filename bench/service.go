@@ -122,10 +122,10 @@ func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
 func get(c *load.Conn, path string) ([]byte, error) {
 	status, body, err := c.Get(path)
 	if err != nil {
-		return nil, fmt.Errorf("asking for %s: %w", path, err)
+		return nil, fmt.Errorf("requesting %s: %w", path, err)
 	}
 	if status != http.StatusOK {
-		return nil, fmt.Errorf("asking for %s: status %d: %.500s", path, status, body)
+		return nil, fmt.Errorf("requesting %s: status %d: %.500s", path, status, body)
 	}
 	return body, nil
 }

@@ -77,7 +77,7 @@ func targets(r *report) (list []target) {
 	return append(list, proofTargets(r.Proofs)...)
 }
 
-// singleTargets compare single posts with Tessera, and with the time of a sync.
+// singleTargets returns the targets that compare single posts with Tessera and with the time of a sync.
 func (rows summaries) singleTargets(build string, sync time.Duration) (list []target) {
 	const theirs = "tessera/http/single/"
 	ours := build + "/http/single/"

@@ -62,7 +62,7 @@ type BatchOptions struct {
 // receives at the same time. lines runs in a goroutine of its own, which ends when the loop over the results
 // ends and lines yields once more.
 //
-// A receipt means that its record is durable. Lines that fail do not affect others, and the loop goes on. If
+// A receipt means that its record is durable. Lines that fail do not affect others, and the loop continues. If
 // the connection fails, or nothing moves on it for the time of [WithTimeout], or the server has no room for a
 // line, Batch connects again and sends the lines that are not answered, which is safe because each has a key or
 // a run_id. An error of the sequence ends the batch: records of lines without a result may or may not be
@@ -100,8 +100,8 @@ type batch struct {
 	yielding atomic.Bool   // the caller has a result and has not asked for the next
 
 	mu        sync.Mutex // guards what follows
-	arrived   sync.Cond  // the sender, or the caller without a connection, may go on
-	room      sync.Cond  // the reader may go on
+	arrived   sync.Cond  // the sender, or the caller without a connection, may continue
+	room      sync.Cond  // the reader may continue
 	queue     []*batchLine
 	bytes     int  // of the queue
 	sent      int  // lines of the queue that the current connection has sent, or is about to send
@@ -143,7 +143,7 @@ func (b *batch) read(lines iter.Seq[Line]) {
 	b.change(func() { b.ended = true })
 }
 
-// push queues a line, and reports whether the batch goes on.
+// push queues a line, and reports whether the batch continues.
 func (b *batch) push(line *batchLine) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -508,7 +508,7 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	})}, requests
 }
 
-// A server that takes lines and no longer answers is given up.
+// Batch gives up on a server that accepts lines but stops answering.
 func TestBatchGivesUpASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)
@@ -528,7 +528,7 @@ func TestBatchGivesUpASilentServer(t *testing.T) {
 	})
 }
 
-// Neither an input that pauses nor a caller that does makes a server silent.
+// A server is not considered silent while the input or the caller pauses.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
@@ -620,7 +620,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// An input that pauses for longer than the server waits is no failure.
+// A batch does not fail if its input pauses for longer than the server waits.
 func TestBatchOutlastsPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
 	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")

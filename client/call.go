@@ -132,7 +132,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads a body up to the limit and one byte more. A Content-Length is believed for the allocation once
+// readUpTo reads a body up to the limit and one byte more. A Content-Length is trusted for the allocation once
 // the answer has begun to arrive.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
@@ -195,7 +195,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 // decode reads one JSON object.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
-		return fmt.Errorf("it is no JSON object: %.60q", text)
+		return fmt.Errorf("it is not a JSON object: %.60q", text)
 	}
 	if len(text) > maxElements && elements(text) > maxElements {
 		return fmt.Errorf("its arrays have more than %d elements", maxElements)

@@ -96,7 +96,7 @@ func WithUserAgent(name string) Option {
 	}
 }
 
-// WithTimeout bounds each attempt of a call. The default is one minute; 0 is no bound. Of a batch it bounds how
+// WithTimeout bounds each attempt of a call. The default is one minute; 0 means no bound. Of a batch it bounds how
 // long a connection may neither take nor answer lines. It does not apply to followers, redactions,
 // changes of many states and snapshots, which only their context ends.
 func WithTimeout(d time.Duration) Option {
@@ -162,7 +162,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is [WithVerifierKeys] for keys that are parsed, and bounded if they are retired.
+// WithVerifiers is [WithVerifierKeys] for parsed keys. Bound a retired key with [proofs.Verifier.Until].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
@@ -237,7 +237,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause waits after so many failures in a row. It returns an error, which includes the last failure, if there
+// pause waits after that many failures in a row. It returns an error, which includes the last failure, if there
 // are to be no more attempts.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {

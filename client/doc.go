@@ -40,7 +40,7 @@
 // A [List] reads one page, or ranges over the rows of all pages. All pages are of one tree size, so the list is
 // consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
-// [EventsService.All] ranges over the log up to its head. [EventsService.Follow] goes on as events are
+// [EventsService.All] ranges over the log up to its head. [EventsService.Follow] continues as events are
 // recorded, and connects again where it was after a failed connection.
 //
 // # Receipts
@@ -53,13 +53,13 @@
 // one: docs/keys.md and [LogService.Keys] say how it follows from the old one.
 //
 // A receipt proves that the event is in the log. It does not prove that the server shows everyone the same
-// log: auditors and witnesses do. That the event says of the record what it should is checked by colophon
-// verify --record.
+// log: auditors and witnesses do. colophon verify --record
+// checks that the event follows from the record.
 //
 // # Errors
 //
-// An answer that is no success is an *[Error] with status, detail and places. The kinds, such as [ErrNotFound] and
-// [ErrConflict], are for [errors.Is]. [ErrUnreachable] and [ErrAnswer] say that there was no answer, or not
-// one that the API promises. Answers are bounded by [WithMaxAnswer]. Redirects are not followed, so the token
+// An answer without a success status is an *[Error] with status, detail and places. The kinds, such as [ErrNotFound] and
+// [ErrConflict], are for [errors.Is]. [ErrUnreachable] and [ErrAnswer] say that there was no answer, or one
+// that the API does not allow. Answers are bounded by [WithMaxAnswer]. Redirects are not followed, so the token
 // goes to the server only.
 package client

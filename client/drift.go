@@ -63,7 +63,7 @@ func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	}), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
-// Outputs reads all outputs of the group, the one that came last first.
+// Outputs reads all outputs of the group, the one that appeared last first.
 func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
 		page, err := g.page(ctx, "outputs_cursor", cursor)

@@ -54,7 +54,7 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer with an error status (RFC 9457). Of an answer that is no problem, such as a proxy's, it has
+// Error is an answer with an error status (RFC 9457). Of an answer that is not a problem, such as a proxy's, it has
 // the status, and the first line of a plain text as Detail.
 type Error struct {
 	wire.Problem // Receipt, if any, is not verified
@@ -135,7 +135,7 @@ func (e *ReceiptError) Error() string {
 // Unwrap returns Err.
 func (e *ReceiptError) Unwrap() error { return e.Err }
 
-// problem reads an answer that is no success.
+// problem reads an answer that is not a success.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {

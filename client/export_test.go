@@ -19,5 +19,5 @@ func OnSleep(c *Client, f func(time.Duration)) {
 // Decode is the function that reads answers.
 var Decode = decode
 
-// Problem is the function that reads an answer that is no success.
+// Problem is the function that reads an answer that is not a success.
 var Problem = (*Client).problem

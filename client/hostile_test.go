@@ -99,7 +99,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Calls and streams give up a server that stops answering.
+// Calls and streams give up on a server that stops answering.
 func TestSlowServers(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -130,7 +130,7 @@ func TestEndlessLists(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-func TestListsThatLeadRound(t *testing.T) {
+func TestPagesThatFormACircle(t *testing.T) {
 	next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
@@ -573,7 +573,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzProblem: every answer that is no success, of a server or of a proxy, becomes an error of
+// FuzzProblem: every answer without a success status, of a server or of a proxy, becomes an error of
 // one line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))

@@ -41,7 +41,7 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	return history, nil
 }
 
-// Tile reads a tile, hashes or entries: GET /log/tile/{path}. A hash tile has 32 bytes a hash.
+// Tile reads a hash tile or an entry bundle: GET /log/tile/{path}. A hash tile has 32 bytes for each hash.
 func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/"+path.String(), nil))
 	if err == nil && !path.Entries && len(tile) != path.Width*proofs.HashSize {

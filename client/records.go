@@ -245,7 +245,7 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 		return nil, err
 	}
 	if receipt.Seq != seq {
-		return nil, fmt.Errorf("%w: the receipt is of event %d, not %d", ErrAnswer, receipt.Seq, seq)
+		return nil, fmt.Errorf("%w: the receipt is for event %d, not %d", ErrAnswer, receipt.Seq, seq)
 	}
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }

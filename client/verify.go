@@ -10,14 +10,14 @@ import (
 	"colophon/proofs"
 )
 
-// expected is what a write knows of its receipt.
+// expected holds what a write knows about its receipt.
 type expected struct {
 	kind wire.Kind
 	// digest is that of the idempotency key in the event; "" if the write has none.
 	digest string
 }
 
-// expect returns what the receipt of a write with this key, or else this run_id, has to be of.
+// expect returns what the receipt of a write with this key, or else this run_id, must show.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -121,7 +121,7 @@ func (want expected) match(receipt *wire.Receipt) error {
 		return fmt.Errorf("%w: event: %w", proofs.ErrMalformed, err)
 	}
 	if receipt.Kind != want.kind {
-		return fmt.Errorf("%w: the event is of kind %.60q, the request was %q", proofs.ErrField, receipt.Kind, want.kind)
+		return fmt.Errorf("%w: the event is of kind %.60q, but the request was %q", proofs.ErrField, receipt.Kind, want.kind)
 	}
 	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
 		return fmt.Errorf("%w: the event has another idempotency key than the request", proofs.ErrField)

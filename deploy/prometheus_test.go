@@ -127,7 +127,7 @@ func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 
 // fill gives the server all real input, the altered file to another ledger, and data of every
 // kind to a third. Before that, it waits until Prometheus has seen the empty ledgers: values
-// of a first scrape are no increase.
+// of a first scrape are not an increase.
 func fill(t *testing.T, s *server, p *prometheus) {
 	t.Helper()
 	for _, name := range []string{"tampered", "probe"} {
@@ -149,7 +149,7 @@ type fact struct {
 	want       counted
 }
 
-// facts are the expected answers for the real input, by the dashboard's queries and the names
+// facts returns the expected answers for the real input, by the dashboard's queries and the names
 // of recording rules.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t)

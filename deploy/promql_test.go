@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parts of an expression that are no names of metrics. Strings come first, because a
+// The parts of an expression that are not names of metrics. Strings come first, because a
 // label's value may contain anything.
 var (
 	promString    = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")

@@ -45,7 +45,7 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 			require.Equal(t, size, l.Head().Size, "nothing is appended")
 		})
 	}
-	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/next", "next"), "").Outcome, "the ledger goes on")
+	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/next", "next"), "").Outcome, "the ledger continues")
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 

@@ -20,7 +20,7 @@ type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
 	syncs    *faulty.Faults // of the write-ahead log
-	logs     *faulty.Faults // new files for it; the engine syncs the file before once more
+	logs     *faulty.Faults // new log files; each costs one more sync, of the file before it
 	commits  atomic.Int64
 }
 

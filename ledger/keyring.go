@@ -19,14 +19,14 @@ var (
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
 	// ErrKeyMissing: two keys must sign during an overlap, and one of them is missing. A
 	// checkpoint without its signature would count as damage, so the ledger signs nothing
-	// until the key is restored or retired. Reads go on.
+	// until the key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
 	// ErrKeysFixed: the server cannot write the keys of this host.
 	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does
-// not fit the log. Reads of the ledger and all other ledgers of the host go on. The text names
+// not fit the log. Reads of the ledger and all other ledgers of the host continue. The text names
 // the file and says what to do.
 type SigningError struct{ Reason string }
 

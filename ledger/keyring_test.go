@@ -277,7 +277,7 @@ func TestMissingKeys(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	l = open(t, s, config(t))
-	require.ErrorAs(t, l.Writable(t.Context()), new(*ledger.SigningError), "the old key does not go on alone")
+	require.ErrorAs(t, l.Writable(t.Context()), new(*ledger.SigningError), "the old key does not continue alone")
 	_, err = l.RetireKey("operator")
 	require.ErrorAs(t, err, new(*ledger.SigningError))
 	require.NoError(t, l.Close())

@@ -67,7 +67,7 @@ func TestSameKeySameRecordIsReplayed(t *testing.T) {
 	require.EqualValues(t, 2, l.Head().Size)
 
 	chosen := post(t, l, ipc(t, "run/1", "a"), "key")
-	require.Equal(t, ledger.Appended, chosen.Outcome, "a chosen key stands before the run's")
+	require.Equal(t, ledger.Appended, chosen.Outcome, "a chosen key takes precedence over the run's")
 }
 
 func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {

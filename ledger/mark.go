@@ -12,7 +12,7 @@ import (
 )
 
 // ErrRollback: the store holds less than the ledger has signed, or something else. The ledger
-// signs nothing until an operator has decided how to continue. Reads go on, since the store's
+// signs nothing until an operator has decided how to continue. Reads continue, since the store's
 // content is still valid.
 var ErrRollback = errors.New("ledger: takes no writes, since its store is not what it has signed")
 
@@ -38,7 +38,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	seen, err := proofs.OpenCheckpoint(mark, keys...)
 	switch {
 	case errors.Is(err, proofs.ErrWrongKey):
-		return fmt.Errorf("%w: a checkpoint of it is signed with a key that the store, of %d events, does not know: the store is older, or of another ledger: %w",
+		return fmt.Errorf("%w: a checkpoint of it is signed with a key that the store, of %d events, does not know: the store is older, or belongs to another ledger: %w",
 			ErrRollback, head.Size, err)
 	case err != nil:
 		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
@@ -58,7 +58,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 		return fmt.Errorf("root at size %d: %w", seen.Size, err)
 	}
 	if root != seen.Root {
-		return fmt.Errorf("%w: of its first %d events it has signed the root %x, those in the store have %x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
+		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
 	}
 	return nil
 }

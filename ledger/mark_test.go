@@ -144,7 +144,7 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 	return m.Marks.SetMark(name, checkpoint)
 }
 
-// Commits go on while marks cannot be written. Not every commit writes a mark.
+// Commits continue while marks cannot be written. Not every commit writes a mark.
 func TestCommitsContinueWithoutMarks(t *testing.T) {
 	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)

@@ -17,7 +17,7 @@ type queue struct {
 	failed  bool // the sequencer has stopped after an unknown outcome
 
 	wake  chan struct{} // holds a token when pending has items, or closed is set
-	ended chan struct{} // closed when the sequencer has ended and takes no batch any more
+	ended chan struct{} // closed when the sequencer has ended and takes no more batches
 }
 
 func newQueue(maxItems, maxBytes int, frozen bool) *queue {

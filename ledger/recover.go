@@ -42,7 +42,7 @@ func (s *sequencer) verifyCheckpoint() error {
 		return fmt.Errorf("%w: stored checkpoint: %w", ErrDamaged, err)
 	}
 	if checkpoint.Size != head.Size || checkpoint.Root != head.Root {
-		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, the tree has size %d and root %x",
+		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, but the tree has size %d and root %x",
 			ErrDamaged, checkpoint.Size, checkpoint.Root, head.Size, head.Root)
 	}
 	return nil

@@ -297,7 +297,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	})
 }
 
-// citing makes a citation set of these texts, and of one hash without its text.
+// citing returns a citation set of these texts and of one hash without a text.
 func citing(t testing.TB, texts []string) *record.Record {
 	t.Helper()
 	citations := []map[string]any{{"source_id": "s", "chunk_hash": fmt.Sprintf("sha256:%064x", 0), "weight": 1}}

@@ -68,7 +68,7 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	}
 	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
 		ErrKeyMissing, overlapping, s.name)
-	s.config.Log.Error("taking no writes: a key that has to sign is missing", "error", refusal)
+	s.config.Log.Error("refusing writes: a key that has to sign is missing", "error", refusal)
 	return signers, refusal
 }
 
@@ -86,14 +86,14 @@ func (s *signing) refuseUnreconciled(err error) {
 // ledger is shared.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}
-	s.config.Log.Error("taking no writes: the signing keys are missing or wrong", "error", reason, "cause", err)
+	s.config.Log.Error("refusing writes: the signing keys are missing or wrong", "error", reason, "cause", err)
 }
 
 // refuse stops signing because the store does not hold what the ledger has signed. It must be
 // called before the ledger is shared.
 func (s *signing) refuse(err error) {
 	s.refusal = err
-	s.config.Log.Error("taking no writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
+	s.config.Log.Error("refusing writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
 }
 
 // check returns the reason why the ledger signs nothing, or nil if it signs.

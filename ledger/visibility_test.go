@@ -32,7 +32,7 @@ func TestVisibilityIsKept(t *testing.T) {
 	}
 	require.Equal(t, ledger.PublicLog, l.Visibility())
 	require.False(t, h.Public("b"))
-	require.Equal(t, size, l.Head().Size, "it is no event")
+	require.Equal(t, size, l.Head().Size, "it is not an event")
 
 	require.NoError(t, l.Freeze(t.Context()))
 	require.NoError(t, l.SetPublic(t.Context(), false))

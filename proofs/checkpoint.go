@@ -113,7 +113,7 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	c := Checkpoint{Origin: read.Origin, Size: read.Size, Root: Hash(read.Hash)}
 	extensions, ok := strings.CutPrefix(text, c.text())
 	if !ok {
-		return Checkpoint{}, fmt.Errorf("%w: checkpoint in an unusual spelling", ErrMalformed)
+		return Checkpoint{}, fmt.Errorf("%w: checkpoint in non-canonical form", ErrMalformed)
 	}
 	if strings.HasPrefix(extensions, "\n") || strings.Contains(extensions, "\n\n") {
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint with an empty line", ErrMalformed)

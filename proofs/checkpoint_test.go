@@ -213,7 +213,7 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	f.Add(testOrigin + "\n07\nx\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		_, err := OpenCheckpoint([]byte(text), signer.Verifier())
-		require.Error(t, err, "nobody signed this")
+		require.Error(t, err, "no key signed this")
 
 		signed, err := note.Sign(&note.Note{Text: text}, signer.signer)
 		if err != nil {

@@ -44,7 +44,7 @@ func (c *Chain) Next(entry []byte) (Link, error) {
 		return Link{}, fmt.Errorf("entry %d: %w", c.Size, err)
 	}
 	if prev != c.Tip {
-		return Link{}, fmt.Errorf("%w: entry %d follows %x, the event before it is %x", ErrChainLink, c.Size, prev, c.Tip)
+		return Link{}, fmt.Errorf("%w: entry %d follows %x, but the event before it is %x", ErrChainLink, c.Size, prev, c.Tip)
 	}
 	link := Link{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
 	c.Size++

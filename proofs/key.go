@@ -146,7 +146,7 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	}
 	respelled, err := note.NewEd25519VerifierKey(name, public[:])
 	if err != nil || respelled != vkey {
-		return nil, fmt.Errorf("%w: verifier key in an unusual spelling", ErrMalformed)
+		return nil, fmt.Errorf("%w: verifier key in non-canonical form", ErrMalformed)
 	}
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }

@@ -110,7 +110,7 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 		return pyjson.Value{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
 	}
 	if got := document.Root().Member("kind").Text(); string(got) != kind {
-		return pyjson.Value{}, fmt.Errorf("%w: the event is a %.100q, it must be a %s", ErrMalformed, got, kind)
+		return pyjson.Value{}, fmt.Errorf("%w: the event is a %.100q, but must be a %s", ErrMalformed, got, kind)
 	}
 	return document.Root().Member("record"), nil
 }

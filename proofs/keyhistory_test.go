@@ -155,15 +155,15 @@ func TestHandoversThatDoNotHold(t *testing.T) {
 		change KeyChange
 		err    error
 	}{
-		"none":             {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
-		"of another key":   {KeyChange{KeyIntroduced, a.Verifier(), c.Verifier(), good.Handover}, ErrMalformed},
-		"by nobody known":  {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
-		"not authorised":   {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).Handover}, ErrWrongKey},
-		"the other way":    {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).Handover}, ErrMalformed},
-		"changed":          {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.Handover), "v1", "v2", 1))}, ErrSignature},
-		"not the present":  {introduced(t, c, b), ErrMalformed},
-		"itself":           {introduced(t, a, a), ErrMalformed},
-		"retired too soon": {retired(a, b), ErrMalformed},
+		"none":              {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
+		"of another key":    {KeyChange{KeyIntroduced, a.Verifier(), c.Verifier(), good.Handover}, ErrMalformed},
+		"by an unknown key": {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
+		"not authorised":    {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).Handover}, ErrWrongKey},
+		"the other way":     {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).Handover}, ErrMalformed},
+		"changed":           {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.Handover), "v1", "v2", 1))}, ErrSignature},
+		"not the present":   {introduced(t, c, b), ErrMalformed},
+		"itself":            {introduced(t, a, a), ErrMalformed},
+		"retired too soon":  {retired(a, b), ErrMalformed},
 	} {
 		h := NewKeyHistory(a.Verifier())
 		require.ErrorIs(t, h.Add(5, k.change), k.err, name)

@@ -178,7 +178,7 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 		return fmt.Errorf("%w: the proof is of citation %d, but the event has %d", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
-		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
+		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
 	}
 	return nil
 }
@@ -193,13 +193,13 @@ func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {
-		return fmt.Errorf("%w: name of stage %d is %.100q, the event's is %.100q", ErrField, s.Index, s.Name, name)
+		return fmt.Errorf("%w: name of stage %d is %.100q, but the event's is %.100q", ErrField, s.Index, s.Name, name)
 	}
 	if hash, err := ParseHash(string(node.Member("hash").Text())); err != nil || hash != s.Hash {
-		return fmt.Errorf("%w: hash of stage %d is %x, the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
+		return fmt.Errorf("%w: hash of stage %d is %x, but the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
 	}
 	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
-		return fmt.Errorf("%w: root of the run is %x, the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
+		return fmt.Errorf("%w: root of the run is %x, but the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
 	}
 	if err := rules.VerifyMerklePath(s.Hash, int(s.Index), len(nodes), s.Path, s.Root); err != nil {
 		return fmt.Errorf("%w: %w", ErrPath, err)

@@ -262,7 +262,7 @@ func (r *Receipt) verifyInclusion(c Checkpoint) error {
 		return fmt.Errorf("%w: leaf_index is %d, seq is %d", ErrInclusion, in.LeafIndex, r.Seq)
 	}
 	if in.TreeSize != c.Size {
-		return fmt.Errorf("%w: tree_size is %d, the checkpoint's is %d", ErrInclusion, in.TreeSize, c.Size)
+		return fmt.Errorf("%w: tree_size is %d, but the checkpoint's is %d", ErrInclusion, in.TreeSize, c.Size)
 	}
 	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
 }
@@ -274,23 +274,23 @@ func (r *Receipt) verifyFields() error {
 	case err != nil:
 		return err
 	case r.Ledger != e.ledger:
-		return fmt.Errorf("%w: ledger is %.100q, the event's is %.100q", ErrField, r.Ledger, e.ledger)
+		return fmt.Errorf("%w: ledger is %.100q, but the event's is %.100q", ErrField, r.Ledger, e.ledger)
 	case r.Seq != e.seq:
-		return fmt.Errorf("%w: seq is %d, the event's is %d", ErrField, r.Seq, e.seq)
+		return fmt.Errorf("%w: seq is %d, but the event's is %d", ErrField, r.Seq, e.seq)
 	case r.Kind != e.kind:
-		return fmt.Errorf("%w: kind is %.100q, the event's is %.100q", ErrField, r.Kind, e.kind)
+		return fmt.Errorf("%w: kind is %.100q, but the event's is %.100q", ErrField, r.Kind, e.kind)
 	case r.Time != e.time:
-		return fmt.Errorf("%w: time is %.100q, the event's is %.100q", ErrField, r.Time, e.time)
+		return fmt.Errorf("%w: time is %.100q, but the event's is %.100q", ErrField, r.Time, e.time)
 	case !bytes.Equal(r.Hashes, e.hashes):
-		return fmt.Errorf("%w: hashes are %.200s, the event's are %.200s", ErrField, r.Hashes, e.hashes)
+		return fmt.Errorf("%w: hashes are %.200s, but the event's are %.200s", ErrField, r.Hashes, e.hashes)
 	case !bytes.Equal(r.Checks, e.checks):
-		return fmt.Errorf("%w: checks are %.200s, the event's are %.200s", ErrField, r.Checks, e.checks)
+		return fmt.Errorf("%w: checks are %.200s, but the event's are %.200s", ErrField, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
-		return fmt.Errorf("%w: shape is %.100s, the event's is %.100s", ErrField, r.Shape, e.shape)
+		return fmt.Errorf("%w: shape is %.100s, but the event's is %.100s", ErrField, r.Shape, e.shape)
 	case r.Incomplete != nil && !bytes.Equal(r.Incomplete, e.incomplete):
-		return fmt.Errorf("%w: incomplete is %.200s, the event's is %.200s", ErrField, r.Incomplete, e.incomplete)
+		return fmt.Errorf("%w: incomplete is %.200s, but the event's is %.200s", ErrField, r.Incomplete, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
-		return fmt.Errorf("%w: failure_stage is %.100s, the event's is %.100s", ErrField, r.FailureStage, e.failureStage)
+		return fmt.Errorf("%w: failure_stage is %.100s, but the event's is %.100s", ErrField, r.FailureStage, e.failureStage)
 	}
 	return nil
 }

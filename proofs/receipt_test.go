@@ -213,7 +213,7 @@ func TestReceiptOfMisplacedEvent(t *testing.T) {
 	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrField)
 }
 
-// Bytes that are no event do not verify, even if the log's key signed them.
+// Bytes that are not an event do not verify, even if the log's key signed them.
 func TestReceiptOfNoEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	for _, body := range []string{`{"seq":0}`, `{"kind":"k", "ledger":"l","seq":0,"time":"t"}`} {

@@ -62,7 +62,7 @@ func ParseTlogProof(text []byte) (*TlogProof, error) {
 		return nil, err
 	}
 	if !bytes.Equal(p.Append(nil), text) {
-		return nil, fmt.Errorf("%w: tlog-proof in an unusual spelling", ErrMalformed)
+		return nil, fmt.Errorf("%w: tlog-proof in non-canonical form", ErrMalformed)
 	}
 	return p, nil
 }

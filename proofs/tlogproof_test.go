@@ -133,7 +133,7 @@ func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	}
 }
 
-// A valid proof of a leaf that is no event proves no event.
+// A valid proof of a leaf that is not an event proves no event.
 func TestTlogProofsOfWhatIsNoEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)

@@ -15,7 +15,7 @@ type KeyChecker interface {
 // LogSummary is the result of a walk over a ledger's log. The walk has checked already that
 // everything which the log names is stored.
 type LogSummary struct {
-	Needs  uint64 // pairs of an unredacted record and a content that it names
+	Needs  uint64 // pairs of an unredacted record and a piece of content that it names
 	Claims uint64 // events that claim an idempotency key
 	// Event reads one event of the log again. It is called for few keys, unless more keys
 	// of a kind are stored than the log names.

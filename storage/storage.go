@@ -127,7 +127,7 @@ type Reader interface {
 	// Content returns the bytes stored under a SHA-256; ErrNotFound if the ledger never
 	// had them, or they are erased. The store does not hash them.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
-	// References yields the seqs of the records that need a content, each once, in
+	// References yields the seqs of the records that need a piece of content, each once, in
 	// ascending order; none if it was never held or is erased. It covers records below
 	// the head at the time of the call. Records that are redacted during the iteration
 	// may be missing.

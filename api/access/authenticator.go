@@ -183,7 +183,7 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake may be long ago, and even of another connection, which this one resumes.
+	// The handshake may have been long ago, even on an earlier connection whose session this one resumes.
 	var err error
 	for _, chain := range state.VerifiedChains {
 		if err = a.stillVerified(chain); err == nil {
@@ -211,7 +211,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 // byIssuer authenticates with a token that an issuer has signed.
 func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
-		return nil, errors.New("it is no API token, and no issuer is configured")
+		return nil, errors.New("it is not an API token, and no issuer is configured")
 	}
 	unverified, err := unverifiedClaims(token)
 	if err != nil {

@@ -213,14 +213,14 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	path := filepath.Join(b.store.Dir, lastUseFile)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	b.reopen(Rules{})
-	require.Contains(t, b.log.String(), "when tokens were used last is not known any more")
+	require.Contains(t, b.log.String(), "the times at which tokens were last used are lost")
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "x"), 0o700))
 	b.accepts(with("Bearer "+one.Text), "one")
-	require.Contains(t, b.log.String(), "cannot write down")
+	require.Contains(t, b.log.String(), "cannot store")
 }
 
 // The times of last use of removed tokens are dropped, unless the store is damaged.

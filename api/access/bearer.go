@@ -32,7 +32,7 @@ func bearerOf(header http.Header) (string, error) {
 	case len(token) > maxBearer:
 		return "", errors.New("the token is too long")
 	case !bearerPattern.MatchString(token):
-		return "", errors.New("what follows Bearer is no token")
+		return "", errors.New("the value after Bearer is not a token")
 	}
 	return token, nil
 }

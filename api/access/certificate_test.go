@@ -206,7 +206,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Contains(t, b.log.String(), "in the chain of the client's holds from")
 }
 
-// A certificate is no credential if there are no rules, or if no handshake has verified it.
+// A certificate is not a credential if there are no rules, or if no handshake has verified it.
 func TestCertificatesThatAreNoCredentials(t *testing.T) {
 	_, leaf := newAuthority(t).issue(clientTemplate())
 	verified := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}

@@ -36,7 +36,7 @@ func parseClaims(payload []byte) (*claims, error) {
 		return nil, fmt.Errorf("the payload of the JWT: %w", err)
 	}
 	if c.document.Root().Kind() != pyjson.Object {
-		return nil, errors.New("the payload of the JWT is no object")
+		return nil, errors.New("the payload of the JWT is not a JSON object")
 	}
 	for member := range c.document.Root().Members() {
 		name := string(member.Text())
@@ -83,7 +83,7 @@ const clockSkew = 5 * time.Minute
 // valid now.
 func (c *claims) check(o OIDC, now time.Time) error {
 	if c.issuer() != o.Issuer {
-		return fmt.Errorf("the token is of the issuer %q", c.issuer())
+		return fmt.Errorf("the token comes from the issuer %q, not %q", c.issuer(), o.Issuer)
 	}
 	if !slices.Contains(texts(c.value("aud")), o.Audience) {
 		return fmt.Errorf("the token is not for the audience %q", o.Audience)
@@ -121,7 +121,7 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
-		return nil, fmt.Errorf("the claim %q does not name anybody: it is missing, or no text", i.config.NameClaim)
+		return nil, fmt.Errorf("the claim %q is not a name: it is missing, or it is not a string", i.config.NameClaim)
 	}
 	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {

@@ -63,7 +63,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // checkName returns an error if a text cannot name a token or the holder of a certificate.
 func checkName(name string) error {
 	if !namePattern.MatchString(name) || name == anonymous {
-		return fmt.Errorf("%q is no name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
+		return fmt.Errorf("%q is not a valid name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func checkLedgers(ledgers []string) error {
 	}
 	for _, name := range ledgers {
 		if name != AllLedgers && !record.IsLedgerName(name) {
-			return fmt.Errorf("%q is no name of a ledger, nor %q for all", name, AllLedgers)
+			return fmt.Errorf("%q is not the name of a ledger, nor %q for all", name, AllLedgers)
 		}
 	}
 	return nil

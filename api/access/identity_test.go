@@ -27,7 +27,7 @@ func TestScopesReadWhatTheyWrite(t *testing.T) {
 func TestUnknownScopes(t *testing.T) {
 	for _, name := range []string{"", "Write", "write,read", "*", " read"} {
 		_, err := ParseScopes("read", name)
-		require.ErrorContains(t, err, "is no scope; the scopes are write, read,", "%q", name)
+		require.ErrorContains(t, err, "is not a scope; the scopes are write, read,", "%q", name)
 	}
 	for _, text := range []string{`"read"`, `["reed"]`, `7`, `{}`} {
 		require.Error(t, json.Unmarshal([]byte(text), new(Scopes)), text)
@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 		require.NoError(t, checkName(name), name)
 	}
 	for _, name := range []string{"", "A", "-a", ".a", "a b", "a:b", "é", "a\n", strings.Repeat("a", 65), "anonymous"} {
-		require.ErrorContains(t, checkName(name), "is no name", "%q", name)
+		require.ErrorContains(t, checkName(name), "is not a valid name", "%q", name)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestGrants(t *testing.T) {
 	require.ErrorContains(t, Grant{Ledgers: []string{"default"}}.check(), "no scopes")
 	require.ErrorContains(t, Grant{Scopes: Read}.check(), "no ledgers")
 	for _, name := range []string{"", "De", "a.b", "**", "a,b", "-a", strings.Repeat("a", 65)} {
-		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is no name of a ledger", "%q", name)
+		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is not the name of a ledger", "%q", name)
 	}
 	require.ErrorContains(t, checkGrants(nil), "nothing is granted")
 }

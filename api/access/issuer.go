@@ -71,8 +71,8 @@ func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	return i
 }
 
-// identify authenticates a token. unverified are its claims before any verification; if they
-// rule the token out, no signature is verified. Signature, issuer, audience and expiry must
+// identify authenticates a token. The caller has parsed unverified
+// from it; if these claims alone disqualify the token, identify does not verify the signature. Signature, issuer, audience and expiry must
 // match exactly, and nbf within clockSkew. The claims are checked again after the library has
 // verified them, because the library ignores the case of names.
 func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {

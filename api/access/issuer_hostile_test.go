@@ -81,7 +81,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 		"no id":                sign(t, jose.PS256, good, "", p.claims()),
 		"EC":                   sign(t, jose.ES256, curve, "curve", p.claims()),
 		"Ed25519":              sign(t, jose.EdDSA, edwards, "edwards", p.claims()),
-		"another party":        sign(t, jose.RS256, good, "twice", p.claims(set("azp", "other"))), // of aud alone: docs/operations.md
+		"another party":        sign(t, jose.RS256, good, "twice", p.claims(set("azp", "other"))), // azp is ignored: docs/operations.md
 	} {
 		_, err := b.Authenticate(with("Bearer " + token))
 		require.NoError(t, err, "%s: %s", name, b.log)
@@ -219,7 +219,7 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 }
 
 // While an issuer hangs, other credentials and tokens of known keys are still checked. An
-// endless answer is given up.
+// endless answer is abandoned.
 func TestAnIssuerThatHangs(t *testing.T) {
 	p := newProvider(t)
 	var hangs atomic.Pointer[hanging]
@@ -316,7 +316,7 @@ func TestKeysComeBySafeWays(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked++; _, _ = w.Write([]byte(`{"keys":[]}`)) }))
 	defer server.Close()
 	_, err := newIssuerClient("https://id.example.org", issuerTimeout, time.Now).Get(server.URL + "/keys")
-	require.ErrorContains(t, err, "is no https URL")
+	require.ErrorContains(t, err, "is not an https URL")
 	require.Zero(t, asked, "an issuer elsewhere has this machine asked")
 	response, err := newIssuerClient("http://127.0.0.1:1", issuerTimeout, time.Now).Get(server.URL + "/keys")
 	require.NoError(t, err)

@@ -236,7 +236,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"payload no JSON":           {parts[0] + "." + part("{") + "." + parts[2], "payload of the JWT"},
 		"header no JSON":            {part("{") + "." + parts[1] + "." + parts[2], "malformed jwt"},
 		"claims no object":          {signText(t, jose.RS256, p.keys["first"], "first", []byte(`"`+p.url+`"`)), "payload of the JWT"},
-		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "does not name anybody"},
+		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "is not a name"},
 		"empty name":                {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", ""))), "1 to 255 bytes"},
 		"long name":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", strings.Repeat("a", 256)))), "1 to 255 bytes"},
 		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "one does not see"},
@@ -244,7 +244,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "one does not see"},
 		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "one does not see"},
 		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "invalid UTF-8"},
-		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is no token"},
+		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is not a token"},
 	} {
 		before := len(b.log.String())
 		identity, err := b.Authenticate(with("Bearer " + c.token))
@@ -276,7 +276,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 	p.rotate("first", "second")
 	b.refuses(p.token("second"), "failed to verify")
-	require.Equal(t, 1, p.times("/keys"), "whoever invents key ids does not have them fetched")
+	require.Equal(t, 1, p.times("/keys"), "invented key ids cause no fetch")
 	p.clock.add(keysEvery)
 	b.settle(p.token("second"), true)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -304,7 +304,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
 	p.clock.add(discoverEvery)
-	b.accepts(p.token("stolen"), "oidc:alice") // this one has the issuer asked anew
+	b.accepts(p.token("stolen"), "oidc:alice") // this one causes a new fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")
 	b.accepts(p.token("first"), "oidc:alice")
@@ -391,7 +391,7 @@ func TestWhatAnIssuerMayNotAnswer(t *testing.T) {
 		"unexpected end of JSON": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"issuer":"` + strings.Repeat("a", maxIssuerAnswer)))
 		},
-		"is no https URL": func(w http.ResponseWriter, _ *http.Request) {
+		"is not an https URL": func(w http.ResponseWriter, _ *http.Request) {
 			p.write(w, map[string]any{"issuer": p.url, "jwks_uri": "http://keys.example/keys"})
 		},
 	} {
@@ -424,8 +424,8 @@ func TestActorsOfSeveralIssuers(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:p:alice")
 	b.accepts(q.token("first", set("email", "alice@example.org")), "oidc:q:alice@example.org")
 	b.refuses(p.token("first", set("iss", q.url)), "failed to verify")
-	b.refuses(q.token("first"), "does not name anybody")
-	b.refuses(q.token("first", set("email", []string{"a"})), "does not name anybody")
+	b.refuses(q.token("first"), "is not a name")
+	b.refuses(q.token("first", set("email", []string{"a"})), "is not a name")
 }
 
 func TestCloseEndsQuestions(t *testing.T) {

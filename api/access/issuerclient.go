@@ -59,7 +59,7 @@ type issuerTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !(t.plain && local(r.URL)) {
-		return nil, fmt.Errorf("%s is no https URL", r.URL)
+		return nil, fmt.Errorf("%s is not an https URL", r.URL)
 	}
 	forKeys := !strings.HasSuffix(r.URL.Path, discoverySuffix)
 	if forKeys && !t.mayFetch() {

@@ -39,7 +39,7 @@ func openLastUses(config Config) *lastUses {
 	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), log: config.Log, times: make(map[string]time.Time)}
 	times, err := readLastUses(l.path)
 	if err != nil {
-		l.log.Warn("when tokens were used last is not known any more", "error", err)
+		l.log.Warn("the times at which tokens were last used are lost", "error", err)
 	}
 	maps.Copy(l.times, times)
 	return l
@@ -102,7 +102,7 @@ func (l *lastUses) write(table *tokenTable) {
 		err = replaceFile(l.path, text, false)
 	}
 	if err != nil {
-		l.log.Warn("cannot write down when tokens were used last", "error", err)
+		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
 	}
 	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
 		l.log.Warn("cannot keep room on the disk to revoke tokens", "error", err)

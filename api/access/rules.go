@@ -116,7 +116,7 @@ func (r Rules) check() error {
 		place := fmt.Sprintf("oidc[%d]", i)
 		errs = append(errs, o.check(place, len(r.OIDC) > 1))
 		if issuers[o.Issuer] || o.Name != "" && names[o.Name] {
-			errs = append(errs, fmt.Errorf("%s: there is another of this issuer or name; put its rules together", place))
+			errs = append(errs, fmt.Errorf("%s: an earlier entry has the same issuer or name; merge the rules into one entry", place))
 		}
 		issuers[o.Issuer], names[o.Name] = true, true
 	}

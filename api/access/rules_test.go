@@ -59,12 +59,12 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		"audience: colophon => {}":                                                   "line",
 		"audience: colophon => audiences: colophon":                                  "line 4: field audiences not found",
 		"audience: colophon => audience: [a]":                                        "line 4: cannot unmarshal",
-		"name_claim: email => name: A":                                               `oidc[0].name: "A" is no name`,
+		"name_claim: email => name: A":                                               `oidc[0].name: "A" is not a valid name`,
 		"claim: groups,  => ":                                                        `oidc[0].rules[0]: claim and value must both be given`,
 		"value: writers,  => ":                                                       `oidc[0].rules[0]: claim and value must both be given`,
-		"scopes: [write, read] => scopes: [wirte]":                                   `oidc[0].rules[0]: "wirte" is no scope`,
+		"scopes: [write, read] => scopes: [wirte]":                                   `oidc[0].rules[0]: "wirte" is not a scope`,
 		`ledgers: ["*"], scopes: [log]} => scopes: [log]}`:                           `oidc[0].rules[1]: no ledgers are named`,
-		"name: pipeline, => name: Pipeline,":                                         `mtls[0].name: "Pipeline" is no name`,
+		"name: pipeline, => name: Pipeline,":                                         `mtls[0].name: "Pipeline" is not a valid name`,
 		`subject: "CN=pipeline,O=Example",  => `:                                     `mtls[0]: either subject or san must be given`,
 		`subject: "CN=pipeline,O=Example", => subject: "CN=pipeline", san: "dns:a",`: `mtls[0]: either subject or san must be given`,
 		"dns:witness.example.org => witness.example.org":                             `mtls[1].san: "witness.example.org" must be one of dns:NAME`,
@@ -91,8 +91,8 @@ func TestSeveralIssuersHaveNames(t *testing.T) {
 	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "")}}.check())
 	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "b")}}.check())
 	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "")}}.check(), "oidc[1].name")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: there is another")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: there is another")
+	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: an earlier entry")
+	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: an earlier entry")
 }
 
 func TestTrustworthyURLs(t *testing.T) {

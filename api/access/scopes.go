@@ -31,7 +31,7 @@ func ParseScopes(names ...string) (Scopes, error) {
 	for _, name := range names {
 		s, known := scopeOf(name)
 		if !known {
-			return 0, fmt.Errorf("%q is no scope; the scopes are %s", name, strings.Join(scopeNames[:], ", "))
+			return 0, fmt.Errorf("%q is not a scope; the scopes are %s", name, strings.Join(scopeNames[:], ", "))
 		}
 		set |= s
 	}

@@ -87,11 +87,11 @@ func TestWhatCannotBeMade(t *testing.T) {
 	s, clock := newStore(t)
 	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	for want, n := range map[string]NewToken{
-		"is no name":      {Name: "No", Grants: good},
-		"nothing":         {Name: "a"},
-		"no scopes":       {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
-		"already":         {Name: "a", Grants: good, Expires: clock.now()},
-		"is no name of a": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
+		"is not a valid name":  {Name: "No", Grants: good},
+		"nothing":              {Name: "a"},
+		"no scopes":            {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
+		"already":              {Name: "a", Grants: good, Expires: clock.now()},
+		"is not the name of a": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
 	} {
 		_, err := s.Create(n)
 		require.ErrorContains(t, err, want)
@@ -315,7 +315,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
 
-// The expiry of a token follows the clock, also backwards. Its revocation does not.
+// The expiry of a token follows the clock, even if the clock is set back. Its revocation does not.
 func TestTokensAndAClockThatJumps(t *testing.T) {
 	b := open(t, Rules{})
 	made, err := b.store.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: Read}}, Expires: b.clock.now().Add(time.Hour)})

@@ -83,7 +83,7 @@ func (t *Token) State(now time.Time) string {
 // check returns an error if a stored token is not valid.
 func (t *Token) check() error {
 	if !idPattern.MatchString(t.ID) {
-		return fmt.Errorf("%q is no id", t.ID)
+		return fmt.Errorf("%q is not a token id", t.ID)
 	}
 	if err := checkName(t.Name); err != nil {
 		return err

@@ -61,7 +61,7 @@ func parseTokens(text []byte) ([]Token, error) {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}
 		if ids[t.ID] || t.Revoked.IsZero() && names[t.Name] {
-			return nil, fmt.Errorf("token %d: there is another of its id or name", i+1)
+			return nil, fmt.Errorf("token %d: an earlier token has the same id or name", i+1)
 		}
 		ids[t.ID] = true
 		if t.Revoked.IsZero() {

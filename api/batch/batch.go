@@ -66,7 +66,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 	who := c.Caller()
 	if !h.Limits.Batches.TakeShare(who) {
 		return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are under way, of this caller or of all (%d); try again later", h.Limits.Load.Batches)
+			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 	}
 	defer h.Limits.Batches.Release(who)
 	exchange, err := h.exchange(c)
@@ -167,7 +167,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	var failed error
 	for c := range waiting {
 		if err := b.answer(ctx, c, out); err != nil && failed == nil {
-			failed = err // go on: what was enqueued must be waited for
+			failed = err // continue: wait for everything that was enqueued
 			b.stop(cancel)
 		}
 	}
@@ -176,7 +176,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 }
 
 // read cuts the body into lines and has them parsed. What it sends on, it sends
-// in order; parsing goes on in parallel.
+// in order; parsing continues in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))

@@ -63,15 +63,14 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 	return true
 }
 
-// atHand says whether the next line can be read without waiting: nobody's line
-// waits for the end of the one behind it.
+// atHand reports whether the next line can be read without waiting. A line must not wait until
+// the end of the following line arrives.
 func (r *lineReader) atHand() bool {
-	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails: it is there
+	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it asks only for what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its end. Of one that is refused
-// nothing is kept.
+// line appends the next line to c.buffer, without its end. It keeps nothing of a refused line.
 func (r *lineReader) line(c *chunk) (refused, err error) {
 	start, held := len(c.buffer), c.share.Held
 	for {
@@ -91,7 +90,7 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 // keep appends some of the line that begins at start, if there is room for it.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
-		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; nothing of it was taken", r.max)
+		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
 	}
 	if err := c.share.Take(r.ctx, limits.Weight(part)); err != nil {
 		return err

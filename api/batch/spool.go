@@ -47,7 +47,7 @@ func newSpool(bounds spoolBounds) *spool {
 	return s
 }
 
-// spoolBounds are those of one batch; room is nil while there is room on the disk.
+// spoolBounds bounds the spool of one batch. room returns nil while the disk has space.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
 	load := h.Limits.Load
 	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
@@ -93,7 +93,7 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve takes space for a file of so many bytes.
+// reserve reserves n bytes of space for a file.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
 		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)

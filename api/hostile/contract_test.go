@@ -38,7 +38,7 @@ type contract struct {
 type operation struct {
 	*openapi3.Operation
 	item          *openapi3.PathItem
-	method, route string // as the contract has it: /v1/ledgers/{ledger}
+	method, route string // as in the contract: /v1/ledgers/{ledger}
 	parameters    []*openapi3.Parameter
 	media         string           // of the request's body; empty if there is none
 	body          *openapi3.Schema // nil if there is none

@@ -79,7 +79,7 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 	s.finish(t)
 }
 
-// recording are the operations that record a new record.
+// recording lists the operations that add a record.
 var recording = []string{"postIPCRecord", "postRunDAG", "postCitationSet", "postPathFingerprint"}
 
 // prepare creates the ledgers, records every example of the contract in each, and repeats
@@ -182,7 +182,7 @@ func (s *attacker) holdConnections() (leave func()) {
 			continue // the attack reports it
 		}
 		text := d.valid(pick(d, s.contract.operations...)).text()
-		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have had enough
+		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have closed the connection
 		open = append(open, conn)
 	}
 	return func() {

@@ -43,7 +43,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %v", patience)
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
-		return nil // bytes that are no request need no answer
+		return nil // malformed bytes need no answer
 	case a.err != nil:
 		return fmt.Errorf("the answer breaks off: %w", a.err)
 	case a.own:
@@ -73,8 +73,8 @@ func (c *contract) judge(r *request, a *answer) error {
 	return c.judgeOutcome(r, a)
 }
 
-// documented returns nil if the contract has such an answer. Its introduction applies to all
-// routes.
+// documented returns nil if the contract allows the answer: the operation lists its status, or the
+// contract's introduction, which applies to all routes, does.
 func (c *contract) documented(r *request, a *answer) error {
 	op, methods := c.find(r.method, r.url())
 	if op != nil && op.Responses.Status(a.status) != nil {
@@ -96,7 +96,7 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusBadRequest && r.way.garbled:
 		return nil // another operation may have answered
 	case op == nil:
-		return fmt.Errorf("status %d of what the contract does not have", a.status)
+		return fmt.Errorf("status %d for an operation that the contract does not have", a.status)
 	}
 	return fmt.Errorf("the contract has no status %d here, %s", a.status, op.OperationID)
 }
@@ -104,7 +104,7 @@ func (c *contract) documented(r *request, a *answer) error {
 // judgeProblem returns nil for a problem that says what is wrong and shows nothing else.
 func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
-		return nil // net/http's, without a body
+		return nil // net/http answers 417 itself, without a body
 	}
 	if kind := a.header.Get("Content-Type"); kind != problemType {
 		return fmt.Errorf("an error of type %q: %.200q", kind, a.body)
@@ -118,7 +118,7 @@ func (c *contract) judgeProblem(a *answer) error {
 func (c *contract) checkProblem(status int, text []byte) error {
 	var p problem
 	if err := json.Unmarshal(text, &p); err != nil {
-		return fmt.Errorf("a problem that is no JSON: %w: %.200q", err, text)
+		return fmt.Errorf("a problem that is not JSON: %w: %.200q", err, text)
 	}
 	if p.Status != status || strings.TrimSpace(p.Detail) == "" {
 		return fmt.Errorf("a problem of another status or without detail: %.300q", text)
@@ -159,7 +159,7 @@ func (c *contract) judgeOutcome(r *request, a *answer) error {
 		answers++
 		var p problem
 		if err := json.Unmarshal(line, &p); err != nil {
-			return fmt.Errorf("a line that is no JSON: %w", err)
+			return fmt.Errorf("a line that is not JSON: %w", err)
 		}
 		if p.Status == 0 { // a receipt
 			continue

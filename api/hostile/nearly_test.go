@@ -63,7 +63,7 @@ var faults = []fault{
 		return r.target != before
 	}},
 	{"bad path element", badElement},
-	{"Prefer that nobody knows", func(d *drawer, r *request) bool {
+	{"unknown Prefer", func(d *drawer, r *request) bool {
 		if !d.chance(4) {
 			return false
 		}
@@ -130,7 +130,7 @@ func (d *drawer) parameterOf(op *operation, in string) (*openapi3.Parameter, boo
 	return pick(d, list...), true
 }
 
-// outside lists texts that are no value of a schema; empty if all texts are.
+// outside returns texts that are not values of a schema. It returns none if every text is one.
 func outside(s *openapi3.Schema) []string {
 	switch {
 	case s.Type.Is("integer"):
@@ -255,7 +255,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond moves a value one step out of its bounds.
+// beyond moves a value one step beyond its bounds.
 func beyond(_ *drawer, v *value) {
 	s := v.schema
 	switch {

@@ -34,7 +34,7 @@ type request struct {
 	method, target, proto string
 	header                []field // in order; names may repeat
 	body                  []byte
-	tree                  *value   // the body as a tree; nil if it is no JSON
+	tree                  *value   // the body as a tree; nil if it is not JSON
 	lines                 []*value // of a batch
 	query                 []field
 
@@ -74,7 +74,7 @@ func (d *drawer) valid(op *operation) *request {
 	return r
 }
 
-// forms are the media types of a success.
+// forms lists the media types of a success.
 func (op *operation) forms() (list []string) {
 	if success := op.Responses.Status(http.StatusOK); success != nil {
 		list = slices.Sorted(maps.Keys(success.Value.Content))

@@ -22,7 +22,7 @@ import (
 )
 
 // slowAttack is many clients that request long answers and do not read them, while others send
-// bodies that swell, and writers continue.
+// bodies that take far more memory once decoded, and writers continue.
 type slowAttack struct {
 	server  *process
 	targets []string // whole requests for everything that can be long
@@ -82,7 +82,7 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
-	senders      = 31 // clients that send bodies that swell
+	senders      = 31 // clients that send bodies that take far more memory once decoded
 )
 
 // slowAndLarge is the whole campaign. docs/performance.md describes it (Hostile clients).

@@ -136,7 +136,7 @@ type connection struct {
 	body     int     // its length in that response, in bytes
 }
 
-// beyond reports whether the connection is beyond the bound.
+// beyond reports whether the connection is a spare one, beyond Load.Connections.
 func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -253,8 +253,9 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 	return c, counted
 }
 
-// Crowded reports whether the connection of a request is beyond the bound, and whether it must
-// end with this response because few connections are left.
+// Crowded reports whether a request arrived on a spare connection, that is one beyond
+// Load.Connections, and whether that connection must end with this response because few spare
+// ones are left.
 func Crowded(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Load is how much clients may ask of a server, per second and at once. A zero field means its
+// Load bounds what clients may ask of a server, per second and at once. A zero field means its
 // default. Each limit is a field here and a line of settings, which has its default and its
 // flag.
 type Load struct {
@@ -24,7 +24,7 @@ type Load struct {
 	// AddressRate is how many requests an address, or a /64 of IPv6, may make per second. 0
 	// means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
-	// RateBurst is the time whose requests may arrive at once.
+	// RateBurst sets how many requests may arrive at once: as many as the limit allows in this time.
 	RateBurst time.Duration `yaml:"rate-burst"`
 	// FailureRate is how many invalid credentials an address may send per second, after
 	// FailureBurst of them.
@@ -33,17 +33,18 @@ type Load struct {
 	// ignored in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
-	// Connections are open at once. An address gets half of what is left, a trusted proxy all.
+	// Connections bounds the open connections. An address gets half of what is left, a trusted
+	// proxy all of it.
 	Connections int `yaml:"max-connections"`
-	// BodyMemory is held by bodies of writes. A caller gets half of what is left.
+	// BodyMemory bounds the memory of bodies of writes. A caller gets half of what is left.
 	BodyMemory size.Bytes `yaml:"max-body-memory"`
-	// AnswerMemory is held by responses until they are sent, and by bodies of requests that
-	// record nothing. A caller gets half of what is left.
+	// AnswerMemory bounds the memory of responses until they are sent, and of bodies of requests
+	// that record nothing. A caller gets half of what is left.
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// Wait is the longest that a request waits for memory, a core, or its turn.
 	Wait time.Duration `yaml:"max-wait"`
-	// Batches and Followers, the clients that follow live events, are at once. A caller gets
-	// half of what is left.
+	// Batches bounds the batches in progress, and Followers the clients that follow live events.
+	// A caller gets half of what is left.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
@@ -95,19 +96,19 @@ type setting struct {
 // settings lists all limits.
 func (l *Load) settings() []setting {
 	return []setting{
-		{"rate-limit", &l.RequestRate, nil, "`number` of requests a second that an identity may make, and of lines that its batches may bring; 0 means any"},
-		{"address-rate-limit", &l.AddressRate, nil, "`number` of requests a second that may come from one address; 0 means any"},
-		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` whose requests, by the two above, may come at once"},
+		{"rate-limit", &l.RequestRate, nil, "`number` of requests a second that an identity may make, and of lines a second that its batches may send; 0 means no limit"},
+		{"address-rate-limit", &l.AddressRate, nil, "`number` of requests a second that may come from one address; 0 means no limit"},
+		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` for which an idle client saves up requests under these two limits"},
 		{"failed-auth-limit", &l.FailureRate, 1, "`number` of invalid credentials a second that an address may send, after 20 of them"},
-		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` like 10.0.0.0/8, with commas, of proxies whose X-Forwarded-For is believed"},
+		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` like 10.0.0.0/8, separated by commas, of proxies whose X-Forwarded-For is trusted"},
 		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address, unless it is a trusted proxy, gets half of what is left"},
 		{"max-body-memory", &l.BodyMemory, 256 << 20, "largest `size` of all bodies of writes at once; one identity gets half of what is left"},
-		{"max-answer-memory", &l.AnswerMemory, 256 << 20, "largest `size` of all answers that are made or sent at once; one identity gets half of what is left"},
-		{"max-wait", &l.Wait, 5 * time.Second, "`time` that a request waits for some of that memory, or for its turn to redact, before it gets 503"},
+		{"max-answer-memory", &l.AnswerMemory, 256 << 20, "largest `size` of all answers that are built or sent at once; one identity gets half of what is left"},
+		{"max-wait", &l.Wait, 5 * time.Second, "`time` that a request waits for memory, or a redaction for its turn, before it gets 503"},
 		{"max-batches", &l.Batches, 128, "largest `number` of batches at once; one identity gets half of what is left"},
 		{"max-followers", &l.Followers, 2048, "largest `number` of clients that follow events at once; one identity gets half of what is left"},
 		{"max-spool", &l.BatchSpool, 1 << 30, "largest `size` of the results of a batch that its client has not read"},
-		{"max-spools", &l.Spool, int64(4 << 30), "largest `size` of those of all batches"},
+		{"max-spools", &l.Spool, int64(4 << 30), "largest `size` of the unread results of all batches"},
 		{"", &l.SpoolMemory, 256 << 10, ""},
 		{"max-body", &l.MaxBody, 8 << 20, "largest `size` of a request's body"},
 		{"max-line", &l.MaxLine, 8 << 20, "largest `size` of a line of a batch"},
@@ -115,11 +116,11 @@ func (l *Load) settings() []setting {
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "largest `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "largest `length` of a label's name, and of its value"},
 		{"max-values", &l.MaxValues, record.DefaultLimits().Values, "largest `number` of JSON values and names in a record"},
-		{"body-timeout", &l.BodyTimeout, time.Minute, "`time` that the body of a request may take to come"},
-		{"batch-idle", &l.BatchIdle, 2 * time.Minute, "`time` that a batch waits for its client to send a line; twice as long for it to read"},
+		{"body-timeout", &l.BodyTimeout, time.Minute, "`time` that the body of a request may take to arrive"},
+		{"batch-idle", &l.BatchIdle, 2 * time.Minute, "`time` that a batch waits for its client to send a line; it waits twice as long for the client to read"},
 		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "`time` that a client may take to read each 64 KiB of an answer"},
 		{"index-wait", &l.IndexWait, 5 * time.Second, "`time` that a request waits for an index that is behind; then it gets 503"},
-		{"follow-rate", &l.FollowRate, 32 << 20, "`size` of what is sent a second to all clients that follow events"},
+		{"follow-rate", &l.FollowRate, 32 << 20, "`size` of the live events that are sent per second to all followers together"},
 		{"", &l.Heartbeat, 15 * time.Second, ""},
 	}
 }

@@ -69,7 +69,7 @@ func TestNetworksReadWhatTheyWrite(t *testing.T) {
 	require.NoError(t, n.UnmarshalText(nil))
 	require.Empty(t, n)
 	for _, wrong := range []string{",", "10.0.0.0/33", "proxy", "10.0.0.0/8 10.0.0.0/8", "10.0.0.1:80"} {
-		require.ErrorContains(t, n.UnmarshalText([]byte(wrong)), "is no network", wrong)
+		require.ErrorContains(t, n.UnmarshalText([]byte(wrong)), "is not a network", wrong)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var once, twice Networks

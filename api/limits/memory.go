@@ -122,7 +122,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return Refuse(b.why, http.StatusServiceUnavailable, b.wait,
-		"the server has no memory left for %s, of this caller or of all (%d bytes); nothing was recorded, try again later", b.of, b.Limit)
+		"no memory is left for %s, for this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share may have n more bytes: its holder may have at most half of what

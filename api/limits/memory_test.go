@@ -38,7 +38,7 @@ func TestShares(t *testing.T) {
 	require.EqualValues(t, 70, m.InUse())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, a.Take(ctx, 10), context.Canceled, "who is gone was not refused")
+	require.ErrorIs(t, a.Take(ctx, 10), context.Canceled, "a caller that has left was not refused")
 	a.Release()
 	b.Release()
 	a.Release()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Networks are some networks in CIDR notation, with commas between them.
+// Networks is a list of networks in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
 // UnmarshalText reads what MarshalText writes; a lone address is a network too.
@@ -24,14 +24,14 @@ func (n *Networks) UnmarshalText(text []byte) error {
 		}
 		_, network, err := net.ParseCIDR(name)
 		if err != nil {
-			return fmt.Errorf("%q is no network; write it like 10.0.0.0/8, several with commas between them", name)
+			return fmt.Errorf("%q is not a network; write it like 10.0.0.0/8; separate several with commas", name)
 		}
 		*n = append(*n, network)
 	}
 	return nil
 }
 
-// MarshalText writes the networks with commas between them.
+// MarshalText returns the networks, separated by commas.
 func (n Networks) MarshalText() ([]byte, error) {
 	names := make([]string, len(n))
 	for i, network := range n {

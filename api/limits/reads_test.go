@@ -117,7 +117,7 @@ func TestTurnsAreWaitedForWithin(t *testing.T) {
 	})
 }
 
-// Whatever requests come and give up, all end, and no turn is lost.
+// Whichever requests arrive and give up, all of them end, and no turn is lost.
 func TestNoTurnIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(2, 50*time.Millisecond)

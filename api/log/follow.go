@@ -32,7 +32,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
 		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
-			"too many clients follow events, of this caller or of all (%d); try again later", h.Limits.Load.Followers)
+			"too many event streams are open: the server allows %d, and each caller a share of them; close some, or try again later", h.Limits.Load.Followers)
 	}
 	defer h.Limits.Followers.Release(who)
 	header := c.Response().Header()

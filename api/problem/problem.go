@@ -100,8 +100,8 @@ var sentinels = []struct {
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
 	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
 	{ledger.ErrExists, false, http.StatusConflict, "a ledger of that name exists already", ""},
-	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger takes no writes: its store is not what it has signed, as after the restore of an older copy; reads go on, and the server's log says what to do", ""},
-	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger takes no writes: two keys have to sign, and the previous one is missing. The operator puts it back, as keys/NAME.key.previous or in the ledger's variable, and starts the server again; or, if it is lost, ends the overlap with \"colophon keys retire NAME\". Reads go on", ""},
+	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger takes no writes: its store is not what it has signed, as after the restore of an older copy; reads continue, and the server's log says what to do", ""},
+	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger takes no writes: two keys have to sign, and the previous one is missing. The operator puts it back, as keys/NAME.key.previous or in the ledger's variable, and starts the server again; or, if it is lost, ends the overlap with \"colophon keys retire NAME\". Reads continue", ""},
 	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
 	{ledger.ErrOverlap, false, http.StatusConflict, ledger.ErrOverlap.Error(), ""},
 	{ledger.ErrNoOverlap, false, http.StatusConflict, ledger.ErrNoOverlap.Error(), ""},
@@ -139,7 +139,7 @@ func Of(err error) (p *Problem, internal bool) {
 	case errors.As(err, &refused):
 		return refusalProblem(refused), false
 	case errors.As(err, &signingError):
-		return New(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads go on", signingError.Reason), false
+		return New(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads continue", signingError.Reason), false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
 	case errors.As(err, &question):

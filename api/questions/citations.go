@@ -67,7 +67,7 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// pinnedRetrieval selects the chunks that a set cites from the sources in the request, and
+// PinnedRetrieval selects the chunks that a set cites from the sources in the request, and
 // reports which of them the sources lack.
 func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	// The body is read first: a slow client must not keep a view open.

@@ -1,6 +1,6 @@
 // Package questions answers what a ledger's index and content say. The questions of
 // ledger/query need no handler of their own: Ask answers them all. The other handlers read a
-// body, or answer what is no row of the index.
+// body, or answer what is not a row of the index.
 package questions
 
 import (

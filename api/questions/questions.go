@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// ask returns the handler of a question: it answers what the question answers.
+// Ask returns the handler of a question.
 func (h *Handlers) Ask(q *query.Question) call.Handler {
 	return func(c *call.Call) error {
 		elements, err := c.Elements()
@@ -90,7 +90,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // an answer that is no page
+	oneMemory  = 1 << 20 // an answer that is not a page
 )
 
 // answerMemory bounds the memory for an answer, in bytes.

@@ -14,7 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// At returns the receipt of an event, with the proof for the tree of that size.
+// At returns the receipt of the event at seq, with its proof in the tree of that size; without
+// the proof if minimal is set.
 func At(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
@@ -23,7 +24,7 @@ func At(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, si
 	return From(ctx, l, seq, entry, head, size, minimal)
 }
 
-// From is At for an entry that is in memory.
+// From returns the same receipt as At, for an entry that the caller has read already.
 func From(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {

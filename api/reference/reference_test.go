@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// described is an operation as the page gets it.
+// described is an operation in the document that the page loads.
 type described struct {
 	OperationID  string `json:"operationId"`
 	Description  string

@@ -45,7 +45,7 @@ func UsageOf(pid int) (Usage, error) {
 	u.Peak, u.Memory = memory["VmHWM"]<<10, memory["VmRSS"]<<10
 	disk, err := counters(folder + "io")
 	if err != nil {
-		return u, fmt.Errorf("reading what was written: %w", err)
+		return u, fmt.Errorf("reading the bytes written by the process: %w", err)
 	}
 	u.Written = disk["write_bytes"]
 	return u, nil

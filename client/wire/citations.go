@@ -52,7 +52,7 @@ type CitedRow struct {
 type CitationRow struct {
 	ChunkHash string      `json:"chunk_hash"`
 	SourceID  string      `json:"source_id"`
-	Weight    json.Number `json:"weight"` // as the event has it
+	Weight    json.Number `json:"weight"` // as in the event
 	Section   *string     `json:"section"`
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // exchange has the types of an operation's request and answer; nil if there is none, or if it
-// is no JSON.
+// is not JSON.
 type exchange struct{ request, answer any }
 
 var operations = map[string]exchange{
@@ -202,7 +202,7 @@ var (
 	ranges = reflect.TypeFor[wire.SeqRange]()
 )
 
-// compare compares one schema with a type that is no pointer.
+// compare compares one schema with a type that is not a pointer.
 func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	schema := c.resolve(ref)

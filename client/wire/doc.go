@@ -5,7 +5,7 @@
 //
 // In a request, null and absent mean the same, so no type here ever sends null. A field is a
 // pointer if its zero value means something of its own: Output new("") is an output of no
-// text, and a nil Output is no output. Where the API refuses the empty value, as with run_id or
+// text, and a nil Output means no output. Where the API refuses the empty value, as with run_id or
 // a hash, the field is a plain string, and "" leaves it out. For slices, nil leaves the
 // member out, and an empty slice is sent as [].
 //

@@ -87,7 +87,7 @@ type Requested struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
-// IPCRecordEvent is what the log has of an [IPCRecord].
+// IPCRecordEvent is the form in which the log has an [IPCRecord].
 type IPCRecordEvent struct {
 	Recorded
 	Environment   map[string]string `json:"environment,omitempty"`
@@ -100,7 +100,7 @@ type IPCRecordEvent struct {
 	Usage         json.RawMessage   `json:"usage,omitempty"`
 }
 
-// RunDAGEvent is what the log has of a [RunDAG].
+// RunDAGEvent is the form in which the log has a [RunDAG].
 type RunDAGEvent struct {
 	Recorded
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
@@ -123,14 +123,14 @@ type RunDAGEvent struct {
 	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
-// CitationSetEvent is what the log has of a [CitationSet].
+// CitationSetEvent is the form in which the log has a [CitationSet].
 type CitationSetEvent struct {
 	Recorded
 	Citations []CitationRow `json:"citations"`
 	Subject   string        `json:"subject"`
 }
 
-// PathFingerprintEvent is what the log has of a [PathFingerprint].
+// PathFingerprintEvent is the form in which the log has a [PathFingerprint].
 type PathFingerprintEvent struct {
 	Recorded
 	Base        *string  `json:"base,omitempty"`
@@ -142,7 +142,7 @@ type PathFingerprintEvent struct {
 	Route       []string `json:"route"`
 }
 
-// RecordStateChangedEvent is what the log has of a [StateChange].
+// RecordStateChangedEvent is the form in which the log has a [StateChange].
 type RecordStateChangedEvent struct {
 	Requested
 	Reason    string `json:"reason"`
@@ -160,7 +160,7 @@ type NoteEvent struct {
 	Origin
 }
 
-// PathValidatedEvent is what the log has of a [PathValidation].
+// PathValidatedEvent is the form in which the log has a [PathValidation].
 type PathValidatedEvent struct {
 	Requested
 	Build              *string  `json:"build,omitempty"`     // of the record
@@ -174,7 +174,7 @@ type PathValidatedEvent struct {
 	Origin
 }
 
-// SourceEvent is what the log has of a [SourceRegistration] or a [SourceRevocation].
+// SourceEvent is the form in which the log has a [SourceRegistration] or a [SourceRevocation].
 type SourceEvent struct {
 	Requested
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`

@@ -33,37 +33,37 @@ type auditFlags struct {
 	json        bool
 }
 
-const auditHelp = `Audit the ledger at URL without believing its server anything: download the log and
-check the signature, every entry, its link in the chain and its leaf in the signed
-tree, the hash tiles, the order of times and numbers, all that each event says of its
-record, the idempotency keys and what is redacted.
+const auditHelp = `Audit the ledger at URL without trusting its server: download the log and check the
+signature, every entry, its link in the chain and its leaf in the signed tree, the hash
+tiles, the order of times and numbers, what each event states about its record, the
+idempotency keys, and the redactions.
 
-With --state the audit is remembered: the next one goes on from there, and tells a log
-that was taken back (rollback) from one that was exchanged (fork). --against does the
-same with checkpoints that others have seen.
+With --state the audit is remembered: the next one continues from there, and detects a
+log that has become shorter (rollback) or that was replaced by another (fork). --against
+does the same with checkpoints that others have seen.
 
---content fetches all content too (the token needs the scope content), recomputes
-every digest, and makes each record anew from it. --replay-index derives everything
-from the log itself and compares the server's answers with it, row by row: nothing left
-out, nothing added (the token needs the scope read; the log is downloaded as a whole
-into the folder for temporary files).
+--content also fetches all content (the token needs the scope content), recomputes every
+digest, and rebuilds each record from it. --replay-index derives every answer from the
+log itself and compares the server's answers with it, row by row, so that nothing is left
+out or added (the token needs the scope read; the whole log is downloaded into the folder
+for temporary files).
 
-The audit ends at the first damage of the log; of answers, it lists what is wrong.
+The audit ends at the first damage to the log. It lists all wrong answers.
 
 Exit codes:
-   0  all is as it should be
-   1  the audit could not be finished: interrupted, or the token may not
+   0  everything is correct
+   1  the audit could not be finished: interrupted, or the token lacks a right
    2  bad arguments, or the state is of another log
    3  no server answers
-   4  another audit has the state
-   6  nothing is wrong, but the server does not show all that was to be checked
+   4  another audit uses the state
+   6  nothing is wrong, but the server does not show everything that was to be checked
 `
 
 func newAudit(c *cli.Console) *cobra.Command {
 	o := auditFlags{Options: monitor.Options{Timeout: time.Minute}, interval: 10 * time.Second}
 	command := &cobra.Command{
 		Use:   "audit URL --key KEY",
-		Short: "Check a ledger from afar, trusting nobody",
+		Short: "Audit a ledger remotely, without trusting its server",
 		Long:  auditHelp + auditExitsHelp(),
 		Example: `  colophon audit https://ledger.example.org/v1/ledgers/default --key verifier.key --state audit.state
   colophon audit http://127.0.0.1:8080/v1/ledgers/default --key verifier.key --content --replay-index --json
@@ -85,15 +85,15 @@ func newAudit(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
-	flags.StringVar(&o.State, "state", "", "`file` that remembers the audit; made if absent, with a folder of that name and .d")
+	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, with a folder named like it plus .d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
 	flags.BoolVar(&o.Content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
 	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that chooses the sample, the order of the questions, and the entries of --receipts; 0 is any, which the report names")
 	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
-	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, where it has an address of its own, which gets no token")
-	flags.BoolVar(&o.follow, "follow", false, "go on watching the ledger until interrupted or something is wrong")
+	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics if it has a separate address; it gets no token")
+	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two looks")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` that one answer may take")
 	flags.IntVar(&o.Parallel, "parallel", 8, "`requests` at once")
@@ -236,9 +236,9 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
 		return cli.Exitf(cli.ExitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
-		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url mean nothing without --replay-index")
+		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url need --replay-index")
 	case given("seed") && !o.replayIndex && o.Receipts == 0:
-		return cli.Exitf(cli.ExitUsage, "--seed means nothing without --replay-index or --receipts")
+		return cli.Exitf(cli.ExitUsage, "--seed needs --replay-index or --receipts")
 	case o.replay.MetricsURL != "" && !strings.HasPrefix(o.replay.MetricsURL, "http://") && !strings.HasPrefix(o.replay.MetricsURL, "https://"):
 		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
 	case o.Timeout <= 0 || o.interval <= 0 || o.Parallel < 1 || o.replay.Sample < -1 || o.Receipts < 0:

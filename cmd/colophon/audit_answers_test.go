@@ -31,22 +31,22 @@ const (
 	maxValues = 400_000
 )
 
-// rows are those of an answer.
+// rows are the rows of an answer.
 type answerRows = []map[string]any
 
-// lie is what a server does to one of its answers.
+// lie is a change of one of a server's answers.
 type lie struct {
 	name string
 	// about chooses the answers, by path and query.
 	about func(path, query string) bool
-	// change changes the answer; its text, where text is set.
+	// change changes the decoded answer; text, if set, changes its bytes instead.
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // instead of 200
 	want   monitor.Finding
 }
 
-// liar runs a real server over the world whose answers are changed. Its pages are small.
+// liar runs a real server over the world, changes its answers, and makes its pages small.
 func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -116,8 +116,8 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 	}
 }
 
-// Whatever a server leaves out of its answers, adds to them or changes, is named with
-// the question and the row.
+// If a server omits, adds, or changes anything in an answer, the audit names the query and the
+// row.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -151,7 +151,7 @@ func TestLiesAreNamed(t *testing.T) {
 	})
 	lies := []lie{
 		{name: "none"},
-		{name: "a record is hidden from those who ask for no size", about: live("/records"), change: without(0), want: answer("/records", "", "a row is left out")},
+		{name: "a record is hidden from queries without a size", about: live("/records"), change: without(0), want: answer("/records", "", "a row is left out")},
 		{name: "a record is hidden from a list between two times", about: live("/records", "since="), change: without(0), want: answer("/records?", "rows[0]", "a row is left out")},
 		{name: "a record is hidden from a list by time of occurrence", about: onPath("/records", "clock=occurred"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) }), want: answer("/records?clock=occurred", "rows[0]", "a row is added")},
 		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is left out")},
@@ -191,7 +191,7 @@ func TestLiesAreNamed(t *testing.T) {
 		}), want: answer("/records?events=true", "", "the row differs")},
 		{name: "an erasure is made up", about: onPath("/records/"+cli.Decimal(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
 			want: answer("/records/"+cli.Decimal(w.At["dag"])+"?derive=true", "redacted_by", "it differs")},
-		{name: "an erasure by nobody", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
+		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
 		{name: "all mismatches are hidden", about: onPath("/records", "flag=mismatch"), change: changeRows(func(answerRows) answerRows { return answerRows{} }), want: answer("/records?flag=mismatch", "rows[0]", "a row is left out")},
@@ -231,7 +231,7 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out what came since"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out the events since"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
@@ -258,8 +258,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// A server that does not let its metrics be seen is told from one whose metrics are
-// right.
+// A server that refuses to show its metrics is distinguished from one whose metrics are right.
 func TestMetricsThatCannotBeSeen(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
@@ -291,7 +290,7 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 	}
 }
 
-// A ledger that has no record yet has answers too.
+// The answers of a ledger without records are checked too.
 func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	w := &ledgertest.Ledger{Data: t.TempDir()}
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -309,7 +308,7 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
-// An audit that may not ask ends with an error, never clean.
+// An audit without permission to query ends with an error, and never reports a clean ledger.
 func TestAuditsThatMayNotAsk(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {

@@ -50,8 +50,8 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, left, "temporary folders are removed")
 }
 
-// The state goes on from one audit to the next, whatever comes between.
-func TestAuditStateGoesOn(t *testing.T) {
+// Each audit continues from the state of the last one, whatever happened in between.
+func TestAuditStateContinues(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
 	var broken atomic.Bool
@@ -94,8 +94,8 @@ func TestAuditStateGoesOn(t *testing.T) {
 	require.NotEmpty(t, s.CompactRange)
 }
 
-// Two clients who are shown two trees find out when one has the checkpoint, or the state, of the
-// other.
+// If a server shows two clients different trees, a client that has the other's checkpoint or state
+// detects it.
 func TestTwoClientsTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)
@@ -121,7 +121,7 @@ func TestTwoClientsTwoTrees(t *testing.T) {
 	require.Equal(t, uint64(290), *report.Findings[0].Seq)
 }
 
-// Watching goes on while all is well, and ends with what is wrong.
+// audit --follow continues while the ledger is sound, and ends with the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
 	fork, front := w.Copy(t), w.Copy(t) // while no server changes the folder
@@ -176,8 +176,7 @@ func TestAuditFollows(t *testing.T) {
 	require.Equal(t, 0, <-done, "it ends when it is told to")
 }
 
-// following watches a ledger and gives the reports as they come, and then the exit
-// code.
+// following watches a ledger. It returns channels of the reports and of the exit code.
 func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan int) {
 	out, in := io.Pipe()
 	reports, done := make(chan auditReport), make(chan int, 1)
@@ -198,7 +197,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	return reports, done
 }
 
-// Whoever has one key of the log follows the others, before, while and after they change.
+// An auditor that has one key of the log finds the others before, during, and after a rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -248,8 +247,8 @@ func TestAuditCommandLines(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches the log alone"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "without --replay-index"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "without --replay-index or --receipts"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "need --replay-index"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "needs --replay-index or --receipts"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no answer from the server"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, cli.ExitUsage, "must be positive"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, cli.ExitUsage, "--against"},
@@ -283,7 +282,7 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 }
 
-// What is before the ledgers in a URL stays as it is spelled.
+// The part of a URL before the ledgers keeps its spelling.
 func TestAuditURLs(t *testing.T) {
 	for text, server := range map[string]string{
 		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",

@@ -47,15 +47,15 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 func explainState(e *monitor.StateError) error {
 	switch e.Reason {
 	case monitor.ErrStateInUse:
-		return cli.Exitf(cli.ExitInUse, "--state: another audit has %s: %w\nWait for it, or name another file", e.File, e.Err)
+		return cli.Exitf(cli.ExitInUse, "--state: another audit uses %s: %w\nWait for it, or name another file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
 		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
 			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
-			"give what checkpoints you have with --against", e.File, e.Err, e.Folder)
+			"give the checkpoints that you have with --against", e.File, e.Err, e.Folder)
 	case monitor.ErrStateMismatch:
 		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", e.File, e.Err, e.Folder)
 	case monitor.ErrStateIncomplete:
-		return cli.Refused("--state: %s is not there, but %s is, of an audit before: what that had seen would be forgotten\n"+
+		return cli.Refused("--state: %s is missing, but %s from an earlier audit exists: what that audit saw would be forgotten\n"+
 			"Put the file back, or remove the folder too to audit the log from its beginning", e.File, e.Folder)
 	}
 	return cli.Refused("--state: %w", e.Err)
@@ -66,5 +66,5 @@ func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state it would continue"
 	}
-	return "the next audit goes on from what " + state + " remembers"
+	return "the next audit continues from what " + state + " remembers"
 }

@@ -32,7 +32,7 @@ func TestFindingsSayWhatNow(t *testing.T) {
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
 }
 
-// An audit that could not be finished says why, and how the next goes on.
+// An unfinished audit says why, and how the next one continues.
 func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -44,16 +44,16 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		says  []string
 	}{
 		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state it would continue"}},
-		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "goes on from what seen remembers"}},
+		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "continues from what seen remembers"}},
 		{t.Context(), "", fmt.Errorf("audit: %w", fetch.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
 		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},
 		{t.Context(), "", fmt.Errorf("fetching: %w", fetch.UnavailableError{Reason: fetch.ErrForbidden}), cli.ExitFailed, []string{fetch.ErrForbidden.Error()}},
 		{t.Context(), "seen", &monitor.NoteError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit has seen: locked", "Wait for it"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit uses seen: locked", "Wait for it"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is not there, but seen.d is", "Put the file back"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is missing, but seen.d from an earlier audit exists", "Put the file back"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
 		err := explainAudit(c.ctx, monitor.Options{Ledger: "default", State: c.state}, c.err)

@@ -30,8 +30,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the world behind the storage's back, with checksums that are
-// right and, where it says so, with the ledger's own key.
+// forge damages a copy of the world beneath the storage, with valid checksums. Methods that sign
+// use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -89,7 +89,7 @@ func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	require.NoError(f.t, f.x.Tile(level, index, change(tile)))
 }
 
-// relink makes the chain hold from an entry on.
+// relink recomputes the chain links from an entry on.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -100,8 +100,7 @@ func (f *forge) relink(from uint64) {
 	}
 }
 
-// sign makes the tiles anew from the first size entries and has the ledger's own key
-// sign them.
+// sign rebuilds the tiles from the first size entries and signs them with the ledger's own key.
 func (f *forge) sign(size uint64) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(f.t, err)
@@ -123,7 +122,7 @@ func (f *forge) signHead(size uint64, root proofs.Hash) {
 	require.NoError(f.t, f.x.Head(f.head))
 }
 
-// root is that of the first size entries.
+// root returns the root hash of the first size entries.
 func (f *forge) root(size uint64) proofs.Hash {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(f.t, err)
@@ -133,15 +132,15 @@ func (f *forge) root(size uint64) proofs.Hash {
 	return tree.Root()
 }
 
-// rewrite changes text in an event and makes everything else fit: what is left to find
-// is in the event.
+// rewrite changes text in an event and makes everything else consistent, so that only the event
+// itself is wrong.
 func (f *forge) rewrite(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	f.relink(seq)
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is rewrite of a verb, whose digest covers the text.
+// reword is rewrite for the event of a verb, whose digest covers the text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -166,13 +165,13 @@ func (f *forge) add(body string) {
 	f.sign(seq + 1)
 }
 
-// bodyOf is the body of an event up to its seq.
+// bodyOf returns the body of an event up to its seq.
 func (f *forge) bodyOf(seq uint64) string {
 	body := string(f.entries[seq][proofs.HashSize:])
 	return body[:strings.LastIndex(body, `"seq":`)]
 }
 
-// contentOf is the digest of a piece of content.
+// contentOf returns the digest of a piece of content.
 func (f *forge) contentOf(name, piece string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -185,7 +184,7 @@ func (f *forge) contentOf(name, piece string) storage.Hash {
 	return digest
 }
 
-// keyOf is the idempotency key of an event.
+// keyOf returns the idempotency key of an event.
 func (f *forge) keyOf(name string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -198,11 +197,10 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves what is stored as it is, as somebody would who wants to be believed:
-// it looks at nothing.
+// rawServer serves what is stored without any check, as a dishonest server would.
 type rawServer struct {
 	store storage.Reader
-	// instead, if set, may answer in its place; true if it has.
+	// instead, if set, may answer a request itself, and then returns true.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -227,7 +225,7 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
-// serveRaw runs one over the folder until the test ends.
+// serveRaw runs a rawServer over the folder until the test ends.
 func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string) {
 	t.Helper()
 	return (&rawServer{openRaw(t, data), instead}).serve(t)
@@ -266,8 +264,7 @@ func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
 	_, _ = w.Write(body)
 }
 
-// tile is a tile, cut to its width unless it is the edge, or as many entries of a
-// bundle as there are.
+// tile returns a tile of the requested width, or the stored entries of a bundle.
 func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	if !path.Entries {
 		tile, err := s.store.Tile(ctx, path.Level, path.Index)
@@ -318,7 +315,7 @@ func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []strin
 	s.answer(w, content, err)
 }
 
-// microseconds is a time of an event in microseconds since 1970.
+// microseconds parses the time of an event into microseconds since 1970.
 func microseconds(t testing.TB, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(record.TimeLayout, text)

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// endless writes until the client has had enough.
+// endless writes until the client closes the connection.
 func endless(w http.ResponseWriter, piece []byte) {
 	for {
 		if _, err := w.Write(piece); err != nil {
@@ -25,8 +25,7 @@ func endless(w http.ResponseWriter, piece []byte) {
 	}
 }
 
-// bomb is an answer that is a thousand times as long once it is decompressed, again and
-// again.
+// bomb answers with an endless stream that decompresses to a thousand times its size.
 func bomb(w http.ResponseWriter) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -43,7 +42,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil { // a byte whenever the client has taken the last
+		for r.Context().Err() == nil { // the next byte once the client has read the last one
 			_, _ = w.Write([]byte{0})
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -96,7 +95,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		{"no right to it", bundle, status(http.StatusForbidden), cli.ExitFailed, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // they wait more than they do
+			t.Parallel() // they mostly wait
 			url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, c.path) {
 					return false
@@ -122,7 +121,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	}
 }
 
-// What the server says is erased, missing or not for everybody is told apart.
+// The audit distinguishes content that the server calls erased, missing, or forbidden.
 func TestContentThatIsNotServed(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	seq := w.At["other"]
@@ -134,7 +133,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 	}{
 		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.KindContent},
 		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.KindContent},
-		{"gone, nobody says why", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
+		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
 		{"gone by an event that says otherwise", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":3}`))
@@ -187,7 +186,7 @@ func TestAnotherRedactionThanTheLogHas(t *testing.T) {
 	}
 }
 
-// packed is a gzip stream of members.
+// packed returns a gzip stream with several members.
 func packed(members ...[]byte) []byte {
 	var stream bytes.Buffer
 	for _, m := range members {
@@ -198,8 +197,8 @@ func packed(members ...[]byte) []byte {
 	return stream.Bytes()
 }
 
-// Tiles and bundles may be packed in several members; nothing may stand behind their last
-// entry, and nothing but members behind the first.
+// A compressed tile or bundle may have several gzip members. Data after its last entry, or
+// anything but members after the first member, is refused.
 func TestTilesWithMoreBehind(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)

@@ -23,13 +23,13 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit has the command line of an audit that a test runs in a process of its own.
+// childOfAudit names the variable with the command line of an audit that a test runs as a child process.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
-// childMemory stands before the KiB that the process had at most.
+// childMemory precedes the child's peak memory, in KiB.
 const childMemory = "most memory: "
 
-// TestAuditChild is no test but that process.
+// TestAuditChild is not a test. It is the main function of that child process.
 func TestAuditChild(t *testing.T) {
 	line, isChild := os.LookupEnv(childOfAudit)
 	if !isChild {
@@ -46,8 +46,7 @@ func TestAuditChild(t *testing.T) {
 	os.Exit(code)
 }
 
-// Whatever a server answers, the auditor takes half a gigabyte at most, and says what is
-// wrong.
+// Whatever a server answers, the audit uses at most 512 MiB and reports what is wrong.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("it sends gigabytes, and asks /proc")

@@ -17,37 +17,37 @@ import (
 	"colophon/storage"
 )
 
-// named is how a mutation must be named, and where; zero if it is none for that
-// command.
+// named is the kind and the position that a command must report for a mutation. It is zero if
+// the command cannot detect the mutation.
 type named struct {
 	kind audit.Kind
 	seq  uint64
 	tile string
-	name string // of content or a check; not compared where it is empty
+	name string // of content or a check; not compared if empty
 }
 
 // mutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// What fsck says of the folder, audit of the log that a server shows of it, audit
-	// with --content, and audit with the state of an audit before.
+	// The findings of fsck on the folder, of audit on the served log, of audit --content, and of
+	// audit with the state of an audit before the mutation.
 	fsck, audit, content, again named
 }
 
-// both is a mutation that fsck and every audit name alike.
+// both returns a mutation for which fsck and every audit report the same.
 func both(name string, change func(*forge), n named) auditMutation {
 	return auditMutation{name, change, n, n, n, named{}}
 }
 
-// inside is one that is found in what is stored beside the log.
+// inside returns a mutation of what is stored beside the log.
 func inside(name string, change func(*forge), fsck, content named) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
-// Every mutation is named with its kind and position. With --content a log is audited
-// where that finds more, and where it is the first to be damaged in its way: content
-// comes behind the entries, whatever is wrong with them.
+// Every mutation is reported with its kind and position. To save time, --content runs only for
+// mutations for which it finds more, and for the first mutation of each kind: content is checked
+// after the entries, whatever is wrong with them.
 func TestMutationsAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 520, 20, 60)
 	state := filepath.Join(t.TempDir(), "state")
@@ -73,12 +73,12 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (named{}) && m.audit != (named{}) {
-				return // what it is named beside what was seen, others tell
+				return // other mutations test the state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
 			requireAudit(t, w, url, m.again, "--state", again)
-			requireAudit(t, w, url, m.again, "--state", again) // nothing is forgotten over it
+			requireAudit(t, w, url, m.again, "--state", again) // the failed audit forgot nothing
 		})
 	}
 }
@@ -137,7 +137,7 @@ func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want named, fl
 	require.Equal(t, want, got, "audit %s: %s", flags, found.Message)
 }
 
-// auditMutations are all of them.
+// auditMutations returns all mutations.
 func auditMutations(w *ledgertest.Ledger) []auditMutation {
 	var all []auditMutation
 	for _, list := range [...][]auditMutation{
@@ -245,11 +245,11 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, err)
 		})
 	}
-	// A checkpoint that cannot be opened says nothing of the size.
+	// The size of a log is unknown if its checkpoint cannot be opened.
 	return []auditMutation{
 		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
-			digit := &h.Checkpoint[len(h.Checkpoint)-20] // of base64, and still one afterwards
+			digit := &h.Checkpoint[len(h.Checkpoint)-20] // a base64 digit before and after the change
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
 		}), at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
 		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.KindSignature, w.Size), at(audit.KindSignature, 0), at(audit.KindSignature, 0), at(audit.KindSignature, 0)},
@@ -277,8 +277,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// Forks and rollbacks that the right key signs are sound logs, to whoever has not seen
-// another; fsck has the mark of what was signed.
+// Forks and rollbacks that the right key signs are valid logs. Only an auditor that has seen
+// another tree detects them, or fsck by the high-water mark.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -302,7 +302,7 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 			}
 		}
 	}
-	// The mark beside the store knows what was signed.
+	// The mark beside the store records what was signed.
 	mark := func(size uint64) named { return at(audit.KindRollback, size) }
 	return []auditMutation{
 		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
@@ -316,14 +316,14 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// timeOf is the time of an event in microseconds.
+// timeOf returns the time of an event in microseconds.
 func timeOf(f *forge, seq uint64) int64 {
 	var event struct{ Time string }
 	require.NoError(f.t, json.Unmarshal(f.entries[seq][proofs.HashSize:], &event))
 	return microseconds(f.t, event.Time)
 }
 
-// timeAfter is the time of an event as it has it.
+// timeAfter returns the time of an event as text.
 func timeAfter(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
@@ -376,7 +376,7 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
 	}
-	// In what is stored, the record that was redacted comes first.
+	// fsck reaches the redacted record first.
 	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
@@ -441,13 +441,13 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
 	}
-	// What only the record and its content tell.
+	// Mutations that only the record and its content reveal.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := inside(name, change, check(event, field), check(event, field))
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// A hash that stands behind a text is replaced by another.
+	// other replaces the hash that follows a text.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)
@@ -487,13 +487,13 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 			f.rewrite(f.seq("other"), `"model":"m1","temperature"`, `"model":"m1","seed":8,"temperature"`)
 		}),
 		deep("another label of what has no content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
-		{"another digest", func(f *forge) { // which its key stands for
+		{"another digest", func(f *forge) { // the idempotency key refers to it
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
 		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}
 }
 
-// hashAfter is the hash that stands behind a text in an event.
+// hashAfter returns the hash that follows a text in an event.
 func hashAfter(f *forge, event, before string) string {
 	_, rest, found := bytes.Cut(f.entries[f.seq(event)], []byte(before))
 	require.True(f.t, found)
@@ -510,7 +510,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		}
 	}
 	return []auditMutation{
-		inside("flip a byte of what a key stands for", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
+		inside("flip a byte of a key's record", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
 		inside("a key leads to another event", store(func(_ *forge, k *storage.Key) { k.Seq-- }), key(w.At["ipc"]), named{}),
 		{"one key for two events", func(f *forge) {
 			f.add(replaced(f, f.bodyOf(f.seq("mismatch")), fmt.Sprintf("%x", f.keyOf("mismatch")), fmt.Sprintf("%x", f.keyOf("ipc"))))
@@ -518,7 +518,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		both("a refusal for a key that another event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf(`"first_seq":%d`, f.seq("ipc")), fmt.Sprintf(`"first_seq":%d`, f.seq("mismatch")))
 		}, key(w.At["refusal"])),
-		both("a refusal for a key that nobody holds", func(f *forge) {
+		both("a refusal for a key that no event holds", func(f *forge) {
 			f.rewrite(f.seq("refusal"), fmt.Sprintf("%x", f.keyOf("ipc")), ledgertest.ZeroHash)
 		}, key(w.At["refusal"])),
 		both("a run without its key", func(f *forge) {

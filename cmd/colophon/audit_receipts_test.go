@@ -12,8 +12,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// Of a server that has no receipts, or endless ones, no more is told than of one whose
-// answers are wrong, and it is told.
+// A server that serves no receipts, or endless ones, is reported like one whose answers are wrong.
 func TestReceiptsThatAreNotServed(t *testing.T) {
 	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {

@@ -27,9 +27,9 @@ var auditExits = [...]auditExit{
 	{34, audit.KindTruncated, "entries that were signed are not served"},
 	{35, audit.KindEntry, "an entry is not the one that was signed"},
 	{36, audit.KindEvent, "what was signed is not a valid event"},
-	{37, audit.KindCheck, "what an event says of its record does not follow from it"},
+	{37, audit.KindCheck, "what an event states about its record is wrong"},
 	{38, audit.KindChain, "an event does not link to the one before it"},
-	{39, audit.KindTile, "a hash tile is not that of the entries"},
+	{39, audit.KindTile, "a hash tile does not have the hashes of the entries"},
 	{40, audit.KindRoot, "entries and tiles do not lead to the signed root"},
 	{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
 	{42, audit.KindRedaction, "an event redacts what it cannot redact, or no event redacts what is erased"},
@@ -70,7 +70,7 @@ func newAuditReport(r *monitor.Report) auditReport {
 	}
 	for i, what := range r.Unchecked {
 		if strings.HasPrefix(what, "metrics: ") {
-			r.Unchecked[i] += " (--metrics-url names them where they have an address of their own)"
+			r.Unchecked[i] += " (use --metrics-url if they have a separate address)"
 		}
 	}
 	return a
@@ -168,14 +168,14 @@ func auditAdvice(kind audit.Kind) string {
 		return `keep the state and the files of --against: together with the checkpoint that is served now
             they prove it to everyone who has the key; ask the operator which of the two is theirs`
 	case audit.KindTruncated, audit.KindEntry, audit.KindTile:
-		return `the server shows something else than it has signed, by damage or on purpose: audit again
-            without a proxy; if it stays, the operator has to run colophon fsck and restore a backup`
+		return `the server does not show what it has signed, through damage or on purpose: audit again
+            without a proxy; if this remains, the operator has to run colophon fsck and restore a backup`
 	case audit.KindContent, audit.KindRedaction:
 		return `content that the log commits to is missing or different: the operator has to run
             colophon fsck, which distinguishes lost content from withheld content`
 	case monitor.KindAnswer, monitor.KindMetrics, monitor.KindReceipt:
 		return `the log is valid, but the server's answers do not follow from it: use a server of the same
-            version as this program; if it stays, the operator has to run colophon reindex and fsck`
+            version as this program; if this remains, the operator has to run colophon reindex and fsck`
 	}
 	return `the ledger has signed something that cannot be valid: keep the checkpoint and the entries
             around it (GET /events?from=) as proof, and do not rely on what was recorded since`

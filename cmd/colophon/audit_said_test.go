@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An audit that goes on from a state says what it has looked at itself, and what earlier
-// audits have: here a server shows an old entry altered, which is not fetched.
+// An audit that continues from a state distinguishes what it has checked itself from what earlier
+// audits have checked. Here a server alters an old entry, which is not fetched again.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
@@ -52,13 +52,13 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	require.Contains(t, text, "skipped   answers (ask for it with --replay-index)\n")
 
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
-	require.False(t, whole.Clean, "who looks at it finds it")
+	require.False(t, whole.Clean, "an audit that fetches the entry finds it")
 	again, _ := audited(t, url, w.Key, "--state", state)
 	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
 }
 
-// A report tells the period that the log covers, the claims that fail, and the states, of all
-// events, whatever part of them it has looked at.
+// A report shows the period that the log covers, the number of failed claims, and the states. They
+// cover all events, even if this audit has checked only some of them.
 func TestReportsSumUp(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -96,7 +96,7 @@ func TestReportsSumUp(t *testing.T) {
 	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
 }
 
-// timeAt is the time of an event.
+// timeAt returns the time of an event.
 func timeAt(t *testing.T, url string, seq uint64) string {
 	t.Helper()
 	_, answer := ledgertest.Send(t, "GET", url+"/records/"+cli.Decimal(seq), "", "")
@@ -106,7 +106,7 @@ func timeAt(t *testing.T, url string, seq uint64) string {
 	return at
 }
 
-// Two checkpoints that are shown within one audit are held to each other.
+// Two checkpoints that a server shows during one audit must be consistent.
 func TestCheckpointsWithinOneAudit(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 20)
 	live, stop := ledgertest.Serve(t, w.Copy(t))
@@ -140,8 +140,7 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 	}
 }
 
-// A bundle with more entries than the log has is not the one that was asked for, though the
-// log has all of its own.
+// A bundle with more entries than the log has is refused, even if it contains all entries of the log.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	store := openRaw(t, w.Data)
@@ -167,7 +166,7 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 	require.Equal(t, w.Size, *report.Findings[0].Seq)
 }
 
-// A log that is said to be empty is none.
+// A checkpoint of an empty log is refused: the first event creates the ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.Data).Load("default")
@@ -187,7 +186,7 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	}
 }
 
-// proxied shows a ledger, some answers of which are given in its place.
+// proxied serves a ledger through a proxy. If instead returns true, it has answered the request itself.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))

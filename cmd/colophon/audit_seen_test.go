@@ -17,8 +17,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// seenWorld is three servers of one ledger: of the log, of what it has grown to, and of a
-// fork of it as long as that. hidden is what they do not serve; empty if they serve all.
+// seenWorld is three servers of one ledger. They serve the log, a longer version of it, and a
+// fork as long as the longer version. Paths that contain hidden get 404, unless it is empty.
 type seenWorld struct {
 	*ledgertest.Ledger
 	log, grown, fork string
@@ -53,14 +53,14 @@ func newSeenWorld(t *testing.T) *seenWorld {
 
 func (w *seenWorld) hide(path string) { w.hidden.Store(&path) }
 
-// audit audits a server with a state, and wants it to end with a code.
+// audit audits a server with a state and requires an exit code.
 func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	t.Helper()
 	_, o := audited(t, url, w.Key, "--state", state)
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-// auditState is what tests read of a state file.
+// auditState has the members of a state file that tests read.
 type auditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -85,8 +85,8 @@ func noteOf(t testing.TB, url string) string {
 	return note
 }
 
-// Whoever has shown two trees is found out, though of neither all was served when it was
-// shown.
+// A server that has shown two trees is detected, even if it served neither tree completely at
+// the time.
 func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	w := newSeenWorld(t)
 	for hidden, code := range map[string]int{"/tile/entries/": 34, "/tile/0/": 39} {
@@ -117,8 +117,8 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	})
 }
 
-// A checkpoint takes the place of one before it as soon as tiles prove that it may, and
-// of all once the log was walked.
+// A newer checkpoint replaces the remembered one once tiles prove consistency, and replaces all
+// unproved ones once the log is walked.
 func TestCheckpointsThatAreExtended(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -138,7 +138,7 @@ func TestCheckpointsThatAreExtended(t *testing.T) {
 	require.Empty(t, stateOf(t, state).Unproved)
 }
 
-// A server that hides the keys which came after the one that is given takes nothing away.
+// The state remembers successors of the given key, even if the server later hides its list of keys.
 func TestStateKnowsItsKeys(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -160,7 +160,7 @@ func TestStateKnowsItsKeys(t *testing.T) {
 	require.Equal(t, stateOf(t, state).Size, report.Size)
 }
 
-// One audit at a time has a state. A state whose file was removed is not replaced by a new one.
+// Only one audit at a time can use a state. A state whose file was removed is not replaced by a new one.
 func TestStatesAreNotShared(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain answers the first entry bundle otherwise once it was answered so many times.
+// bundleAgain serves the first entry bundle unchanged good times, and then calls otherwise instead.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -37,8 +37,7 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened is a bundle of as many entries, each cut to so many bytes and followed by
-// the end of an event that says nothing.
+// shortened returns a bundle in which each entry is cut to kept bytes and followed by end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
@@ -47,8 +46,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again are the ways in which a bundle that was good is answered the second time, and
-// what the audit says of each.
+// again returns ways to serve a bundle wrongly when it is fetched the second time, and the exit
+// code and position that the audit must report for each.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -70,8 +69,8 @@ func again(seq uint64) map[string]struct {
 	}
 }
 
-// An earlier event that a later one is about is read once more. What a server shows then
-// is held to the tree, and where it shows nothing the later event is not taken for true.
+// The audit reads an event again when a later event refers to it. The second answer must agree
+// with the tree. Without a second answer, the audit does not accept the later event.
 func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
 	w := ledgertest.New(t, 5, 300, 5)
 	data := w.Copy(t)
@@ -92,7 +91,7 @@ func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
 	}
 }
 
-// requireNamed requires an exit code, and the entry that the finding is about.
+// requireNamed requires an exit code and the position of the only finding.
 func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
@@ -102,8 +101,8 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// That a redacted record is not served any more does not depend on what the server says
-// of its event when it is read again; the validation in the log has it read before.
+// The audit expects redacted content to be gone because the walked event says so, whatever the
+// server answers when the event is read again. Here a validation causes an earlier read.
 func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -132,8 +131,8 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 	}
 }
 
-// Whether a record that was served is gone is not known where the token may not ask any
-// more, and then nothing is said of it.
+// If the token may no longer read content, the audit cannot know whether redacted content is
+// gone, and reports no finding about it.
 func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	var asked atomic.Int32
@@ -157,7 +156,7 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
 
-// Of a piece of content no more is read than the event says there is.
+// The audit reads no more of a piece of content than the size that the event states.
 func TestContentIsReadToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // of a piece
@@ -180,8 +179,7 @@ func TestContentIsReadToItsSize(t *testing.T) {
 	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
-// A record that is redacted while a log is audited changes neither what was walked nor
-// the receipts of that.
+// A redaction during an audit changes neither the walked log nor the receipts for it.
 func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	ledgerURL, stop := ledgertest.Serve(t, w.Copy(t))

@@ -62,7 +62,7 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no folder")
 	require.NoError(t, copies.Clear())
 	_, _, err = copies.Answer(t.Context(), database)
-	require.ErrorIs(t, err, admin.ErrNoSnapshot, "nobody waits")
+	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no backup waits")
 
 	held, err := copies.Lock()
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestBackupsNameNothingElse(t *testing.T) {
 }
 
 // A backup signs only what it has read from the data folder. It replaces stored files that
-// somebody has changed.
+// another program has changed.
 func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s := newStored(t)
 	s.post(50)

@@ -248,11 +248,11 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 }
 
 // Every command that reads a list stops if the cursors of its pages form a cycle.
-func TestListsThatLeadRound(t *testing.T) {
+func TestPagesThatFormACircle(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // the command goes on without end
+			w.WriteHeader(http.StatusTeapot) // the command would continue for ever
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}

@@ -60,7 +60,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 	}
 	s.backup()
 	store := backup.Store{Dir: s.backups}
-	for name := range s.files() { // a link in the place of a file is no file that is there
+	for name := range s.files() { // a link is not a regular file
 		require.NoError(t, os.Rename(store.File(name), store.File(name)+".kept"))
 		require.NoError(t, os.Symlink(store.File(name)+".kept", store.File(name)))
 	}
@@ -179,7 +179,7 @@ func TestLockFilesAreNoLinks(t *testing.T) {
 	require.NoFileExists(t, path+"x")
 }
 
-// Commands refuse files that everybody can change, and a TLS key that everybody can read.
+// Commands refuse world-writable files, and a world-readable TLS key.
 func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -218,7 +218,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}{
 		{0o646, 0o600, 0o600, "everyone can write to "},
 		{0o644, 0o644, 0o600, "everyone can read or write "},
-		{0o644, 0o640, 0o600, "tls-cert"}, // which is no certificate
+		{0o644, 0o640, 0o600, "tls-cert"}, // which is not a certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
 		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))

@@ -195,7 +195,7 @@ func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 func harmless(family, change string) string {
 	switch {
 	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
-		return "who may read a log is no event, and an administrator can set it at any time"
+		return "who may read a log is not an event, and an administrator can set it at any time"
 	case family == "erasure" && change == "delete":
 		return "erased bytes may stay in files; no key tells"
 	case family == "erasure" && strings.HasPrefix(change, "flip byte"):
@@ -203,7 +203,7 @@ func harmless(family, change string) string {
 	case family == "erasure" && strings.HasPrefix(change, "add a neighbour"):
 		return "the next start looks once more for bytes of a redacted record, which are not there"
 	case family == "info" && strings.HasPrefix(change, "flip byte"):
-		return "the time at which a ledger was created is no event"
+		return "the time at which a ledger was created is not an event"
 	}
 	return ""
 }
@@ -357,13 +357,13 @@ func TestFsckNamesStrays(t *testing.T) {
 		"planted redaction":      {key('r', plain), binary.BigEndian.AppendUint64(nil, plain+1), `^default: DAMAGED: `},
 		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no ledger has a setting of this name`},
 		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*of no kind that this version knows`},
-		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, the last one given is 0$`},
+		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
 		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has more in it`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
-		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was given, and no name leads to it$`},
+		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no name leads to it$`},
 		"two names for a number": {name("twin"), u32(number), `it has the number 1, and so has ledger "default"$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
-		"a lost name":            {name("second"), nil, `was given, and no name leads to it$`},
+		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
 		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which there is not$`},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -420,7 +420,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 		key, value []byte
 		says       string
 	}{
-		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last one given is 0"},
+		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last assigned number is 0"},
 		"two names for a number": {name("twin"), number(1), `and so has ledger`},
 		"another name":           {name("second"), number(1), `and so has ledger "default"`},
 		"a lost name":            {name("second"), nil, "no name leads to it"},

@@ -28,7 +28,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", bytes)); err != nil {
-		t.Skipf("needs root: no disk of its own can be had: %v", err)
+		t.Skipf("needs root to mount a file system for the test: %v", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir

@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativesOf are values as Python writes them, with the hashes that it computes.
+// nativesOf returns records as Python writes them, with the hashes that Python computes.
 func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)

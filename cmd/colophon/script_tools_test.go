@@ -187,7 +187,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
 
-// contentOf returns the digest of a content that an event names.
+// contentOf returns the digest of a piece of content that an event names.
 func contentOf(event []byte) (storage.Hash, error) {
 	var e struct {
 		Record struct {

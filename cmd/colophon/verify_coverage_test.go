@@ -42,7 +42,7 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	return receipts, key
 }
 
-// uncovered are the members of the receipts of derivedReceipts that are the server's word.
+// uncovered lists the members of derivedReceipts that no proof covers.
 var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
 // Every bit of a receipt counts: after a change, the receipt does not verify, or verify names
@@ -77,7 +77,7 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 	}
 }
 
-// A member that is dropped, added, doubled or forged is refused or named.
+// verify refuses or names a member that is dropped, added, duplicated, or forged.
 func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	found := make(map[string]bool)
@@ -132,7 +132,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-// The same holds for the receipt in a nested proof, and a pack names what is its maker's word.
+// verify also names what is not proved in the receipt of a nested proof, and in an audit pack.
 func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	url, key := exportedServer(t)
 	code, proof, stderr := colophon(url, "prove", "3", "--citation", "0")

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// signedEvent is the receipt of the only event of a log, which says what it likes, and
-// the log's key.
+// signedEvent returns a receipt for the only event of a log, with arbitrary members, and the
+// log's key.
 func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
 	t.Helper()
 	signer, err := proofs.NewKey([32]byte{1}).Signer("ledger.example.org/default")
@@ -41,7 +41,7 @@ func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	return commandLine(t.Context(), "verify", name, "--key", key)
 }
 
-// What is signed and is no event is refused, whatever it would have the report say.
+// verify refuses signed bytes that are not an event, whatever they contain.
 func TestSignedNonsenseIsRefused(t *testing.T) {
 	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
 	good := `"citations":[{"chunk_hash":"sha256:` + ledgertest.ZeroHash + `"}]`
@@ -84,7 +84,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	require.Empty(t, o.stdout)
 }
 
-// What export writes verify reads: an audit pack may be larger than a record.
+// verify reads everything that export writes, even an audit pack that is larger than a record.
 func TestAuditPacksMayBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
@@ -99,7 +99,7 @@ func TestAuditPacksMayBeLarge(t *testing.T) {
 	require.NoFileExists(t, e.file)
 }
 
-// A proof is of what it was asked for, and proves something.
+// verify refuses proofs of another part, and proofs that prove nothing.
 func TestProofsAreOfWhatWasAskedFor(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")

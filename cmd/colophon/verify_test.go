@@ -52,7 +52,7 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	require.NotContains(t, err.Error(), "nonsense")
 }
 
-// A key is a key even where somebody has made a file of its name.
+// A key is a key even if a file has its name.
 func TestAKeyIsNoFileName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {

@@ -155,7 +155,7 @@ var (
 	errSilent = errors.New("the child says nothing")
 )
 
-// wait returns the next line that is no hit, and counts hits. It returns errEnded, or
+// wait returns the next line that is not a hit, and counts hits. It returns errEnded, or
 // errSilent after the given time.
 func (c *child) wait(most time.Duration) (said, error) {
 	late := time.After(most)

@@ -69,7 +69,7 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// beside makes requests that are no events: the visibility of the log, and dry runs of
+// beside makes requests that write no events: the visibility of the log, and dry runs of
 // erasures.
 func (c *client) beside(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])

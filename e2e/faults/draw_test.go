@@ -22,7 +22,7 @@ type attempt struct {
 	kind   record.Kind // of the event that it becomes
 	body   []byte
 	key    string      // idempotency key that the client chose; empty if none
-	runID  string      // key by kind and run_id without another key; empty if none
+	runID  string      // run_id of the record, its key if it has no other; empty if none
 	digest record.Hash // canonical digest of a record
 	// contents are the pieces of content of a record, by digest.
 	contents map[record.Hash][]byte

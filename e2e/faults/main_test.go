@@ -64,7 +64,7 @@ func number(name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		panic(fmt.Sprintf("%s=%s is no number", name, text))
+		panic(fmt.Sprintf("%s=%s is not a number", name, text))
 	}
 	return n
 }

@@ -68,7 +68,7 @@ func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b
 	}
 }
 
-const litter = "what nobody has posted"
+const litter = "never posted"
 
 // littering stores content that no event names.
 func littering(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
@@ -86,10 +86,10 @@ func TestOracleNotices(t *testing.T) {
 	t.Run("a commit that was forgotten", func(t *testing.T) {
 		require.ErrorContains(t, usedBy(t, forgetting()).inspect(t.Context()), "LOST")
 	})
-	t.Run("content that nobody needs", func(t *testing.T) {
+	t.Run("content that no record needs", func(t *testing.T) {
 		w := usedBy(t, littering)
 		w.history.records(1)[0].contents = map[storage.Hash][]byte{sha256.Sum256([]byte(litter)): []byte(litter)}
-		require.ErrorContains(t, w.inspect(t.Context()), "nobody needs it")
+		require.ErrorContains(t, w.inspect(t.Context()), "no record needs it")
 	})
 	for name, c := range map[string]struct {
 		says   string
@@ -115,11 +115,11 @@ func TestOracleNotices(t *testing.T) {
 				}
 			}
 		}},
-		"an event that nobody asked for": {"in the log 1 times", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without a request": {"in the log 1 times", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
 			a.attempt.tries = 0
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
-		"an event that nobody was told of": {"nobody was told", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without an answer": {"no attempt was answered", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
 			w.history.complete = true
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},

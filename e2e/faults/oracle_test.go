@@ -25,7 +25,7 @@ type oracle struct {
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // ids of attempts that are no records, by digest of their key
+	verbs    map[string]int  // ids of attempts that are not records, by digest of their key
 	events   []event         // by seq
 	found    map[int][]event // by attempt
 }
@@ -229,7 +229,7 @@ func (o *oracle) once() error {
 		}
 	}
 	if others := len(o.events) - of; others != 1 {
-		return fmt.Errorf("%d events are nobody's; only the first is the ledger's own", others)
+		return fmt.Errorf("%d events belong to no attempt; only the first may", others)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for _, e := range events {
 		if o.complete && !acked[e.seq] {
-			return fmt.Errorf("event %d is in the log, and nobody was told", e.seq)
+			return fmt.Errorf("event %d is in the log, but no attempt was answered", e.seq)
 		}
 		delete(acked, e.seq)
 		if e.body.Kind != a.kind {
@@ -302,7 +302,7 @@ func (o *oracle) contents() error {
 			case want && !bytes.Equal(there, posted):
 				return fmt.Errorf("content %x of attempt %d is not what was posted", digest, a.id)
 			case !want && !errors.Is(err, storage.ErrNotFound):
-				return fmt.Errorf("content %x of attempt %d is there, and nobody needs it: %w", digest, a.id, err)
+				return fmt.Errorf("content %x of attempt %d is there, but no record needs it: %w", digest, a.id, err)
 			}
 		}
 	}
@@ -338,7 +338,7 @@ func (o *oracle) again() error {
 	}
 	ack, err := o.submit(o.records(1)[0])
 	if err != nil || ack.Outcome != ledger.Appended {
-		return fmt.Errorf("the ledger does not go on: outcome %d: %w", ack.Outcome, err)
+		return fmt.Errorf("the ledger does not continue: outcome %d: %w", ack.Outcome, err)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 			}
 		}
 		close(ready)
-		s.mu.Lock() // its output has ended, so it ends soon
+		s.mu.Lock() // the process has closed its output, so it exits soon
 		defer s.mu.Unlock()
 		s.err = s.command.Wait()
 		s.waited = true

@@ -31,7 +31,7 @@ func TestMemoryRunsOut(t *testing.T) { campaign(t, memoryRound) }
 func TestDiskIsFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := mountDisk(dir); err != nil {
-		t.Skipf("no disk of our own can be had: %v", err)
+		t.Skipf("cannot mount a file system for the test: %v", err)
 	}
 	require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 	campaign(t, diskRound)
@@ -67,7 +67,7 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("it takes nothing any more: %s", &s.log)
+			return fmt.Errorf("it accepts no more writes: %s", &s.log)
 		}
 	}
 	return nil

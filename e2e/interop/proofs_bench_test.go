@@ -31,7 +31,7 @@ const (
 
 // BenchmarkProofs reports the CPU time of the server for each kind of request, at a million
 // leaves, and the throughput of clients on the same machine as a share of that of /healthz.
-// The kinds are measured in turns, because other work disturbs them, and it reports medians.
+// The kinds are measured alternately, because other work disturbs them. The benchmark reports medians.
 //
 //	go test -run '^$' -bench Proofs -benchtime 1x .
 func BenchmarkProofs(b *testing.B) {

@@ -43,7 +43,7 @@ const BackupName = "backup-20060102T150405.000000Z"
 
 func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
 
-// same reports whether two descriptions of a ledger are of the same state.
+// same reports whether two descriptions of a ledger describe the same state.
 func (l Ledger) same(other Ledger) bool {
 	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
 		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint

@@ -1,5 +1,5 @@
-// Package bloom is a growing Bloom filter in bounded memory. It answers for most keys that
-// were never written that they are absent, which spares the most expensive lookups.
+// Package bloom is a growing Bloom filter in bounded memory. It saves lookups of keys that were
+// never written, which are the most expensive ones.
 package bloom
 
 import (

@@ -131,7 +131,7 @@ const (
 	daysAdvice = 30
 )
 
-// minInodes is how many unused inodes there should be.
+// minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
 // checkSpace: free space above the mark, below which the server takes no writes, lasts for some

@@ -18,7 +18,7 @@ type Options struct {
 	Flags *pflag.FlagSet
 	// ConfigFile is the configuration file of serve; empty: none.
 	ConfigFile string
-	// Server is asked. Without a URL, the server is asked where the settings have it listen.
+	// Server is the server to query. Without a URL, it is the one at the address in the settings.
 	Server remote.Options
 	// Version is that of this program.
 	Version string
@@ -48,7 +48,7 @@ type deployment struct {
 	machine  machine
 	disk     fileSystem // of the database
 	server   serverAnswers
-	own      bool             // the server was asked where the settings have it listen
+	own      bool             // the queried server is the one at the address in the settings
 	issuers  map[string]error // by URL: why an issuer of the access file does not answer; nil: it does
 }
 
@@ -61,7 +61,7 @@ type check struct {
 	run  func(*deployment) []Finding
 }
 
-// allChecks are the checks in the order in which the report has them.
+// allChecks lists the checks in the order of the report.
 func allChecks() []check {
 	return []check{
 		{"settings", checkSettings},

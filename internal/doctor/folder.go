@@ -31,9 +31,9 @@ func checkFolder(d *deployment) []Finding {
 	case !info.IsDir():
 		return finding(Wrong, "name a folder with --data", "%s is not a folder", d.data())
 	case hasModes && info.Mode().Perm()&0o007 != 0:
-		return finding(Wrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s, with all texts (mode %o)", d.data(), info.Mode().Perm())
+		return finding(Wrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
 	case hasModes && info.Mode().Perm()&0o070 != 0:
-		return finding(Advice, "run: chmod 700 "+d.data(), "a group can read %s, with all texts (mode %o)", d.data(), info.Mode().Perm())
+		return finding(Advice, "run: chmod 700 "+d.data(), "the group of %[1]s can read it and all texts in it (mode %[2]o)", d.data(), info.Mode().Perm())
 	}
 	if _, err := os.Stat(datadir.Database(d.data())); errors.Is(err, fs.ErrNotExist) {
 		return finding(Advice, "name the folder with --data; before a first start, run serve, which makes it", "%s holds no ledgers", d.data())
@@ -147,7 +147,7 @@ func checkLostKeys(d *deployment) []Finding {
 		_, err := os.Lstat(keys.Path(name))
 		if value, _ := d.console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
 			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger takes no writes",
-				"ledger %s has signed, as its mark shows, but %s has no signing key of it", name, keys.Dir)...)
+				"the mark of ledger %s shows that it has signed checkpoints, but %s has no signing key for it", name, keys.Dir)...)
 		}
 	}
 	return list

@@ -36,7 +36,7 @@ func TestCheckFolder(t *testing.T) {
 	require.NoError(t, os.Mkdir(datadir.Database(d.data()), 0o700))
 	requireFinding(t, checkFolder(d), OK, "only its owner can read")
 	require.NoError(t, os.Chmod(d.data(), 0o750))
-	requireFinding(t, checkFolder(d), Advice, "a group can read")
+	requireFinding(t, checkFolder(d), Advice, "the group of")
 	require.NoError(t, os.Chmod(d.data(), 0o755))
 	requireFinding(t, checkFolder(d), Wrong, "every user of this machine")
 	d.settings.config.Data = filepath.Join(d.data(), "file")

@@ -58,7 +58,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 		Issuer string `json:"issuer"`
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, issuerMaxAnswer)).Decode(&document); err != nil {
-		return fmt.Errorf("%s is no discovery document: %w", request.URL, err)
+		return fmt.Errorf("%s is not a discovery document: %w", request.URL, err)
 	}
 	if document.Issuer != issuer {
 		return fmt.Errorf("%s is of the issuer %q", request.URL, document.Issuer)

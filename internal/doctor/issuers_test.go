@@ -40,7 +40,7 @@ func TestCheckIssuers(t *testing.T) {
 	}
 	requireFinding(t, judge(issuerServer.URL), OK, "1 issuer: "+issuerServer.URL)
 	requireFinding(t, judge(issuerServer.URL+"/other"), Wrong, "is of the issuer")
-	requireFinding(t, judge(issuerServer.URL+"/text"), Wrong, "is no discovery document")
+	requireFinding(t, judge(issuerServer.URL+"/text"), Wrong, "is not a discovery document")
 	requireFinding(t, judge(issuerServer.URL+"/moved"), Wrong, "302")
 	issuerServer.Close()
 	requireFinding(t, judge(issuerServer.URL), Wrong, "refused")

@@ -32,7 +32,7 @@ func (d *deployment) answers() bool { return d.server.url != "" && d.server.err 
 // checkServer: the server answers, is ready, and has the version of this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
-	nameIt := "name it with --server, or give --listen and --tls-cert as serve has them"
+	nameIt := "name it with --server, or give the --listen and --tls-cert of serve"
 	var misdirected *remote.MisdirectedError
 	switch {
 	case a.url == "":
@@ -44,7 +44,7 @@ func checkServer(d *deployment) []Finding {
 	}
 	var list []Finding
 	if a.ready != nil {
-		list = append(list, finding(Wrong, "do what it says", "it is not ready: %v", a.ready)...)
+		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
 		list = append(list, finding(Advice, "use one version of both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
@@ -151,7 +151,7 @@ func checkLog(d *deployment) []Finding {
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
-		return finding(NotChecked, "", "no ledger can be seen")
+		return finding(NotChecked, "", "the server shows no ledger to this command")
 	}
 	return orOK(list, "%s: the last %s chained, proved and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
 }
@@ -242,7 +242,7 @@ func checkIndex(d *deployment) []Finding {
 	return orOK(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
 }
 
-// Content that was erased longer ago should not be in the files any more.
+// Content that was erased longer ago should no longer be in the files.
 const erasureLate = time.Minute
 
 // checkErasure: the files have no erased content.
@@ -259,7 +259,7 @@ func checkErasure(d *deployment) []Finding {
 	case n > 0 && age > erasureLate:
 		return finding(Wrong, "let a backup that is under way end, and free disk space if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
 	case n > 0:
-		return finding(Advice, "look again in a minute", "%.0f erased texts are in the files for now", n)
+		return finding(Advice, "look again in a minute", "%.0f recently erased texts are still in the files", n)
 	}
 	return finding(OK, "", "no erased text is in the files")
 }
@@ -269,7 +269,7 @@ func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {
 	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
-		return finding(NotChecked, "give --metrics-listen as serve has it", "the server has no /metrics at this address")
+		return finding(NotChecked, "give the --metrics-listen of serve", "the server has no /metrics at this address")
 	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
 		return finding(NotChecked, "use a token of scope metrics on all ledgers", "the server does not show its metrics to this command")
 	case d.server.metricsErr != nil:

@@ -54,12 +54,12 @@ func checkFileLimit(d *deployment) []Finding {
 // tables, in bytes.
 const otherMemory = 160 << 20
 
-// memoryNeeded is what a server may use with these settings, in bytes.
+// memoryNeeded returns the most memory that a server uses with these settings, in bytes.
 func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
-// memoryLimits are the limits of this command. If a server on this machine shows its own
+// memoryLimits returns the limits of this command. If a server on this machine shows its own
 // GOMEMLIMIT, that replaces this command's. config has the sizes of the server's caches.
 func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config) {
 	limits = d.machine.memory

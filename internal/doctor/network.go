@@ -29,23 +29,23 @@ func checkAddress(d *deployment) []Finding {
 	local, encrypted := cli.Loopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
-		return finding(Advice, "leave --insecure out", "only this machine reaches %s, and --insecure would open any other address", config.Listen)
+		return finding(Advice, "leave --insecure out", "only this machine can reach %s, and --insecure would open any other address", config.Listen)
 	case local && required:
-		return finding(OK, "", "only this machine reaches %s, with credentials", config.Listen)
+		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
-		return finding(OK, "", "only this machine reaches %s; every user of it may do everything", config.Listen)
+		return finding(OK, "", "only this machine can reach %s; every user of it may do everything", config.Listen)
 	case !required && !config.Insecure:
-		return finding(Wrong, makeToken, "others reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
+		return finding(Wrong, makeToken, "other machines can reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and leave --insecure out", "everyone who reaches %s may write, read and erase everything", config.Listen)
+		return finding(Wrong, makeToken+", and leave --insecure out", "everyone who can reach %s may write, read and erase everything", config.Listen)
 	case config.Insecure:
-		return finding(Advice, "leave --insecure out", "others reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
+		return finding(Advice, "leave --insecure out", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
-		return finding(Wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "others reach %s, and tokens travel unencrypted", config.Listen)
+		return finding(Wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "other machines can reach %s, and tokens travel unencrypted", config.Listen)
 	case !encrypted:
-		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "others reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
+		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "other machines can reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
 	}
-	return finding(OK, "", "others reach %s with credentials, over TLS", config.Listen)
+	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
 
 // authentication reports whether the settings and the data folder ask for credentials.
@@ -69,7 +69,7 @@ func checkProxies(d *deployment) []Finding {
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine reaches %s, but --allow-host has other names: all requests that a proxy passes on count as those of one address", c.Listen)
+			return finding(Advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as those of one address", c.Listen)
 		}
 	}
 	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
@@ -83,9 +83,9 @@ func checkRates(d *deployment) []Finding {
 	case config.RequestRate > 0 || config.AddressRate > 0:
 		return finding(OK, "", "requests are limited")
 	case cli.Loopback(host):
-		return finding(OK, "", "no rate is limited, and only this machine reaches %s", config.Listen)
+		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
-	return finding(Advice, "set --rate-limit, and --address-rate-limit", "others reach %s, and no rate of requests is limited", config.Listen)
+	return finding(Advice, "set --rate-limit, and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
 }
 
 // A certificate that expires sooner is reported.
@@ -126,7 +126,7 @@ func checkCertificate(d *deployment) []Finding {
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
 
-// certificateNames are the names and addresses of a certificate, for a sentence.
+// certificateNames returns the names and addresses of a certificate, for a sentence.
 func certificateNames(names []string, addresses []net.IP) string {
 	all := append([]string{}, names...)
 	for _, a := range addresses {
@@ -138,7 +138,7 @@ func certificateNames(names []string, addresses []net.IP) string {
 	return strings.Join(all, ", ")
 }
 
-// checkMetricsAddress: only this machine reaches the metrics and profiles.
+// checkMetricsAddress: only this machine can reach the metrics and profiles.
 func checkMetricsAddress(d *deployment) []Finding {
 	config := d.settings.config
 	if config.MetricsListen == "" {
@@ -149,9 +149,9 @@ func checkMetricsAddress(d *deployment) []Finding {
 	case err != nil:
 		return finding(Wrong, "write host:port, like 127.0.0.1:9091", "--metrics-listen: %v", err)
 	case cli.Loopback(host):
-		return finding(OK, "", "only this machine reaches %s", config.MetricsListen)
+		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:
-		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "everyone who can reach %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
 	}
-	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "everyone who reaches %s sees the names and numbers of all ledgers", config.MetricsListen)
+	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "everyone who can reach %s sees the names and numbers of all ledgers", config.MetricsListen)
 }

@@ -47,7 +47,7 @@ func TestCheckAddress(t *testing.T) {
 		{"open, token, behind a proxy", func(d *deployment) {
 			with(everywhere, false, true, false)(d)
 			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
-		}, Advice, "from the proxy on"},
+		}, Advice, "from the proxy to the server"},
 		{"open, token, TLS", with(everywhere, false, true, true), OK, "over TLS"},
 		{"open, insecure", with(everywhere, true, false, false), Wrong, "may write, read and erase everything"},
 		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "may write, read and erase everything"},
@@ -80,7 +80,7 @@ func TestCheckMetricsAddress(t *testing.T) {
 	runCheckCases(t, checkMetricsAddress, []checkCase{
 		{"none", with("", false), OK, "at the server's address"},
 		{"local", with("127.0.0.1:9091", true), OK, "only this machine"},
-		{"open", with("0.0.0.0:9091", false), Advice, "everyone who reaches"},
+		{"open", with("0.0.0.0:9091", false), Advice, "everyone who can reach"},
 		{"open profiles", with("0.0.0.0:9091", true), Wrong, "memory and stacks"},
 		{"nonsense", with("9091", false), Wrong, "--metrics-listen"},
 	})

@@ -63,7 +63,7 @@ func (r Report) Complete() bool {
 	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
 }
 
-// Text is a table of all findings, and a line that counts them. Lines are broken at a width in
+// Text returns a table of all findings, and a line that counts them. Lines are broken at a width in
 // characters; 0 means never.
 func (r Report) Text(width int) string {
 	names, counts := 0, make(map[Verdict]int)

@@ -137,7 +137,7 @@ func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) 
 	}
 	var version wire.Version
 	if err := json.Unmarshal(answer.Body, &version); err != nil || version.Version == "" {
-		a.err = fmt.Errorf("what answers at %s is no colophon server", s.URL)
+		a.err = fmt.Errorf("the server at %s is not a Colophon server", s.URL)
 		return a, nil
 	}
 	a.version = version.Version
@@ -228,7 +228,7 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 }
 
 // minGrowthTime is the shortest time from which growth is computed: a ledger that was just
-// filled does not go on like that.
+// filled does not continue like that.
 const minGrowthTime = 24 * time.Hour
 
 // growth is how many events a day the ledger got in the last week, or since its creation if
@@ -284,7 +284,7 @@ func askMetrics(ctx context.Context, s *remote.Server) (map[string]*dto.MetricFa
 	return parser.TextToMetricFamilies(bytes.NewReader(answer.Body))
 }
 
-// gauges are the values of a gauge by ledger, or by "" if the gauge has no ledgers; nil if the
+// gauges returns the values of a gauge by ledger, or by "" if the gauge has no ledgers; nil if the
 // server does not show it.
 func (a *serverAnswers) gauges(name string) map[string]float64 {
 	family := a.metrics[name]

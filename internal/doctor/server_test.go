@@ -31,8 +31,8 @@ func connect(t testing.TB, handler http.HandlerFunc) *remote.Server {
 
 func TestAskNamesWhatAnswers(t *testing.T) {
 	for words, handler := range map[string]http.HandlerFunc{
-		"no colophon server": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
-		"502":                func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"not a Colophon server": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+		"502":                   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 	} {
 		s := connect(t, handler)
 		answers, err := ask(t.Context(), s, s)
@@ -111,7 +111,7 @@ func TestExamineTrustsTheServersOwnCertificate(t *testing.T) {
 	config.Listen = other.Listener.Addr().String()
 	d := newDeployment(t, func(d *deployment) { d.settings.config = config })
 	require.NoError(t, d.askServer(t.Context(), remote.Options{}))
-	require.ErrorContains(t, d.server.err, "no colophon server", "the handshake succeeds")
+	require.ErrorContains(t, d.server.err, "not a Colophon server", "the handshake succeeds")
 
 	require.NoError(t, d.askServer(t.Context(), remote.Options{URL: d.settings.serverURL()}))
 	require.ErrorContains(t, d.server.err, "certificate")

@@ -39,7 +39,7 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 	return s
 }
 
-// Variables that are no settings of a server: those that other commands read, and prefixes of
+// Variables that are not settings of a server: those that other commands read, and prefixes of
 // those that Kubernetes sets for a service with the name colophon.
 var (
 	otherVariables   = []string{"CONFIG", "SERVER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
@@ -80,7 +80,7 @@ func checkSettings(d *deployment) []Finding {
 	s := d.settings
 	var list []Finding
 	if s.err != nil {
-		list = append(list, finding(Wrong, "correct it; serve does not start with this", "%v", s.err)...)
+		list = append(list, finding(Wrong, "correct it; serve does not start with this file", "%v", s.err)...)
 	}
 	if len(s.unknownVariables) > 0 {
 		list = append(list, finding(Advice, "correct the name or remove it: serve does not read it", "%s sets nothing", strings.Join(s.unknownVariables, ", "))...)
@@ -125,7 +125,7 @@ func checkAccessFile(d *deployment) []Finding {
 		return finding(NotChecked, "run this as the user of the server", "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "correct it; serve does not start with this", "%s: %v", config.AccessFile, err)
+		return finding(Wrong, "correct it; serve does not start with this file", "%s: %v", config.AccessFile, err)
 	}
 	list := checkWritable(config.AccessFile)
 	if (len(rules.MTLS) > 0) != (config.TLSClientCA != "") {
@@ -133,7 +133,7 @@ func checkAccessFile(d *deployment) []Finding {
 			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with it", "there is no rule in %s", config.AccessFile)...)
+		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))

@@ -48,7 +48,7 @@ func checkTokens(d *deployment) []Finding {
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
-		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid any more: the server accepts no request")...)
+		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid: the server refuses all requests")...)
 	}
 	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
 }
@@ -78,7 +78,7 @@ func scopesOf(t access.Listed) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).Anywhere()
 }
 
-// unknownLedgers are the ledgers that valid tokens name and that do not exist.
+// unknownLedgers returns the ledgers that valid tokens name and that do not exist.
 func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {

@@ -39,7 +39,7 @@ func TestCheckTokens(t *testing.T) {
 		{"ends soon", yesterday, access.Read, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
 		{"never used", testNow.Add(-60 * day), access.Read, time.Time{}, Advice, "was never used"},
 		{"expired", testNow.Add(-2 * day), access.Read, yesterday, Advice, "expired on 2026-02-28"},
-		{"none that holds", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server accepts no request"},
+		{"none that holds", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server refuses all requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDeployment(t)

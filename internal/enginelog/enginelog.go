@@ -15,7 +15,7 @@ type Logger struct {
 	failures limiter
 }
 
-// New makes a Logger. fatal must end the process and must not return: Pebble would go on as
+// New makes a Logger. fatal must end the process and must not return: Pebble would continue as
 // if the failed write had succeeded. name is the name of fatal, for the panic if it returns.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}

@@ -25,7 +25,7 @@ func lockFiles(files vfs.FS) vfs.FS {
 
 type safeLockFS struct{ vfs.FS }
 
-// Lock locks a regular file, made if absent, until the Closer is closed.
+// Lock locks a regular file until the Closer is closed. It creates the file if needed.
 func (safeLockFS) Lock(name string) (io.Closer, error) {
 	const flags = os.O_RDWR | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	file, err := os.OpenFile(name, flags, 0o600)
@@ -34,7 +34,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file; remove it", name)
+		err = fmt.Errorf("%s is not a regular file; remove it", name)
 	}
 	if err == nil { // of the process, as the engine's is
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})

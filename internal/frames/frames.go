@@ -77,7 +77,7 @@ func CheckManifest(text []byte, number uint64) error {
 		return err
 	}
 	if n := f.records(); number > firstManifest && n < leastRecords {
-		return fmt.Errorf("damaged: it has %d records of at least %d", n, leastRecords)
+		return fmt.Errorf("damaged: it has %d records, at least %d expected", n, leastRecords)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (f file) check() error {
 		return nil
 	case f.oneBitOff(at):
 		return fmt.Errorf("damaged at byte %d: one bit has changed", at)
-	case f.goesOn(at):
+	case f.hasSuccessor(at):
 		return fmt.Errorf("damaged at byte %d: data that was written after it is intact", at)
 	}
 	return nil
@@ -234,13 +234,13 @@ func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	return 0, 0, false
 }
 
-// goesOn reports whether a later chunk shows that the chunk at a place was once synced. In
+// hasSuccessor reports whether a later chunk shows that the chunk at a place was once synced. In
 // a log that is a chunk with a larger synced offset. In a manifest, whose records are
 // synced one by one, it is the beginning of another record. The search looks where the
 // chunk ends by its stated length, and at the beginning of each later block. The trailer of
 // a log shows nothing, because it may be written together with the last record; neither do
 // chunks without a synced offset.
-func (f file) goesOn(at int) bool {
+func (f file) hasSuccessor(at int) bool {
 	if f.fits(at, f.length(at)) && f.proves(f.skip(at+f.header+f.length(at)), at) {
 		return true
 	}

@@ -37,7 +37,7 @@ func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == 
 // maxFile bounds a file that is one native value, in bytes.
 const maxFile = 64 << 20
 
-// native is one native value and where it stands. It has no text if it only accounts for others.
+// native is one native value and its position. It has no text if it only accounts for others.
 type native struct {
 	line
 	run string // the name of its folder, for citations
@@ -110,7 +110,7 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// reportLine is what a report says of one entry.
+// reportLine is the line of a report about one entry.
 type reportLine struct {
 	File    string         `json:"file"`
 	Line    int            `json:"line"`
@@ -181,7 +181,7 @@ func (o Options) readWhole(name string) ([]byte, error) {
 		return nil, fmt.Errorf("the file is truncated or damaged: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("the file is longer than %d bytes; divide it", maxFile)
+		return nil, fmt.Errorf("the file is longer than %d bytes; split it", maxFile)
 	}
 	return text, nil
 }
@@ -270,7 +270,7 @@ func (o Options) readSave(n *native) error {
 	for _, f := range files {
 		known, is := formats.SaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
-			n.leave(f.Name(), "it is no file of a save")
+			n.leave(f.Name(), "it is not a file of a save")
 			continue
 		}
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))

@@ -74,7 +74,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
-		// The plus takes the declared type away: the driver would make times of some texts.
+		// The unary plus hides the declared type of the column, by which the driver would convert some texts to times.
 		quoted[i] = `+"` + strings.ReplaceAll(c, `"`, `""`) + `"`
 	}
 	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+" FROM "+cacheTable) // #nosec G202 -- names of columns, quoted
@@ -114,7 +114,7 @@ func names(ctx context.Context, db *sql.DB, query string) (names []string, err e
 	return names, rows.Err()
 }
 
-// rowJSON is a row as a JSON object. Bytes that are not UTF-8 are in base64.
+// rowJSON returns a row as a JSON object. Bytes that are not UTF-8 are in base64.
 func rowJSON(columns []string, values []any) []byte {
 	w := new(pyjson.Builder)
 	w.Open()

@@ -238,7 +238,7 @@ func (t *counter) refuse(l *line, err error) {
 	}
 }
 
-// kindNames are the kinds of records, and of the changes that an import makes.
+// kindNames names the kinds of records, and of the changes that an import makes.
 func kindNames() []string {
 	names := make([]string, len(record.Kinds), len(record.Kinds)+3)
 	for i, kind := range record.Kinds {

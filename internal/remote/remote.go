@@ -45,9 +45,9 @@ func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 // Server is a client of a server, and how to reach it.
 type Server struct {
 	*client.Client
-	URL       string            // without a slash at its end
+	URL       string            // without a trailing slash
 	Token     string            // empty: none
-	CAFile    string            // for advice; empty: the system's authorities
+	CAFile    string            // named in error messages; empty: the system's authorities
 	Transport http.RoundTripper // nil: a new one with the system's authorities
 }
 

@@ -36,7 +36,7 @@ func (at addresses) close() {
 }
 
 // shared returns the addresses for one of several servers that run one after the other. A
-// server that is shut down leaves them open, and connections wait for the next one.
+// server that is shut down leaves them open, and connections wait for the next server.
 func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {

@@ -22,42 +22,42 @@ import (
 	"colophon/ledger/index"
 )
 
-// Config is everything that can be set about a server. A flag goes before
-// the environment variable of its name (COLOPHON_LOG_LEVEL for --log-level),
-// that before the configuration file, that before the default. The names in the
-// file are those of the flags.
+// Config holds all settings of a server. A flag overrides the environment variable of its name
+// (COLOPHON_LOG_LEVEL for --log-level), a variable overrides the configuration file, and the
+// file overrides the default. The file uses the names of the flags.
 type Config struct {
 	// Data is the folder of everything that must not be lost: the database in
-	// db, the signing keys in keys. The folder index in it can be made again.
+	// db, the signing keys in keys. Its folder index can be rebuilt.
 	Data string `yaml:"data"`
-	// Listen is the TCP address, host:port. Port 0 takes a free one.
+	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
-	// Insecure allows an address that other machines can reach that asks for no
-	// credentials: everyone who reaches it may do everything.
+	// Insecure permits an address that other machines can reach without requiring
+	// credentials. Everyone who can reach the address may do everything.
 	Insecure bool `yaml:"insecure"`
 	// AccessFile says what tokens of OpenID Connect issuers and client certificates
-	// may do (access.Rules). API tokens need none.
+	// may do (access.Rules). API tokens do not need this file.
 	AccessFile string `yaml:"access-file"`
-	// TLSCert and TLSKey are the server's certificate, those between it and the root
-	// after it, and its key, in PEM. They are read again when they change.
+	// TLSCert has the server's certificate, followed by the intermediate ones, and TLSKey its
+	// key, both in PEM. The server reloads the files when they change.
 	TLSCert string `yaml:"tls-cert"`
 	TLSKey  string `yaml:"tls-key"`
-	// TLSClientCA are the authorities that sign client certificates, in PEM.
+	// TLSClientCA names a PEM file with the authorities that sign client certificates.
 	TLSClientCA string `yaml:"tls-client-ca"`
-	// AllowHost are the names, beside localhost and loopback addresses, that the server
-	// answers to where it asks for no credentials. Empty means any, but on loopback.
+	// AllowHost lists the host names that a server without authentication accepts, in addition
+	// to localhost and loopback addresses. Empty means any name, unless the server listens on
+	// loopback.
 	AllowHost HostNames `yaml:"allow-host"`
-	// MetricsListen is an address for /metrics alone, host:port, without
-	// authentication; the server's own then has no /metrics. Empty means there.
+	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
+	// it is empty, /metrics is at Listen.
 	MetricsListen string `yaml:"metrics-listen"`
 	// Pprof adds profiles of the process, under /debug/pprof, to MetricsListen.
 	Pprof bool `yaml:"pprof"`
 	// LogFormat is text or json. The log goes to the standard error.
 	LogFormat string `yaml:"log-format"`
-	// LogLevel is the least level that is logged: debug, info, warn or error.
+	// LogLevel is the lowest level that is logged: debug, info, warn or error.
 	LogLevel logLevel `yaml:"log-level"`
-	// MinFreeSpace is the mark of free disk space below which writes are
-	// answered with 503; 0 means 5 % of the file system, 32 MiB to 1 GiB.
+	// MinFreeSpace is the free disk space, in bytes, below which writes get status 503. 0 means
+	// 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
 	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
 	// what the process may use, 64 MiB to 2 GiB.
@@ -65,11 +65,11 @@ type Config struct {
 	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
 	// sixteenth of what the process may use, 256 MiB to 2 GiB.
 	IndexCache size.Bytes `yaml:"index-cache"`
-	// ShutdownLimit is how long requests that are under way may take to finish
-	// once the server is asked to end; then their connections are closed.
+	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
+	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Load is how much clients may ask.
+	// Load bounds what clients may ask of the server.
 	limits.Load `yaml:",inline"`
 }
 
@@ -115,40 +115,40 @@ func (c Config) validate() error {
 	return c.checkObservation()
 }
 
-// logLevel is the least level that is logged.
+// logLevel is the lowest level that is logged.
 type logLevel struct{ slog.Level }
 
 // UnmarshalText reads the name of a level.
 func (l *logLevel) UnmarshalText(text []byte) error {
 	if err := l.Level.UnmarshalText(text); err != nil {
-		return fmt.Errorf("%q is no level; it must be debug, info, warn or error", text)
+		return fmt.Errorf("%q is not a log level; it must be debug, info, warn or error", text)
 	}
 	return nil
 }
 
 // Bind makes a flag of every field.
 func (c *Config) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Data, "data", c.Data, "`folder` of database and keys, made if absent")
-	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 takes a free one")
+	flags.StringVar(&c.Data, "data", c.Data, "`folder` of the database and the keys; created if it does not exist")
+	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server speaks https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
-	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, with commas, that the server may be asked by beside localhost, where it asks for no credentials; default any, but on loopback none")
-	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "`address`, host:port, that answers /metrics without authentication, in place of the server's own")
-	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "answer /debug/pprof on --metrics-listen")
+	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default any, but on loopback none")
+	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
+	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
-	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "least `level` that is logged: debug, info, warn or error")
+	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
-	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that requests under way may take when the server ends")
+	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
 	c.Load.Bind(flags)
 }
 
-// Resolve puts the sources together: the file named path, if any,
-// below the environment, below the flags that were given.
+// Resolve merges the sources of settings: the given flags override the environment, which
+// overrides the file at path, if any.
 func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {
@@ -176,14 +176,14 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 	}
 	page := config.MaxPage
 	config = config.WithDefaults()
-	config.MaxPage = page // 0 was asked for, and is refused
+	config.MaxPage = page // an explicit 0, which validate refuses
 	return config, config.validate()
 }
 
-// goType is how the YAML library names a type that is no basic one.
+// goType is how the YAML library names a type that is not a basic one.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// ReadFile reads a YAML file over c. A name that it does not know is an error.
+// readFile reads a YAML file over c. A name that it does not know is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (c *Config) readFile(path string) error {
 	decoder.KnownFields(true)
 	err = decoder.Decode(c)
 	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) {
-		// Without Go's types, which say nothing to who writes the file.
+		// Leave out Go's types, which mean nothing to the author of the file.
 		return errors.New(goType.ReplaceAllString(strings.Join(wrong.Errors, "; "), ""))
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

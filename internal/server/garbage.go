@@ -8,24 +8,24 @@ import (
 	"sync"
 )
 
-// usualGarbage is what the runtime lets garbage take where nothing is set, in percent of
-// what is in use.
+// usualGarbage is the runtime's default for GOGC, in percent of the live heap.
 const usualGarbage = 100
 
-// Caches are in use, and hardly make garbage: as much again would be wasted on it, in
-// memory that is new to the processor's caches with each request. Garbage has so many
-// bytes, but for the least share, in percent, which bounds what collecting costs.
-// Against GOGC=100, batches over 8 connections: the peak memory is 7 % smaller with caches
-// that are filling (0.93, 4 rounds each) and was 27 % smaller with full ones, at the same
-// CPU time.
+// Caches make the live heap large but produce little garbage. With GOGC=100, garbage could
+// become as large as they are, and each request would touch memory that is cold in the
+// processor's caches. So garbage may take enoughGarbage bytes, or leastGarbage percent of the
+// live heap if that is more; the latter bounds the cost of collecting.
+// Compared with GOGC=100, for batches over 8 connections: the peak memory is 7 % smaller while
+// the caches are filling (0.93, 4 rounds each) and was 27 % smaller with full caches, at the
+// same CPU time.
 const (
 	enoughGarbage = 128 << 20
 	leastGarbage  = 16
 )
 
-// garbageShare is the share of garbage, in percent of so many bytes in use. Where these
-// are more than a quarter of the limit, GOMEMLIMIT, that alone bounds garbage: what it
-// leaves is there to be used.
+// garbageShare returns the value of GOGC for a live heap, in percent. If the live heap exceeds
+// a quarter of GOMEMLIMIT, only that limit bounds garbage, because the rest of it is there to
+// be used.
 func garbageShare(live, limit uint64) int {
 	if live > limit/4 {
 		return usualGarbage
@@ -33,8 +33,8 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// besideLimit takes what the process has beside the runtime's memory, in bytes, from
-// GOMEMLIMIT, if that is set, until end: who sets it means the process.
+// besideLimit subtracts the bytes that the process holds outside the Go runtime from GOMEMLIMIT,
+// if that is set, until end is called. An operator sets GOMEMLIMIT for the whole process.
 func besideLimit(bytes int64) (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -44,16 +44,16 @@ func besideLimit(bytes int64) (end func()) {
 	return func() { debug.SetMemoryLimit(limit) }
 }
 
-// garbagePace sets the share of garbage after each collection. It is the process's:
-// there is one where a server runs.
+// garbagePace sets GOGC after each collection. The setting is global, so a process has at most
+// one garbagePace.
 type garbagePace struct {
 	mu    sync.Mutex
 	share int
 	ended bool
 }
 
-// paceGarbage keeps garbage from growing with the caches until end, unless the
-// environment has a share of its own (GOGC).
+// paceGarbage keeps garbage from growing with the caches until end is called. It does nothing
+// if the environment sets GOGC.
 func paceGarbage(env func(string) (string, bool)) (end func()) {
 	if share, set := env("GOGC"); set && share != "" {
 		return func() {}
@@ -63,7 +63,7 @@ func paceGarbage(env func(string) (string, bool)) (end func()) {
 	return p.end
 }
 
-// collected follows a collection, and has the next one followed.
+// collected runs after a collection, and arranges to run after the next one.
 func (p *garbagePace) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,12 +73,12 @@ func (p *garbagePace) collected() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	p.set(garbageShare(live[0].Value.Uint64(), uint64(debug.SetMemoryLimit(-1))))
-	// What nothing refers to is cleaned up behind the collection that finds it.
+	// A cleanup of an unreachable object runs after the next collection.
 	type unused struct{ _ *byte }
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
 }
 
-// set sets the share if it is another one. The caller holds mu.
+// set sets the share if it has changed. The caller holds mu.
 func (p *garbagePace) set(share int) {
 	if share != p.share {
 		p.share = share

@@ -50,7 +50,7 @@ func TestGarbageIsPaced(t *testing.T) {
 	require.Equal(t, usualGarbage, shareNow())
 	runtime.GC()
 	runtime.GC()
-	require.Equal(t, usualGarbage, shareNow(), "nothing is paced any more")
+	require.Equal(t, usualGarbage, shareNow(), "the pace has ended")
 	runtime.KeepAlive(inUse)
 }
 

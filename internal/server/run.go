@@ -44,7 +44,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 	if busy != nil && !datadir.HasDatabase(config.Data) {
 		return busy // before anything is made
 	}
-	// The folder comes first: a second server on the same folder is told so even if the
+	// The folder comes first: a second server on the same folder reports that even if the
 	// address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
@@ -207,8 +207,7 @@ var errRoom = errors.New("there is room on the disk again")
 // roomPause is the time between two checks for space.
 const roomPause = time.Second
 
-// room returns a channel that is closed when a database that is open for reading only could be
-// opened for writing. It is nil for any other database. The check ends with ctx.
+// room returns a channel that is closed when a read-only database could be opened for writing. It is nil for any other database. The check ends with ctx.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.database.ReadOnly() {
 		return nil

@@ -74,7 +74,7 @@ func (f *tlsFiles) refresh() {
 	}
 	f.seen = now
 	if err := f.load(); err != nil {
-		f.log.Error("the new certificate cannot be used; going on with the last one", "error", err)
+		f.log.Error("the new certificate cannot be used; continuing with the last one", "error", err)
 		return
 	}
 	f.log.Info("the certificate was read again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)

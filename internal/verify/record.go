@@ -33,7 +33,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	defer r.Release()
 	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: its digest is %x, the event's is %x", ErrRecord, r.Digest, want)
+		return fmt.Errorf("%w: its digest is %x, but the event's is %x", ErrRecord, r.Digest, want)
 	}
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
 		return fmt.Errorf("%w: it was checked by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)

@@ -38,7 +38,7 @@ func Verdicts() []Verdict {
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
 		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later one: one of the two was forged, or the log has shown two trees", ErrNotLater},
 		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
-		{13, "broken_chain_link", "the event is not the one that the receipt's hashes stand for: event or hash was changed", proofs.ErrChainLink},
+		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
 		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
 		{16, "wrong_record", "the event is about another record than this one", ErrRecord},

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// bodies are events of several kinds, as the ledger writes them.
+// bodies returns events of several kinds as the ledger writes them, by kind.
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}

@@ -19,8 +19,8 @@ const (
 	MinEventCache = cachePart / 5 * 6
 )
 
-// newEventCache returns a cache that takes up to that many bytes as it fills; nil if they are
-// too few.
+// newEventCache returns a cache of at most that many bytes, which it allocates as it fills. It
+// returns nil if that is less than MinEventCache.
 func newEventCache(bytes int) *eventCache {
 	if bytes < MinEventCache {
 		return nil

@@ -109,7 +109,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 // noteSpace records whether the fold waits for disk space, and logs when that begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
-		f.store.config.Rows.Log.Warn("the disk is nearly full, the index waits for free space",
+		f.store.config.Rows.Log.Warn("the disk is nearly full; the index waits for free space",
 			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
 	f.fold.waitsForSpace = starved

@@ -189,7 +189,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.Rows.Log.Warn("the stored index does not fit the log, it is rebuilt", "ledger", f.name, "reason", why)
+		f.store.config.Rows.Log.Warn("the stored index does not fit the log; rebuilding it", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.Counters = stored, counters.New(kept)

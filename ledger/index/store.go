@@ -132,7 +132,7 @@ func (s *Store) add(name string, log Log) (*Follower, error) {
 		return nil, ErrClosed
 	}
 	if _, followed := s.followers[name]; followed {
-		return nil, errors.New("it is followed already")
+		return nil, errors.New("the ledger is already followed")
 	}
 	f := newFollower(s, name, log)
 	s.followers[name] = f

@@ -35,8 +35,8 @@ func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 // Defer makes derivers defer their work, as they do while an index is rebuilt.
 func (f *Fold) Defer() { f.deferWork = true }
 
-// Take folds an entry as if it were the next of the log, and stores nothing.
-func (f *Fold) Take(ctx context.Context, entry []byte) (err error) {
+// FoldEntry folds an entry as if it were the next one of the log. It stores nothing.
+func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 	var e Event
 	if err := e.decode(entry); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotEvent, err)

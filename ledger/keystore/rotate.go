@@ -89,7 +89,7 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 	case previous.Verifier().String() == present.Verifier().String():
 		// An interrupted call has stored it.
 	case !retired(keys, present.Verifier()):
-		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move the one away that the log does not sign with",
+		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move away the one that does not sign the log",
 			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
 	}
 	if err := os.Rename(k.NextPath(name), k.Path(name)); err != nil {

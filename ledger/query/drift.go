@@ -91,7 +91,7 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 	found, err = read(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		_, kind, _ = strings.Cut(kind, " ")
-		err = &Error{WrongKind, name, fmt.Sprintf("event %d is no %s", seq, kind)}
+		err = &Error{WrongKind, name, fmt.Sprintf("event %d is not of kind %s", seq, kind)}
 	}
 	return found, err
 }

@@ -98,7 +98,7 @@ type Request struct {
 	prefixes   []prefixed
 }
 
-// Limit is the number of rows of a page; 0 if the answer is no page.
+// Limit is the number of rows of a page; 0 if the answer is not a page.
 func (r *Request) Limit() int {
 	if r.Question.Takes&Pages == 0 {
 		return 0
@@ -316,7 +316,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 // checkSizes checks that the log has the events that the request names, and sets Needs.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
-		// A text that is no seq of the ledger is reported where it is parsed.
+		// A text that is not a seq of the ledger is reported where it is parsed.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.Needs = max(r.Needs, seq+1)
 		}

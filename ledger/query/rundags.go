@@ -26,7 +26,7 @@ var runDAGQuestions = []Question{
 }
 
 // StageProof is the question for the proof of a stage (spec: Stage proofs), which the elements
-// seq and stage name. It has no path: its answer has a receipt too, so it is no function of the
+// seq and stage name. It has no path: its answer has a receipt too, so it is not a function of the
 // view alone. ProveStage makes the rest.
 var StageProof = Question{Seqs: []string{"seq"}}
 

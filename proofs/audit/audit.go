@@ -67,7 +67,7 @@ type Claim struct {
 	Record proofs.Hash // record.KeyedDigest of its record
 }
 
-// Head is the state of a log after a commit, as storage has it.
+// Head is the state of a log after a commit, as in storage.
 type Head struct {
 	Size       uint64      // number of entries
 	Tip        proofs.Hash // event_hash of the last entry; zero if there is none
@@ -100,7 +100,7 @@ type Report struct {
 	Redacted   uint64            // pieces that redacted records name: erased, or kept for another record
 	Keys       uint64            // valid uses of idempotency keys
 	Claims     uint64            // those of them that claim the key
-	Needs      uint64            // pairs of an unredacted record and a content that it names
+	Needs      uint64            // pairs of an unredacted record and a piece of content that it names
 	Checkpoint proofs.Checkpoint // what the log signed; zero if that is damaged
 	Damage     *Damage           // the first damage, or nil
 }

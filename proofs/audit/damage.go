@@ -14,15 +14,15 @@ type Kind string
 const (
 	KindEntry      Kind = "entry"      // an entry is not the one that was signed
 	KindEvent      Kind = "event"      // what was signed is not a valid event (spec: Event body)
-	KindCheck      Kind = "check"      // what an event says of its record does not follow from it
+	KindCheck      Kind = "check"      // what an event states about its record is wrong
 	KindChain      Kind = "chain"      // an entry does not link to the one before it
-	KindTile       Kind = "tile"       // a hash tile is not that of the entries
+	KindTile       Kind = "tile"       // a hash tile does not have the hashes of the entries
 	KindRoot       Kind = "root"       // entries and tiles agree, but not with the signed root
 	KindSignature  Kind = "signature"  // the checkpoint is not signed by the log's key
 	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, too old, or of another log
 	KindRollback   Kind = "rollback"   // the log is shorter than it was
 	KindFork       Kind = "fork"       // the log is not the one seen before
-	KindHead       Kind = "head"       // the stored head is not that of the entries
+	KindHead       Kind = "head"       // the stored head is not the head of the entries
 	KindContent    Kind = "content"    // content is missing, altered, or not erased
 	KindRedaction  Kind = "redaction"  // a redaction is not the one in the events
 	KindKey        Kind = "key"        // an idempotency key leads to another event, or to two

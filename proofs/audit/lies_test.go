@@ -26,7 +26,7 @@ func (m *memory) at(t testing.TB, text string) *memory {
 	return m.altered(t, seq, []byte(before+`"time":"`+text+after[strings.IndexByte(after, '"'):]))
 }
 
-// The time of an event may be a day ahead of the auditor's clock, and no more. A walk without
+// The time of an event may be at most a day ahead of the auditor's clock. A walk without
 // a time does not compare.
 func TestTimesInTheFuture(t *testing.T) {
 	m := newMemory(t, 20)

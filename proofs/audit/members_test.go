@@ -298,7 +298,7 @@ func replacedAt(v any, pointer string, with any) any {
 	panic("no place " + pointer)
 }
 
-// canonicalJSON returns a value as events have it.
+// canonicalJSON returns a value in the form that events use.
 func canonicalJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)

@@ -13,7 +13,7 @@ type seenCheck struct {
 	checkpoints []Seen
 }
 
-// earlierWalk stands in messages for the walks before this one.
+// earlierWalk names the walks before this one in messages.
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than what was seen and

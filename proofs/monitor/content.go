@@ -191,7 +191,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 			return result
 		}
 		if int64(len(piece)) != n.size {
-			result.err = contentDamage(job.seq, n.name, "it has %d bytes, the event says %d", len(piece), n.size)
+			result.err = contentDamage(job.seq, n.name, "it has %d bytes, but the event says %d", len(piece), n.size)
 			return result
 		}
 		pieces[n.name] = piece

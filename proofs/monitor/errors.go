@@ -15,8 +15,8 @@ var (
 	ErrStateMismatch = errors.New("the state does not fit")
 	// ErrStateIncomplete: the folder of an earlier audit is there, but the state file is not.
 	ErrStateIncomplete = errors.New("the state file is missing, but its folder is not")
-	// ErrStateInUse: another audit has the state.
-	ErrStateInUse = errors.New("another audit has the state")
+	// ErrStateInUse: another audit uses the state.
+	ErrStateInUse = errors.New("another audit uses the state")
 )
 
 // StateError reports a state that an audit cannot start from. The audit has changed nothing in

@@ -164,7 +164,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files are of %d events with %d bytes of idempotency keys, it is of %d with %d uses", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("its files hold %d events with %d bytes of idempotency keys, but it states %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
@@ -260,16 +260,16 @@ func (p *pastFiles) flushFacts() error {
 func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	if seq >= p.size {
 		if seq-p.size >= uint64(len(p.unwritten)) {
-			return 0, fmt.Errorf("event %d is not remembered", seq)
+			return 0, fmt.Errorf("the state has no facts about event %d", seq)
 		}
 		return audit.Facts(p.unwritten[seq-p.size]), nil
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
-		return 0, fmt.Errorf("what is remembered of event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
 	}
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("what is remembered of event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
 	}
 	return audit.Facts(fact[0] | mark[0]), nil
 }
@@ -296,7 +296,7 @@ func (p *pastFiles) Keep(t proofs.TileData) error {
 	}
 	at, s := int64(t.Index)*proofs.FullTile*proofs.HashSize, p.sum(filepath.Base(f.Name()))
 	if at > s.bytes {
-		return fmt.Errorf("%s: a tile before %d/%d is not remembered", f.Name(), t.Level, t.Index)
+		return fmt.Errorf("%s lacks a tile before %d/%d", f.Name(), t.Level, t.Index)
 	}
 	if more := at + int64(len(t.Hashes)) - s.bytes; more > 0 {
 		s.add(t.Hashes[int64(len(t.Hashes))-more:])

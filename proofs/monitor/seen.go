@@ -20,7 +20,7 @@ type seenNote struct {
 // log. Further ones are not remembered.
 const maxSeen = 64
 
-// olderNote is a checkpoint without a signature of the newest key. Someone who stole an older
+// olderNote is a checkpoint without a signature of the newest key. A thief of an older
 // key after its retirement can sign anything with it. The walk decides what the note is worth.
 type olderNote struct {
 	Note
@@ -68,7 +68,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 		}
 		if root != seen.Root {
 			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, the log has %x: "+
-				"the log has shown two trees while the key was in force that signed %[2]s, or somebody who has that key has signed it since it was replaced", seen.Size, o.Name, seen.Root, root)}
+				"the log has shown two trees while the key was in force that signed %[2]s, or a holder of that key has signed it since it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil

@@ -218,7 +218,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	if version.Version != stateVersion && version.Version != firstStateVersion {
-		return fmt.Errorf("it has version %d, this program knows %d: use the program that has written it", version.Version, stateVersion)
+		return fmt.Errorf("it has version %d, but this program knows only %d; use the program that wrote it", version.Version, stateVersion)
 	}
 	var s stateFile
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -190,7 +190,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	copyState(t, after, mixed)
 	require.NoError(t, os.WriteFile(mixed, old, 0o600))
 	m, err := openState(mixed, keys)
-	require.NoError(t, err, "an earlier state with a later folder goes on from the earlier")
+	require.NoError(t, err, "an earlier state with a later folder continues from the earlier")
 	require.Equal(t, stateOf(t, before).Size, m.at.Size)
 	require.NoError(t, m.Close())
 }
@@ -211,7 +211,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
 		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), "the state of another log"},
 		"of a later version":    {w.Key, changeState(func(s *stateFile) { s.Version = 3 }), "version 3"},
-		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "its files are of 26 events"},
+		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "its files hold 26 events"},
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
 		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "the log's keys are missing"},

@@ -58,7 +58,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// The page's own policy forbids everything that somebody could add to the file: other
+	// The page's own policy forbids everything that could be added to the file: other
 	// programs and styles, requests, forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,
@@ -70,7 +70,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 		open(t, p, []byte(strings.Replace(string(html), "<main>", "<main>"+markup, 1)))
 		p.Eval(t, "hits", &hits)
 		require.Empty(t, hits, name)
-		require.NotEmpty(t, p.Notes().Errors, "it is told that it may not: "+name)
+		require.NotEmpty(t, p.Notes().Errors, "the browser reports that it is forbidden: "+name)
 	}
 }
 

@@ -99,7 +99,7 @@ func decode(text []byte) (*Pack, error) {
 		return nil, err
 	}
 	if !bytes.Equal(again, text) {
-		return nil, fmt.Errorf("%w: data of the audit pack in an unusual spelling", proofs.ErrMalformed)
+		return nil, fmt.Errorf("%w: the data of the audit pack is not in canonical JSON form", proofs.ErrMalformed)
 	}
 	return p, nil
 }

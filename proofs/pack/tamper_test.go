@@ -25,7 +25,7 @@ func changed(t testing.TB, change func(p *Pack)) *Pack {
 	return p
 }
 
-// digestOf returns the digest of a content of a pack.
+// digestOf returns the digest of a piece of content in a pack.
 func digestOf(t testing.TB, p *Pack, content string) string {
 	t.Helper()
 	for digest, bytes := range p.Contents {
@@ -37,7 +37,7 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 	return ""
 }
 
-// tamperings are packs that were changed without the key, and packs of ledgers that signed
+// tamperings returns packs that were changed without the key, and packs of ledgers that signed
 // false statements.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
@@ -75,12 +75,12 @@ func tamperings(t testing.TB) map[string]tampering {
 			a, b := digestOf(t, p, answer), digestOf(t, p, messages)
 			p.Contents[a], p.Contents[b] = p.Contents[b], p.Contents[a]
 		}), ErrContent, "they were changed"},
-		"a text that nobody names":  {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContent, "no record names the content"},
-		"a text of a prototype":     {changed(t, func(p *Pack) { p.Contents["__proto__"] = []byte("x") }), ErrContent, "no record names the content"},
-		"a text of a constructor":   {changed(t, func(p *Pack) { p.Contents["constructor"] = []byte("x") }), ErrContent, "no record names the content"},
-		"an erasure without event":  {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContent, "is not in this file"},
-		"an erasure by another":     {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContent, "event 8 did not erase the content"},
-		"an erasure that never was": {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContent, "event 7 did not erase the content"},
+		"a text that no record names": {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContent, "no record names the content"},
+		"a text of a prototype":       {changed(t, func(p *Pack) { p.Contents["__proto__"] = []byte("x") }), ErrContent, "no record names the content"},
+		"a text of a constructor":     {changed(t, func(p *Pack) { p.Contents["constructor"] = []byte("x") }), ErrContent, "no record names the content"},
+		"an erasure without event":    {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContent, "is not in this file"},
+		"an erasure by another":       {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContent, "event 8 did not erase the content"},
+		"an erasure that never was":   {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContent, "event 7 did not erase the content"},
 	}
 	for name, forged := range forgeries(t) {
 		list[name] = forged
@@ -96,7 +96,7 @@ func flip(text string, i int) string {
 	return string(b)
 }
 
-// forgeries are packs that the true key has signed.
+// forgeries returns packs that the true key has signed.
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1

@@ -26,8 +26,8 @@ type Report struct {
 	// Claimed counts the checks of recomputed records whose result is claimed: the pack has
 	// nothing to compute these hashes from.
 	Claimed int
-	// Unknown counts the recomputed records whose cache key and digest were not recomputed,
-	// because they cover texts too long for an event.
+	// Unknown counts those of the Recomputed records whose cache key and digest could not be
+	// checked, because both cover texts that are too long for an event.
 	Unknown int
 }
 
@@ -48,7 +48,7 @@ var ErrHashes = errors.New("pack: hashes are not those of the content")
 // Verify verifies a pack against the log's keys: the signature of the checkpoint, and for each
 // record its place in the tree, its event, its link to the previous record if that is its
 // neighbour, and its content against the digests in the event. If the pack has all content of
-// a record, Verify recomputes the record by the rules (spec: Making a record again). The error
+// a record, Verify recomputes the record by the rules (spec: Rebuilding a record). The error
 // names the record. It wraps an error of Receipt.Verify, ErrContent or ErrHashes.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
@@ -113,7 +113,7 @@ func (v *verification) record(i int) error {
 	case receipt.Seq != r.Seq:
 		return fmt.Errorf("%w: the event's seq is %d", proofs.ErrField, receipt.Seq)
 	case receipt.Ledger != v.pack.Ledger:
-		return fmt.Errorf("%w: the pack is of ledger %.100q, the event's is %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
+		return fmt.Errorf("%w: the pack is of ledger %.100q, but the event's is %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
 	}
 	if err := v.link(i, receipt); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 		return nil
 	}
 	if r.PrevEventHash != before {
-		return fmt.Errorf("%w: it follows %x, the event before it is %x", proofs.ErrChainLink, r.PrevEventHash, before)
+		return fmt.Errorf("%w: it follows %x, but the event before it is %x", proofs.ErrChainLink, r.PrevEventHash, before)
 	}
 	v.report.Links++
 	return nil
@@ -165,9 +165,9 @@ func (v *verification) content(r *Record) error {
 		}
 		switch sum := sha256.Sum256(kept); {
 		case sum != named.Digest:
-			return fmt.Errorf("%w: %.100q has the digest %x, the event's is %s", ErrContent, named.Name, sum, digest)
+			return fmt.Errorf("%w: %.100q has the digest %x, but the event's is %s", ErrContent, named.Name, sum, digest)
 		case uint64(len(kept)) != named.Size:
-			return fmt.Errorf("%w: %.100q has %d bytes, the event says %d", ErrContent, named.Name, len(kept), named.Size)
+			return fmt.Errorf("%w: %.100q has %d bytes, but the event says %d", ErrContent, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
 		v.report.Contents++

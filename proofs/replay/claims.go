@@ -69,15 +69,15 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	}
 }
 
-// checkClaims compares what answers claimed about the log beyond the copy with the log itself:
+// checkClaims compares what answers claimed about the log beyond the shown size with the log itself:
 // its size, and the redacting event of each redacted record.
-func (c *comparer) checkClaims(size uint64, redactions map[uint64]uint64) *monitor.Finding {
-	if c.largest > size {
+func (c *comparer) checkClaims() *monitor.Finding {
+	if size := c.copy.Written(); c.largest > size {
 		return findingOf(c.largestIn, "", "the answer is of a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
 		claim := c.redactions[seq]
-		if by, redacted := redactions[seq]; !redacted || by != claim.by {
+		if by, redacted := c.copy.RedactedBy(seq); !redacted || by != claim.by {
 			f := findingOf(claim.q, redactedMember, "no such event redacts the record", "", decimal(claim.by))
 			if redacted {
 				f.Expected = decimal(by)

@@ -13,6 +13,7 @@ import (
 	"colophon/proofs"
 	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
+	"colophon/proofs/replay/reference"
 )
 
 // Bounds of an answer. Beyond them it is not compared.
@@ -34,10 +35,11 @@ type source interface {
 type comparer struct {
 	client    *fetch.Client // of the server
 	server    source
-	reference *reference
+	reference referenceServer
 	size      uint64 // that the reference shows; the server has shown that it has as much
 	walk      *monitor.Walk
-	copy      *logCopy
+	copy      *reference.Log
+	origin    string             // of the log
 	keys      []*proofs.Verifier // of the log
 
 	memory     *fetch.Memory
@@ -52,7 +54,7 @@ type comparer struct {
 	largestIn  question // the question that it answers
 }
 
-func newComparer(client *fetch.Client, r *reference, size uint64) *comparer {
+func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
 	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewMemory(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
 	c.server = auditedServer{c}
 	return c
@@ -178,13 +180,13 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
 	}
-	if size > c.copy.written {
+	if size > c.copy.Written() {
 		if err := c.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if size > c.copy.written {
-		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + decimal(c.copy.written), decimal(size)}
+	if size > c.copy.Written() {
+		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + decimal(c.copy.Written()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }
@@ -194,10 +196,10 @@ func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	if c.copy.written <= c.size {
+	if c.copy.Written() <= c.size {
 		return nil
 	}
-	return c.show(ctx, c.copy.written)
+	return c.show(ctx, c.copy.Written())
 }
 
 func (c *comparer) catchUp(ctx context.Context) error {
@@ -207,7 +209,7 @@ func (c *comparer) catchUp(ctx context.Context) error {
 }
 
 func (c *comparer) show(ctx context.Context, size uint64) error {
-	err := c.reference.show(ctx, size)
+	err := c.reference.Show(ctx, size)
 	if err == nil {
 		c.size = size
 	}
@@ -218,7 +220,7 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 // the reference grows when a later page is as of a larger size.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	if q.form == documentForm {
-		return c.compareDocument(q, got)
+		return c.compareDocument(ctx, q, got)
 	}
 	if q.atHead && len(q.lists) > 0 && got.status == http.StatusOK {
 		return c.compareRanking(ctx, q, got, mayGrow)
@@ -257,7 +259,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	}
 	expected, err := c.request(ctx, c.reference, q, p)
 	if err != nil {
-		err = fmt.Errorf("asking the copy of the log: %s: %w", q, err)
+		err = fmt.Errorf("querying the copy of the log: %s: %w", q, err)
 	}
 	return expected, err
 }
@@ -333,8 +335,8 @@ func findingAt(q question, page *answerPage, row, message, expected, got string)
 	default:
 		query += " at the head"
 	}
-	if at.size = q.asOf; q.at(at) != q.path {
-		_, asked, _ := strings.Cut(q.at(at), "?")
+	at.size = q.asOf
+	if asked := q.parameters(at); asked != "" {
 		query += " (asked: ?" + asked + ")"
 	}
 	return &monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message,

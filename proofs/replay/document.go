@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -19,7 +20,7 @@ const redactedByHeader = "Colophon-Redacted-By"
 // compareDocument compares a citations document (docs/spec: Citations document) with the event
 // of its set. The copy of the log has no content: a text is right if it has the digest in the
 // event.
-func (c *comparer) compareDocument(q question, got *answerPage) (result comparison) {
+func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
 		return comparison{finding: findingOf(q, row, message, expected, got)}
 	}
@@ -27,7 +28,7 @@ func (c *comparer) compareDocument(q question, got *answerPage) (result comparis
 	if err != nil {
 		return comparison{err: err}
 	}
-	entry, err := c.copy.read(seq)
+	entry, err := c.copy.Entry(ctx, seq)
 	if err != nil {
 		return comparison{err: err}
 	}
@@ -50,7 +51,7 @@ func (c *comparer) compareDocument(q question, got *answerPage) (result comparis
 		}
 	}
 	redacted := strings.Join(got.header.Values(redactedByHeader), ",")
-	by, known := c.copy.redactedBy[seq]
+	by, known := c.copy.RedactedBy(seq)
 	switch known = known && by < got.atLeast; {
 	case known && redacted != decimal(by):
 		return wrong(redactedByHeader, "the header differs", decimal(by), redacted)

@@ -30,7 +30,7 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 		a, errA, moreA := nextExpected()
 		switch {
 		case errA != nil:
-			return n, nil, fmt.Errorf("asking the copy of the log: %w", errA)
+			return n, nil, fmt.Errorf("querying the copy of the log: %w", errA)
 		case errB != nil:
 			return n, nil, errB
 		case !moreA && !moreB:
@@ -127,7 +127,7 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 				yield(nil, fmt.Errorf("%w: its %s is not a cursor", fetch.ErrMalformed, list.next))
 				return
 			case empty > c.emptyPages():
-				yield(nil, fmt.Errorf("%w: it has %d consecutive pages without a row, and no end", fetch.ErrMalformed, empty))
+				yield(nil, fmt.Errorf("%w: %d consecutive pages have no row, and the list does not end", fetch.ErrMalformed, empty))
 				return
 			case read == q.pages && expected != nil:
 				yield(nil, errPageLimit)
@@ -285,7 +285,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
-		return nil, fmt.Errorf("asking the copy of the log: %w", err)
+		return nil, fmt.Errorf("querying the copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
 		return findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil

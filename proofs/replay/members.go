@@ -9,6 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/monitor"
+	"colophon/proofs/replay/reference"
 )
 
 // difference returns the first member that differs between two answers, except lists and their
@@ -48,7 +49,7 @@ func (c *comparer) ledgerRows(p *answerPage) (n int) {
 		if row.Kind() != pyjson.Object {
 			return 0
 		}
-		if string(row.Member("name").Text()) == c.copy.name {
+		if string(row.Member("name").Text()) == c.copy.Name() {
 			n++
 		}
 	}
@@ -76,7 +77,7 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	text := string(got.Text())
 	switch name {
 	case "origin":
-		return text == c.copy.origin
+		return text == c.origin
 	case "verifier_key":
 		return slices.ContainsFunc(c.keys, func(k *proofs.Verifier) bool { return k.String() == text })
 	case "created":
@@ -103,7 +104,7 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 // isSigned reports whether a note is a checkpoint with a text, signed by the log.
 func (c *comparer) isSigned(text, note []byte) bool {
 	checkpoint, err := proofs.OpenCheckpoint(note, c.keys...)
-	return err == nil && bytes.Equal(text, textOf(checkpoint))
+	return err == nil && bytes.Equal(text, reference.CheckpointText(checkpoint))
 }
 
 // compareProofs compares two .tlog-proof texts.

@@ -98,7 +98,7 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 				continue
 			}
 			if value != math.Trunc(value) || value < 1 || value > 1<<53 || labels != name {
-				return nil, fmt.Errorf("%w: %s is %v, which is no size", fetch.ErrMalformed, labels, value)
+				return nil, fmt.Errorf("%w: %s is %v, which is not a size", fetch.ErrMalformed, labels, value)
 			}
 			sizes[labels] = uint64(value)
 		}
@@ -114,7 +114,7 @@ func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
 	case s.size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
 	case s.size < before:
-		f.Message, f.Expected = "the index is behind the log: answers leave out what came since", "at least "+decimal(before)
+		f.Message, f.Expected = "the index is behind the log: answers leave out the events since", "at least "+decimal(before)
 	case s.tree > after:
 		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "it is more than the log has", "at most "+decimal(after)
 	case s.tree < s.size:

@@ -43,7 +43,7 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	}
 	found := pyjson.Value{}
 	for row := range root.Member("ledgers").Elements() {
-		if string(row.Member("name").Text()) == c.copy.name && found.Kind() == pyjson.Absent {
+		if string(row.Member("name").Text()) == c.copy.Name() && found.Kind() == pyjson.Absent {
 			found = row
 		}
 	}
@@ -104,7 +104,7 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	}
 	switch {
 	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: it is not as of size %d", fetch.ErrMalformed, p.size)
+		return nil, fmt.Errorf("%w: it is not the answer at size %d", fetch.ErrMalformed, p.size)
 	case p.limit > 0 && rowsOf(q, page) > p.limit:
 		return nil, fmt.Errorf("%w: its page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
 	}

@@ -12,6 +12,7 @@ import (
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
+	"colophon/proofs/replay/reference"
 )
 
 // question is asked to both the server and the reference.
@@ -147,6 +148,12 @@ func (q question) at(p pageRequest) string {
 		return q.path
 	}
 	return q.path + "?" + values.Encode()
+}
+
+// parameters returns the query of the URL of a page.
+func (q question) parameters(p pageRequest) string {
+	_, parameters, _ := strings.Cut(q.at(p), "?")
+	return parameters
 }
 
 // paged reports whether an answer has pages.
@@ -461,8 +468,8 @@ func (b *questionBuilder) producers() {
 
 // Bounds of pages.
 const (
-	maxRows  = 1000 // of a page
-	fewPages = 3    // of a list that is requested a second time, or of a ranking
+	maxRows  = reference.MaxRows // of a page
+	fewPages = 3                 // of a list that is requested a second time, or of a ranking
 )
 
 // asClientsAsk adds a random variation to each question, and shuffles them, so that a server

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -17,6 +18,7 @@ import (
 	"colophon/proofs/audit"
 	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
+	"colophon/proofs/replay/reference"
 )
 
 // Options say what is compared. The zero value is valid.
@@ -53,7 +55,7 @@ const (
 type check struct {
 	Options
 	dir     string
-	copy    *logCopy
+	copy    *reference.Log
 	metrics *scrape // nil if they are not compared
 	// published is the size of the log before the metrics were fetched. They are as of this size
 	// or a later one.
@@ -68,7 +70,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
 		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
 	}
-	if k.copy, err = newLogCopy(k.dir, a.Options().Ledger); err != nil {
+	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
 	}
 	before, err := a.OpenLog(ctx)
@@ -98,7 +100,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 }
 
 // Entry adds an entry to the copy of the log.
-func (k *check) Entry(e audit.Walked) error { return k.copy.add(e) }
+func (k *check) Entry(e audit.Walked) error { return k.copy.Add(e) }
 
 // Close removes the copy of the log.
 func (k *check) Close() error {
@@ -113,7 +115,7 @@ func (k *check) Close() error {
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	size := max(k.published, 1) // a log has at least its first event
 	if k.metrics != nil {
-		if f := k.metrics.checkSizes(k.published, k.copy.written); f != nil {
+		if f := k.metrics.checkSizes(k.published, k.copy.Written()); f != nil {
 			w.Report().Found(*f)
 			return nil
 		}
@@ -130,7 +132,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 			return err
 		}
 	}
-	questions, err := k.questions(w.Options())
+	questions, err := k.questions(ctx, w.Options())
 	if err != nil {
 		return err
 	}
@@ -138,12 +140,12 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	if err := k.compareAnswers(ctx, w, c, asClientsAsk(questions.all(), size, random)); err != nil {
 		return err
 	}
-	if len(c.redactions) > 0 || c.largest > k.copy.written {
+	if len(c.redactions) > 0 || c.largest > k.copy.Written() {
 		if err := w.CatchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if f := c.checkClaims(k.copy.written, k.copy.redactedBy); f != nil {
+	if f := c.checkClaims(); f != nil {
 		w.Report().Found(*f)
 	}
 	return nil
@@ -151,41 +153,42 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 
 // open returns a comparer with a reference that shows the first size entries of the log.
 func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
-	k.copy.tile = w.Tile
-	r, err := openReference(k.copy, k.dir, w.Options())
+	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
+	if err != nil {
+		return nil, fmt.Errorf("the checkpoint: %w", err)
+	}
+	r, err := reference.Open(k.copy, reference.Config{
+		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, Tile: w.Tile, Log: w.Options().Log,
+		Progress: func(indexed, size uint64) { w.Options().Progress(stepIndex, indexed, size) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	c := newComparer(w.Client(), r, size)
-	c.walk, c.copy, c.keys = w, k.copy, w.Keys()
-	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the checkpoint: %w", err), r.Close())
-	}
-	k.copy.origin = checkpoint.Origin
-	if err := r.show(ctx, size); err != nil {
+	c := newComparer(w.Client(), referenceServer{r, k.copy}, size)
+	c.walk, c.copy, c.origin, c.keys = w, k.copy, checkpoint.Origin, w.Keys()
+	if err := r.Show(ctx, size); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return c, nil
 }
 
 // questions returns the questions that the copy of the log gives rise to.
-func (k *check) questions(o monitor.Options) (*questionBuilder, error) {
+func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuilder, error) {
 	sample, pairs, few := k.Sample, k.Sample, fewQuestions
 	switch {
 	case sample < 0:
 		pairs, few = maxPairs, maxFewQuestions
-	case sample == 0 && k.copy.shown() <= smallLog:
+	case sample == 0 && k.copy.Size() <= smallLog:
 		sample, pairs = -1, smallLogPairs
 	case sample == 0:
 		sample, pairs = largeLogSample, largeLogSample
 	default:
 		few = min(few, sample)
 	}
-	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.shown(), content: o.Content}
+	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.Size(), content: o.Content}
 	var document pyjson.Document
-	for seq := range k.copy.shown() {
-		entry, err := k.copy.read(seq)
+	for seq := range k.copy.Size() {
+		entry, err := k.copy.Entry(ctx, seq)
 		if err != nil {
 			return nil, err
 		}
@@ -199,11 +202,11 @@ func (k *check) questions(o monitor.Options) (*questionBuilder, error) {
 		b.values.read(seq, document.Root())
 		b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
 	}
-	return b, b.combine(k.copy)
+	return b, b.combine(ctx, k.copy)
 }
 
 // combine chooses some records, and of each some values together, to ask for.
-func (b *questionBuilder) combine(log *logCopy) error {
+func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
 		for i, text := range b.some(seqsOf + string(kind)) {
@@ -211,7 +214,7 @@ func (b *questionBuilder) combine(log *logCopy) error {
 			if err != nil {
 				return err
 			}
-			entry, err := log.read(seq)
+			entry, err := log.Entry(ctx, seq)
 			if err == nil {
 				err = document.Parse(entry[proofs.HashSize:])
 			}

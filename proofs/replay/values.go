@@ -24,7 +24,7 @@ type logValues struct {
 // valueSample is a sample of the distinct values of one kind: those with the smallest seeded
 // hashes.
 type valueSample struct {
-	most int // size of the sample; -1 is no bound
+	most int // size of the sample; -1 means no bound
 	kept map[string]uint64
 }
 

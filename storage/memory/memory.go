@@ -160,8 +160,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// redact takes away what a record needs, unless a redaction below the head has: any
-// other no commit has written. The caller holds l.mu.
+// redact deletes a record's references to content, unless an earlier committed redaction has
+// done so. A mark at or above the head was not written by a commit, and does not count. The caller
+// holds l.mu.
 func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
@@ -194,7 +195,7 @@ func (l *ledger) keep(c *storage.Content) {
 	}
 }
 
-// accepts is nil if b may be committed on old. The caller holds l.mu.
+// accepts returns nil if b may be committed on top of old. The caller holds l.mu.
 func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. Memory counts as roomy.
+// Writable implements storage.Store. Memory is never short of space.
 func (l *ledger) Writable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("checking free space: %w", err)

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// A slice kept beyond its step does not hold what was there: who keeps one is
-// found out here rather than in production.
+// A slice that a caller keeps beyond its step is overwritten, so tests find such callers before
+// production does.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)

@@ -10,8 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// read copies what look finds while nothing is written; ErrNotFound if it finds
-// nothing.
+// read copies what look finds, under the lock. It returns ErrNotFound if look finds nothing.
 func (l *ledger) read(ctx context.Context, look func() ([]byte, bool)) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 			err = ctx.Err()
 		}
 		if err != nil {
-			yield(0, fmt.Errorf("reading who needs content %x of ledger %q: %w", digest, l.name, err))
+			yield(0, fmt.Errorf("reading the references to content %x of ledger %q: %w", digest, l.name, err))
 		}
 	}
 }
@@ -193,8 +192,8 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, 
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. One buffer serves all steps, so that a
-// caller who keeps a slice is found out.
+// Entries implements storage.Reader. All steps share one buffer, so that a
+// test fails if its caller keeps a slice.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()
 	end := l.head.Size

@@ -7,13 +7,11 @@ import (
 	"colophon/storage"
 )
 
-// Tamper changes what a ledger holds behind the contract's back, at once and
-// without asking whether it makes sense. It is for tests of those who must
-// notice.
+// Tamper changes what a ledger holds, bypassing the contract of storage. Changes apply at once
+// and are not validated. It serves tests of code that must detect damage.
 type Tamper struct{ ledger *ledger }
 
-// Tamper is the handle for the ledger of that name; storage.ErrNotFound if
-// there is none.
+// Tamper returns a handle for the named ledger, or storage.ErrNotFound.
 func (d *Database) Tamper(name string) (*Tamper, error) {
 	l, err := d.ledger(name)
 	if err != nil {
@@ -34,7 +32,7 @@ func (t *Tamper) Entry(seq uint64, b []byte) error {
 	return t.change(func(l *ledger) { l.entries[seq] = clone(b) })
 }
 
-// DeleteEntry takes the entry at seq away.
+// DeleteEntry deletes the entry at seq.
 func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.entries, seq) })
 }
@@ -44,7 +42,7 @@ func (t *Tamper) Tile(level uint8, index uint64, hashes []byte) error {
 	return t.change(func(l *ledger) { l.tiles[tileKey{level, index}] = clone(hashes) })
 }
 
-// DeleteTile takes a hash tile away.
+// DeleteTile deletes a hash tile.
 func (t *Tamper) DeleteTile(level uint8, index uint64) error {
 	return t.change(func(l *ledger) { delete(l.tiles, tileKey{level, index}) })
 }
@@ -54,13 +52,13 @@ func (t *Tamper) Head(h storage.Head) error {
 	return t.change(func(l *ledger) { l.head = copyHead(h) })
 }
 
-// Content replaces the bytes under a digest that the ledger holds;
-// storage.ErrNotFound if it does not.
+// Content replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
+// does not hold the digest.
 func (t *Tamper) Content(digest storage.Hash, b []byte) error {
 	return t.changeContent(digest, func(l *ledger) { l.contents[digest].bytes = clone(b) })
 }
 
-// DeleteContent takes the bytes under a digest away, as if they had never come;
+// DeleteContent deletes the bytes under a digest as if they had never been stored. It returns
 // storage.ErrNotFound if the ledger does not hold them.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.changeContent(digest, func(l *ledger) { delete(l.contents, digest) })
@@ -76,18 +74,17 @@ func (t *Tamper) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// Redaction replaces or adds the word that by redacted the record at seq; no
-// content changes.
+// Redaction marks the record at seq as redacted by event by. It changes no content.
 func (t *Tamper) Redaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }
 
-// DeleteRedaction takes that word away.
+// DeleteRedaction deletes that mark.
 func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.redactions, seq) })
 }
 
-// DeleteReference takes away that the record at seq needs the content.
+// DeleteReference deletes the reference of the record at seq to the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.changeContent(digest, func(l *ledger) {
 		held := l.contents[digest]

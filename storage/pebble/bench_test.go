@@ -91,8 +91,8 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 // BenchmarkGrowth measures the cost of a record in a database that grows to b.N records, in
-// commits of 64; set -benchtime=1000000x. Bytes are per byte committed. written is what the
-// engine wrote to tables and value files; disk is what the folder has at the end.
+// commits of 64; set -benchtime=1000000x. Sizes are relative to the bytes committed: written is
+// what the engine wrote to tables and value files, disk is the size of the folder at the end.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)

@@ -17,7 +17,7 @@ import (
 
 // Config is the place of a database and the resources that it may use.
 type Config struct {
-	// Dir is the folder of the database. It is made if absent, and holds nothing else.
+	// Dir is the folder of the database. It is created if it does not exist, and holds nothing else.
 	Dir string
 	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
@@ -154,7 +154,7 @@ func (c Config) options() *engine.Options {
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
-		// The read that meets damage returns an error; the process goes on.
+		// The read that meets damage returns an error; the process continues.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},

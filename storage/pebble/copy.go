@@ -8,7 +8,7 @@ import (
 )
 
 // Copy makes a consistent copy of the database in dir, which must not exist, while reads and
-// writes go on. It contains every commit that returned before the call; other commits are in
+// writes continue. It contains every commit that returned before the call; other commits are in
 // it completely or not at all. On the same file system the copy consists of hard links and at
 // first takes almost no space. As long as it exists it keeps its files, including erased
 // content, on the disk (Config.Copies). Below the mark of free space Copy returns

@@ -217,7 +217,8 @@ func losses(
 	return made, wrong
 }
 
-// lossesOf plays a history on a new file system.
+// lossesOf plays a history on a new file system that loses power at each cut. It returns the
+// number of cuts made, and what was wrong after them.
 func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions) (int, []error) {
 	files := pebbletest.NewCrashable()
 	ctx := t.Context()

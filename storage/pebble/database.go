@@ -142,7 +142,7 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one given, and that
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and that
 // no others exist. Otherwise a ledger would be hidden, or a new ledger would overwrite one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
@@ -151,12 +151,12 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	}
 	for number := keys.Ledger(1); number <= last; number++ {
 		if _, named := numbers[number]; !named {
-			return fmt.Errorf("%w: ledger number %d was given, and no name leads to it", storage.ErrDamaged, number)
+			return fmt.Errorf("%w: ledger number %d was assigned, but no name leads to it", storage.ErrDamaged, number)
 		}
 	}
 	for number, name := range numbers {
 		if number > last {
-			return fmt.Errorf("%w: ledger %q has the number %d, the last one given is %d", storage.ErrDamaged, name, number, last)
+			return fmt.Errorf("%w: ledger %q has the number %d, but the last assigned number is %d", storage.ErrDamaged, name, number, last)
 		}
 	}
 	start, end := keys.Infos()
@@ -167,7 +167,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	for ok := infos.First(); ok && err == nil; ok = infos.Next() {
 		key := keys.Parse(infos.Key())
 		if _, named := numbers[key.Ledger]; key.Family != keys.InfoKey || !named {
-			err = fmt.Errorf("%w: there is the description of a ledger with the number %d, and no name leads to it", storage.ErrDamaged, key.Ledger)
+			err = fmt.Errorf("%w: the ledger with the number %d has a description, but no name leads to it", storage.ErrDamaged, key.Ledger)
 		}
 	}
 	return errors.Join(err, infos.Error(), infos.Close())

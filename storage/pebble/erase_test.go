@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places are the ways in which content gets into the files of a database.
+// places returns the ways in which content gets into the files of a database.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -91,7 +91,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 	c.redact(s)
 	c.erased()
 	s.requireGone(t, c.dir)
-	for seq := range c.head.Size - 2 { // one was read, one came later
+	for seq := range c.head.Size - 2 { // without the event read above and the later redaction
 		e, err, ok := next()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// The place and the mark of a content are removed with it.
+// The place and the mark of a piece of content are removed with it.
 func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()

@@ -10,7 +10,7 @@ import (
 )
 
 // Footers of files locate the other blocks and are read first. If any bit of a footer changes,
-// what needs the file fails, and the process goes on.
+// what needs the file fails, and the process continues.
 func TestEveryBitOfAFooter(t *testing.T) {
 	const footer = 38 // bytes, about the least
 	files := vfs.NewMem()

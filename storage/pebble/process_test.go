@@ -103,7 +103,7 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, committing.Start())
 	lines := bufio.NewScanner(output)
 	for range 40 {
-		require.True(t, lines.Scan(), "it goes on until it is killed")
+		require.True(t, lines.Scan(), "it runs until it is killed")
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64

@@ -159,7 +159,7 @@ func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error
 	return nil, err
 }
 
-// place returns the place of a content; storage.ErrNotFound if there is none.
+// place returns the place of a piece of content; storage.ErrNotFound if there is none.
 func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	stored, err := l.db.get(keys.AppendPlace(nil, l.number, digest))
 	if err != nil {

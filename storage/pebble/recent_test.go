@@ -91,7 +91,7 @@ func TestContentBeyondMemory(t *testing.T) {
 	step([]uint64{0, 1})
 	require.False(t, l.recent.has(digestOf(0)))
 	step(nil, 0)
-	require.Equal(t, byte(3), broughtBy(0), "stored anew")
+	require.Equal(t, byte(3), broughtBy(0), "stored again")
 	step([]uint64{3}, 0)
 	require.Equal(t, byte(4), broughtBy(0), "erased and brought at once")
 	_, err := l.Content(ctx, digestOf(5))

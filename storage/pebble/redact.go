@@ -79,7 +79,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 	return withdrawn, nil
 }
 
-// withdrawal removes a content from records that no longer need it.
+// withdrawal removes a piece of content from records that no longer need it.
 type withdrawal struct {
 	ledger  keys.Ledger
 	digest  storage.Hash

@@ -118,7 +118,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references returns at most that many of the records from ≤ seq < end that need a content.
+// references returns at most that many of the records from ≤ seq < end that need a piece of
+// content.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority signs certificates of tests. Its own is the file ca.pem in Dir.
+// Authority signs certificates for tests. Its own certificate is the file ca.pem in Dir.
 type Authority struct {
 	Dir  string
 	Key  *ecdsa.PrivateKey

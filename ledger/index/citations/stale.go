@@ -136,7 +136,7 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 }
 
 // replace writes the chunks at a place of a source, sorted, and supersedes those that were
-// there and are not any more.
+// there and no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

@@ -26,8 +26,8 @@ type counter struct {
 	changed bool
 }
 
-// Readings are the values of counters at one moment, in the order of their first use.
-// Published Readings never change.
+// Readings are the values of all counters at one tree size, in the order of their first use.
+// Those that Published returned never change.
 type Readings struct {
 	series []Series
 	values []uint64

@@ -96,6 +96,12 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
+			// Both are of the group of one input.
+			input := []byte("of the group")
+			r.InputHash, r.HasPayload = input, rapid.Bool().Draw(t, name+" has a payload")
+			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
+				r.InputHash, r.SeedlessInputHash = []byte("with the seed"), input
+			}
 			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
 			return r
 		}

@@ -94,7 +94,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	requireDerived(t, v, events)
 }
 
-// requireStale compares lists. The order of the chunks that one event superseded is free.
+// requireStale compares lists. The chunks that one event superseded may be in any order.
 func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.True(t, slices.IsSortedFunc(got, func(a, b citations.StaleCitation) int {
 		switch {

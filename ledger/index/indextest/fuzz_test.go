@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels are the possible values of counter labels, except names of fields.
+// knownLabels returns the possible values of counter labels, except names of fields.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {
@@ -67,7 +67,7 @@ func FuzzEvent(f *testing.F) {
 		require.NoError(t, err)
 		defer folded.Close()
 		folded.Fold().BatchSteps = 1
-		err = folded.Fold().Take(t.Context(), append(make([]byte, 32), body...))
+		err = folded.Fold().FoldEntry(t.Context(), append(make([]byte, 32), body...))
 		if errors.Is(err, index.ErrNotEvent) {
 			return
 		}

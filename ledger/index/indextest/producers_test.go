@@ -31,7 +31,7 @@ type delivery struct {
 	duplicates []producers.Duplicate // newest first
 }
 
-// delivered returns what the index has of a producer, over all pages.
+// delivered returns what the index knows about a producer, from all pages.
 func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery

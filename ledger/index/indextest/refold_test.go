@@ -88,7 +88,7 @@ func TestRefold(t *testing.T) {
 // A refold that a power failure interrupts at any moment is repaired by the next one.
 func TestRefoldAfterPowerCuts(t *testing.T) {
 	log := newJournal(t, "default")
-	for n := range 100 { // many groups of several runs, which are ranked now and then during the fold
+	for n := range 100 { // many groups of several runs, which are sometimes ranked during the fold
 		log.append(plain(t, n), runBody(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
 	}
 	files := pebbletest.NewCrashable()

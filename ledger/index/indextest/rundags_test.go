@@ -202,8 +202,8 @@ func TestCachedRuns(t *testing.T) {
 	}
 }
 
-// Failures of a short time in a long log cost as much as the answer, and so do run-DAGs of a
-// question.
+// Reading the failures of a short period, or the run-DAGs of one question, costs in proportion to
+// the answer, however long the log is.
 func TestRunsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {

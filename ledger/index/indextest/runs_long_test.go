@@ -122,7 +122,7 @@ const longPage = 10
 
 // The cost of a query depends on its answer: with a million runs, fifty thousand of which have
 // one input, no page reads more than twenty keys per row. The test logs its time next to that
-// with ten thousand runs, measured in turns: with the caches of a server, which hold all of
+// with ten thousand runs, measured alternately: with the caches of a server, which hold all of
 // the small ledger and a part of the large one, and almost without caches, so that both read
 // from files.
 func TestMillion(t *testing.T) {

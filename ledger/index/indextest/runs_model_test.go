@@ -334,7 +334,7 @@ func TestDriftEqualsModel(t *testing.T) {
 	})
 }
 
-// before returns the last run with the same input before another that is live as of a size.
+// before returns the last run before r that has the same input and is live as of a size.
 func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGeneration {
 	var last *naiveGeneration
 	for i, b := range n.records {

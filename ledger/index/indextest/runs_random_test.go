@@ -30,7 +30,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few draws one of some texts; in a narrow log mostly the first.
+// few draws one of some texts; in a narrow log usually the first.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]

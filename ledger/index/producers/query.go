@@ -51,7 +51,7 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 		if len(page.After) != 2*rowstore.SeqBytes {
 			return p, nil, nil, nil, index.ErrPosition
 		}
-		// 0 means the end: number 0 is never missing, and event 0 is no record.
+		// 0 means the end: number 0 is never missing, and event 0 is not a record.
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}

@@ -48,7 +48,7 @@ type StateChange struct {
 // GroupBy sets the deriver that writes the versions of groups.
 func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
 
-// ObserveStates adds a deriver that is told about changes of state.
+// ObserveStates adds a deriver that is notified of state changes.
 func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Prepare implements Preparer. It collects the values of a record that do not depend on other

@@ -28,7 +28,7 @@ func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 
 // viewState is what queries about records cache in a view.
 type viewState struct {
-	// records are IPC records that were read, by seq. Outputs of a group are mostly those of
+	// records are IPC records that were read, by seq. Outputs of a group are usually those of
 	// its runs, so one answer often needs a record twice.
 	records       map[uint64]IPCRecord
 	statesChanged *bool  // whether the state of any record has changed; nil: unknown

@@ -127,7 +127,7 @@ func (v *Values) Grouped() iter.Seq[Posting] {
 }
 
 // Identities caches the last posting at each position of the list of values, because
-// consecutive records have mostly the same value at the same position.
+// consecutive records usually have the same value at the same position.
 type Identities struct{ last []identified }
 
 // identified is a value with its name and posting.

@@ -98,6 +98,6 @@ func (c *Config) markDamaged(damage error) {
 // fail ends the process after a failed write. Otherwise the engine would continue and leave a
 // gap that no cursor shows.
 func (c *Config) fail(msg string) {
-	c.Log.Error("writing the index failed, the process ends", "reason", msg)
+	c.Log.Error("writing the index failed; ending the process", "reason", msg)
 	c.Exit(1)
 }

@@ -44,7 +44,7 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// row returns the key at which a search for a row's newest version below a size begins.
+// row returns the key from which to seek backwards for the newest version of a row below a size.
 func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Key(r.key[:0], d), row...), below-1)
 	return r.key

@@ -53,7 +53,7 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 		if !yield(NamedRow{name[head:], newest}, nil) {
 			return false, nil
 		}
-		// Go behind the oldest version that the row can have.
+		// Move past the oldest version that the row can have.
 		valid = it.SeekGE(append(AppendVersion(name, 0), 0))
 	}
 	return true, wrapRead(it.Error())

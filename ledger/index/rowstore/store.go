@@ -33,8 +33,8 @@ type Config struct {
 	Log                       *slog.Logger
 	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// Replaced is called when a damaged store was replaced by an empty one, or could not be.
-	// It must call resume, which allows use of the store again.
+	// Replaced is called after an attempt to replace a damaged store by an empty one, whether
+	// or not it succeeded. It must call resume; until then the store refuses all use.
 	Replaced func(resume func())
 }
 
@@ -82,12 +82,12 @@ func (s *Store) open() error {
 		return errors.Join(err, lock.Close())
 	}
 	if emptied {
-		log.Info("the index had another layout or was damaged, it is rebuilt", "dir", folder.dir)
+		log.Info("the index had another layout or was damaged; rebuilding it", "dir", folder.dir)
 	}
 	s.lock = lock
 	err = s.openEngine()
 	if err != nil && !environmental(err) {
-		log.Warn("the index is damaged, it is rebuilt", "dir", folder.dir, "error", err)
+		log.Warn("the index is damaged; rebuilding it", "dir", folder.dir, "error", err)
 		if err = folder.empty(); err == nil {
 			err = s.openEngine()
 		}

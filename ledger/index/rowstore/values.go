@@ -68,7 +68,7 @@ func (r *ValueReader) Identity(to *Identity) {
 // Err returns an error that wraps ErrDamaged unless exactly the whole value was decoded.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
-		return fmt.Errorf("%w: %s as %x", ErrDamaged, what, value)
+		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func (d generator) path() map[string]any {
 	}))
 }
 
-// record returns a record that can be posted. Some claims of it are what the ledger computes.
+// record returns a record that can be posted. Some of its claimed hashes are correct.
 func (d generator) record() (record.Kind, []byte) {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(d.t, "kind")
 	posted := map[record.Kind]func() map[string]any{record.IPCRecord: d.ipc, record.RunDAG: d.run, record.CitationSet: d.citations, record.PathFingerprint: d.path}[kind]()

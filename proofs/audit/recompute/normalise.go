@@ -66,7 +66,7 @@ func (n *normalForm) add(name string, value []byte) {
 	n.members = append(n.members, member{name, value})
 }
 
-// copy adds members as the event has them.
+// copy adds members as in the event.
 func (n *normalForm) copy(names ...string) {
 	for _, name := range names {
 		n.add(name, n.record.Member(name).Raw())

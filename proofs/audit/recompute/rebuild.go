@@ -17,7 +17,7 @@ import (
 )
 
 // Rebuilder rebuilds records from their events and content, and compares the events that the
-// ledger would write for them (spec: Making a record again). One goroutine uses it at a time.
+// ledger would write for them (spec: Rebuilding a record). One goroutine uses it at a time.
 type Rebuilder struct {
 	// Rebuilt counts the records that make their events. Confirmed counts those of them that
 	// have the digest in the event. Unknown counts the others: their cache key and digest cover

@@ -32,7 +32,7 @@ var (
 	// ErrMalformed: an answer does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
 	// ErrForbidden: the token lacks a right that the request needs. The message is the server's.
-	ErrForbidden = errors.New("the token lacks the right")
+	ErrForbidden = errors.New("the token lacks the required scope")
 )
 
 // UnavailableError is an audit.ErrUnavailable with a reason.
@@ -141,7 +141,7 @@ func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Answer, 
 	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
 }
 
-// GetURL is Do for a URL. Another server than the ledger's does not receive the token.
+// GetURL is Do for a URL. The token goes only to the ledger's server.
 func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // The token goes to the server of the ledger only.
-func TestTokenStaysAtHome(t *testing.T) {
+func TestTokenGoesOnlyToItsServer(t *testing.T) {
 	var token string
 	own := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { token = r.Header.Get("Authorization") }))
 	defer own.Close()

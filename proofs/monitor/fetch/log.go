@@ -167,9 +167,9 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	case err != nil:
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	case len(entries) < path.Width:
-		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has %d entries of %d", len(entries), path.Width))
+		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
-		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, there are %d", len(entries), path.Width))
+		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d there", len(entries), path.Width))
 		entries = entries[:path.Width-1] // the walk of the last bundle reads nothing after its last entry
 	}
 	return entryBundle{entries, err}

@@ -133,8 +133,8 @@ func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
 }
 
-// DeleteReference deletes the reference of the record at seq to a content; storage.ErrNotFound
-// if the ledger does not hold the content.
+// DeleteReference deletes the reference of the record at seq to a piece of content. It returns
+// storage.ErrNotFound if the ledger does not hold the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	holding, err := t.holding(digest)
 	if err != nil {

@@ -31,7 +31,7 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// ReuseForWrite implements vfs.FS. A missing old file is no error.
+// ReuseForWrite implements vfs.FS. A missing old file is not an error.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	l.note(name) // before it reads fresh: see Drop
 	if !l.fresh.Load() {
@@ -67,7 +67,7 @@ func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// A log that begins after this has a new file.
+	// From here on l.fresh makes every log that begins use a new file, with a higher number.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // use. Pebble makes a manifest and syncs it, makes the marker, and then syncs the folder once
 // for both. After a loss of power in between, a file system that reorders directory entries
 // may show the marker without its manifest, and the database could not be opened again.
-// markerFS syncs the folder before each marker.
+// MarkerFS syncs the folder before it makes a marker.
 type MarkerFS struct{ vfs.FS }
 
 // Create implements vfs.FS.

@@ -44,7 +44,7 @@ type Eraser struct {
 const (
 	leastPause = time.Second           // after a failure; doubled with each
 	mostPause  = time.Minute           // after a failure
-	mostRest   = 5 * time.Second       // after a pass; less if the pass took less
+	maxWait    = 5 * time.Second       // after a pass; less if the pass took less
 	filesPause = 50 * time.Millisecond // between checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
@@ -119,13 +119,13 @@ func (e *Eraser) run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			e.Config.Logger.Error("erased content is still in files of the database", "error", err, "next_try_in", pause)
-			rest(ctx, pause)
+			wait(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
 			// The pause gathers erasures that arrive one by one, so that passes take at most
 			// half of the time.
 			pause = leastPause
-			rest(ctx, min(time.Since(began), mostRest))
+			wait(ctx, min(time.Since(began), maxWait))
 		default:
 			select {
 			case <-e.marked:
@@ -135,9 +135,9 @@ func (e *Eraser) run(ctx context.Context) {
 	}
 }
 
-// rest returns after the given time, or when ctx ends.
-func rest(ctx context.Context, most time.Duration) {
-	timer := time.NewTimer(most)
+// wait blocks for a duration, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -33,7 +33,7 @@ type Ledger struct {
 	Log    *storage.LogSummary // nil if the ledger is not checked
 	// Redaction returns the event that redacted a record, or storage.ErrNotFound.
 	Redaction func(ctx context.Context, seq uint64) (uint64, error)
-	// Place returns the place of a content, or storage.ErrNotFound.
+	// Place returns the place of a piece of content, or storage.ErrNotFound.
 	Place func(digest storage.Hash) (keys.Place, error)
 }
 
@@ -80,7 +80,7 @@ type counts struct {
 	contents, places, needs, claims uint64
 }
 
-// holding is the place of a content whose references are being counted.
+// holding is the place of a piece of content whose references are being counted.
 type holding struct {
 	keys.Holding
 	digest     storage.Hash
@@ -186,8 +186,8 @@ func (k *check) tile(l *counts, key keys.Parsed) {
 	}
 }
 
-// need counts the records that need a content. The place of a redacted event proves nothing on
-// its own; its references do.
+// need counts the records that need a piece of content. The place of a redacted event proves
+// nothing on its own; its references do.
 func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -246,7 +246,7 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// brought reports whether the event at a place can have posted a content there.
+// brought reports whether the event at a place can have posted content there.
 func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err

@@ -76,7 +76,7 @@ func Apart(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
-// HasDigest reports whether a key ends in a digest: the place of a content, or a claim.
+// HasDigest reports whether a key ends in a digest: the place of a piece of content, or a claim.
 // Writers look these keys up to learn whether they exist.
 func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
@@ -145,7 +145,7 @@ func Places(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
-// AppendReference appends to dst the key of a reference: the record at seq needs a content
+// AppendReference appends to dst the key of a reference: the record at seq needs content
 // that an earlier event posted. References follow the content's place, in the order of their
 // records, and have no value.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
@@ -160,7 +160,8 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange returns the range of a content's place and its references; the end is excluded.
+// HoldingRange returns the range of the place and the references of a piece of content; the
+// end is excluded.
 func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
 	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
 	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)

@@ -24,7 +24,7 @@ type Place struct {
 	Slot uint16
 }
 
-// Holding is the value of a content's place key. Until that event is redacted
+// Holding is the value of the place key of a piece of content. Until that event is redacted
 // its record needs the content; afterwards only those of the references do.
 type Holding struct {
 	Place

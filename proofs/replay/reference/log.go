@@ -1,4 +1,4 @@
-package replay
+package reference
 
 import (
 	"bufio"
@@ -19,10 +19,10 @@ import (
 	"colophon/storage"
 )
 
-// logCopy is a copy of a log in files, without content. The walk of the audit adds entries. After
-// show, the entries below the shown size can be read, concurrently too. It implements index.Log
-// and query.Log.
-type logCopy struct {
+// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show, the
+// entries below the shown size can be read, and answers computed, concurrently too. No question may
+// be under way during Add. A Log implements index.Log and query.Log.
+type Log struct {
 	name    string        // of the ledger
 	origin  string        // of the log
 	size    atomic.Uint64 // entries that it shows; the index reads it at any time
@@ -33,17 +33,18 @@ type logCopy struct {
 	end     uint64
 	// redactedBy has the redacting event of each redacted record.
 	redactedBy map[uint64]uint64
-	// tile reads a tile of the verified tree, which may be larger. It is safe for concurrent use.
-	tile  func(level uint8, index uint64) ([]byte, error)
-	cache *proofs.TileCache
-	tree  *proofs.Prover // of the shown size
+	tile       func(level uint8, index uint64) ([]byte, error)
+	cache      *proofs.TileCache
+	tree       *proofs.Prover // of the shown size
 }
 
 // cachedTiles bounds the cache of tiles. A tile takes 16 KiB.
 const cachedTiles = 1024
 
-func newLogCopy(dir, name string) (*logCopy, error) {
-	l := &logCopy{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
+// NewLog returns an empty copy of the log of a ledger, with its files in dir. The caller closes it
+// and removes the files.
+func NewLog(dir, name string) (*Log, error) {
+	l := &Log{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
 	for i, file := range [...]**os.File{&l.entries, &l.ends} {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("log-%d", i)))
 		if err != nil {
@@ -54,8 +55,8 @@ func newLogCopy(dir, name string) (*logCopy, error) {
 	return l, nil
 }
 
-// add appends an entry.
-func (l *logCopy) add(e audit.Walked) error {
+// Add appends an entry, which must be the next of the log.
+func (l *Log) Add(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := l.redactedBy[seq]; !before {
@@ -73,7 +74,7 @@ func (l *logCopy) add(e audit.Walked) error {
 }
 
 // show makes the first size entries readable. Nothing but the index may be reading.
-func (l *logCopy) show(size uint64) error {
+func (l *Log) show(size uint64) error {
 	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
 		return err
 	}
@@ -86,11 +87,20 @@ func (l *logCopy) show(size uint64) error {
 	return nil
 }
 
-// shown returns the number of entries that can be read.
-func (l *logCopy) shown() uint64 { return l.size.Load() }
+// Written returns the number of entries that were added.
+func (l *Log) Written() uint64 { return l.written }
+
+// RedactedBy returns the first event that redacts a record. The event may be beyond the shown size.
+func (l *Log) RedactedBy(seq uint64) (by uint64, redacted bool) {
+	by, redacted = l.redactedBy[seq]
+	return by, redacted
+}
+
+// Size returns the number of entries that are shown.
+func (l *Log) Size() uint64 { return l.size.Load() }
 
 // read reads an entry.
-func (l *logCopy) read(seq uint64) ([]byte, error) {
+func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]
 	if seq == 0 {
@@ -108,16 +118,16 @@ func (l *logCopy) read(seq uint64) ([]byte, error) {
 }
 
 // Name implements query.Log.
-func (l *logCopy) Name() string { return l.name }
+func (l *Log) Name() string { return l.name }
 
 // Head implements index.Log.
-func (l *logCopy) Head(ctx context.Context) (storage.Head, error) {
-	return storage.Head{Size: l.shown()}, ctx.Err()
+func (l *Log) Head(ctx context.Context) (storage.Head, error) {
+	return storage.Head{Size: l.Size()}, ctx.Err()
 }
 
 // Entry implements index.Log and query.Log.
-func (l *logCopy) Entry(ctx context.Context, seq uint64) ([]byte, error) {
-	if size := l.shown(); seq >= size {
+func (l *Log) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if size := l.Size(); seq >= size {
 		return nil, fmt.Errorf("entry %d of %d: %w", seq, size, storage.ErrNotFound)
 	}
 	if ctx.Err() != nil {
@@ -127,9 +137,9 @@ func (l *logCopy) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 }
 
 // Entries implements index.Log.
-func (l *logCopy) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
-		for seq := from; seq < l.shown(); seq++ {
+		for seq := from; seq < l.Size(); seq++ {
 			entry, err := l.Entry(ctx, seq)
 			if !yield(storage.Entry{Seq: seq, Bytes: entry}, err) || err != nil {
 				return
@@ -139,31 +149,31 @@ func (l *logCopy) Entries(ctx context.Context, from uint64) iter.Seq2[storage.En
 }
 
 // Redaction implements query.Log.
-func (l *logCopy) Redaction(_ context.Context, seq uint64) (uint64, error) {
+func (l *Log) Redaction(_ context.Context, seq uint64) (uint64, error) {
 	by, redacted := l.redactedBy[seq]
-	if !redacted || by >= l.shown() {
+	if !redacted || by >= l.Size() {
 		return 0, storage.ErrNotFound
 	}
 	return by, nil
 }
 
 // Prover implements query.Log.
-func (l *logCopy) Prover(context.Context) *proofs.Prover { return l.tree }
+func (l *Log) Prover(context.Context) *proofs.Prover { return l.tree }
 
 // Checkpoint implements query.Log. Only the text of a checkpoint follows from the log, so it has
 // no signature.
-func (l *logCopy) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
+func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	root, err := l.tree.Root(size)
-	return textOf(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
+	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// textOf returns the text of a checkpoint that is signed.
-func textOf(c proofs.Checkpoint) []byte {
+// CheckpointText returns the text of a checkpoint, which its signatures sign.
+func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }
 
-// Close closes the files.
-func (l *logCopy) Close() error {
+// Close closes the files. It does not remove them.
+func (l *Log) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.entries, l.ends} {
 		if f != nil {

@@ -1,14 +1,11 @@
-package replay
+package reference
 
 import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"colophon/client/wire"
@@ -18,8 +15,9 @@ import (
 	"colophon/proofs"
 )
 
-// receipt returns the receipt of an event, with the proof for a size.
-func (l *logCopy) receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
+// Receipt returns the receipt of an event, with the proof for a size. Its checkpoint has no
+// signature.
+func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	if err != nil {
 		return nil, err
@@ -40,38 +38,37 @@ func (l *logCopy) receipt(ctx context.Context, seq, size uint64) (*proofs.Receip
 	return receipt, nil
 }
 
-// proof answers a question for the receipt of a record, as JSON or as a .tlog-proof, or for the
-// proof of a stage or a citation of it (spec: Nested proofs).
-func (l *logCopy) proof(ctx context.Context, q question, size uint64) (any, error) {
-	seq, err := query.ParseCount("seq", strings.Split(q.path, "/")[2])
+// StageReceipt returns the receipt of a run-DAG, with the proofs for a size and of a stage (spec:
+// Nested proofs).
+func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.Nested, error) {
+	nested, record, err := l.nested(ctx, seq, size)
+	if err == nil {
+		nested.Stage, err = stageOf(record, stage)
+	}
+	return nested, err
+}
+
+// CitationReceipt returns the receipt of a citation set, with the proofs for a size and of the nth
+// citation (spec: Nested proofs).
+func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.Nested, error) {
+	nested, record, err := l.nested(ctx, seq, size)
+	if err == nil {
+		nested.Citation, err = citationOf(record, n)
+	}
+	return nested, err
+}
+
+// nested returns a receipt without a nested proof, and the record in its event.
+func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyjson.Value, error) {
+	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {
-		return nil, err
-	}
-	receipt, err := l.receipt(ctx, seq, size)
-	if err != nil || q.form == receiptForm {
-		return receipt, err
-	}
-	if q.form == tlogProofForm {
-		proof, err := receipt.TlogProof()
-		if err != nil {
-			return nil, err
-		}
-		return proof.Append(nil), nil
+		return nil, pyjson.Value{}, err
 	}
 	var document pyjson.Document
 	if err := document.Parse(receipt.Proof.Event); err != nil {
-		return nil, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
+		return nil, pyjson.Value{}, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
 	}
-	nested, record := &proofs.Nested{Receipt: receipt}, document.Root().Member("record")
-	if q.values.Has("stage") {
-		nested.Stage, err = stageOf(record, q.values.Get("stage"))
-	} else {
-		nested.Citation, err = citationOf(record, q.values.Get("citation"))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return nested.AppendJSON(nil)
+	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
 }
 
 // stageOf proves that a run-DAG has a stage.
@@ -90,12 +87,8 @@ func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 	return &proofs.NestedStage{Name: stages[proof.Index].Name, Index: uint64(proof.Index), Hash: proof.Hash, Root: proof.Root, Path: proof.Path}, nil
 }
 
-// citationOf returns a citation of a set by its number.
-func citationOf(record pyjson.Value, number string) (*proofs.NestedCitation, error) {
-	n, err := query.ParseCount("citation", number)
-	if err != nil {
-		return nil, err
-	}
+// citationOf returns the nth citation of a set.
+func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	citations := slices.Collect(record.Member("citations").Elements())
 	if n >= uint64(len(citations)) {
 		return nil, &query.Error{Reason: query.NotFound, Detail: "the event has no such citation"}
@@ -103,28 +96,21 @@ func citationOf(record pyjson.Value, number string) (*proofs.NestedCitation, err
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }
 
-// inclusion answers a question for an inclusion proof.
-func (l *logCopy) inclusion(q question, size uint64) (any, error) {
-	seq, err := query.ParseCount("seq", q.values.Get("seq"))
-	if err != nil {
-		return nil, err
-	}
+// Inclusion returns the inclusion proof of an event for a size.
+func (l *Log) Inclusion(seq, size uint64) (wire.HashList, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	return wire.HashList{AsOf: size, Hashes: hexOf(path)}, err
 }
 
-// consistency answers a question for a consistency proof.
-func (l *logCopy) consistency(ctx context.Context, q question, size uint64) (any, error) {
-	first, err := query.ParseCount("first", q.values.Get("first"))
+// Consistency returns the consistency proof between two sizes, with the text of the second's
+// checkpoint.
+func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.HashList, error) {
+	path, err := l.tree.Consistency(first, second)
 	if err != nil {
-		return nil, err
+		return wire.HashList{}, err
 	}
-	path, err := l.tree.Consistency(first, size)
-	if err != nil {
-		return nil, err
-	}
-	checkpoint, err := l.Checkpoint(ctx, size)
-	return wire.HashList{AsOf: size, Hashes: hexOf(path), Checkpoint: string(checkpoint)}, err
+	checkpoint, err := l.Checkpoint(ctx, second)
+	return wire.HashList{AsOf: second, Hashes: hexOf(path), Checkpoint: string(checkpoint)}, err
 }
 
 func hexOf(hashes []proofs.Hash) []string {
@@ -136,7 +122,7 @@ func hexOf(hashes []proofs.Hash) []string {
 }
 
 // event returns an event as a line of the log.
-func (l *logCopy) event(seq uint64) (*wire.EventLine, error) {
+func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	entry, err := l.read(seq)
 	if err != nil {
 		return nil, err
@@ -149,35 +135,22 @@ func (l *logCopy) event(seq uint64) (*wire.EventLine, error) {
 	return &wire.EventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// events answers a question for a page of the log, and sets its link to the next page.
-func (l *logCopy) events(q question, header http.Header) (any, error) {
-	from, err := query.ParseCount("from", q.values.Get("from"))
-	limit, errLimit := query.ParseLimit(q.values.Get("limit"), maxRows)
-	if err := errors.Join(err, errLimit); err != nil {
-		return nil, err
-	}
-	end := min(from+uint64(limit), l.shown())
-	if end < l.shown() {
-		header.Set("Link", fmt.Sprintf(`</v1/ledgers/%s/events?from=%d&limit=%d>; rel="next"`, l.name, end, limit))
-	}
-	var text []byte
-	for seq := from; seq < end; seq++ {
+// Events returns up to limit events from a number on, fewer at the end of the log.
+func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
+	var events []*wire.EventLine
+	for seq := from; seq < min(from+uint64(limit), l.Size()); seq++ {
 		event, err := l.event(seq)
 		if err != nil {
 			return nil, err
 		}
-		line, err := encode(event)
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, line...)
+		events = append(events, event)
 	}
-	return text, nil
+	return events, nil
 }
 
-// describe describes the ledger. What its log does not determine is empty.
-func (l *logCopy) describe() (wire.LedgerDescription, error) {
-	d := wire.LedgerDescription{Name: l.name, TreeSize: l.shown()}
+// Describe describes the ledger. What its log does not determine is empty.
+func (l *Log) Describe() (wire.LedgerDescription, error) {
+	d := wire.LedgerDescription{Name: l.name, TreeSize: l.Size()}
 	last, err := l.event(d.TreeSize - 1)
 	if err != nil {
 		return d, err

@@ -1,0 +1,178 @@
+package reference
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/ledger/index/counters"
+	"colophon/ledger/query"
+	"colophon/proofs"
+	"colophon/storage"
+)
+
+// Config says how to answer. All members are required.
+type Config struct {
+	Dir    string // of the files of the index
+	Origin string // of the log; the texts of checkpoints have it
+	// Tile reads a tile of the log's tree, which is verified. The tree may be larger than the
+	// shown size. Tile is safe for concurrent use.
+	Tile func(level uint8, index uint64) ([]byte, error)
+	// Progress is called while Show indexes entries.
+	Progress func(indexed, size uint64)
+	Log      *slog.Logger
+}
+
+// Reference answers questions from the copy of a log, as a correct server of this version does. An
+// answer is a value to encode as JSON. An error that is a *query.Error, index.ErrPosition, or
+// proofs.ErrRange is a refusal that a server gives too. Its methods that answer are safe for
+// concurrent use.
+type Reference struct {
+	log      *Log
+	store    *index.Store
+	index    *index.Follower
+	totals   query.Totals
+	progress func(indexed, size uint64)
+}
+
+// MaxRows is the largest number of rows of a page.
+const MaxRows = 1000
+
+// indexMemory bounds the memory of the index, in bytes.
+const indexMemory = 96 << 20
+
+// Open returns a reference for a copy of a log, which it does not own. It answers after Show.
+func Open(log *Log, c Config) (*Reference, error) {
+	log.origin, log.tile = c.Origin, c.Tile
+	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})
+	if err != nil {
+		return nil, err
+	}
+	follower, err := store.Follow(log.name, log)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
+}
+
+// Show makes the reference answer as of a size, which must not be less than before or more than
+// the copy has. It waits for the index. No question may be in progress.
+func (r *Reference) Show(ctx context.Context, size uint64) error {
+	if err := r.log.show(size); err != nil {
+		return err
+	}
+	r.progress(0, size)
+	for r.index.Size() < size {
+		const tick = 20 * time.Millisecond
+		limited, cancel := context.WithTimeout(ctx, tick)
+		err := r.index.Wait(limited, size)
+		cancel()
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+			return fmt.Errorf("indexing the copy of the log: %w", err)
+		}
+		r.progress(min(r.index.Size(), size), size)
+	}
+	return nil
+}
+
+// Close closes the index. No question may be in progress.
+func (r *Reference) Close() error { return r.store.Close() }
+
+// Ask answers a question to the index (query.Questions). path is percent-encoded, and below the
+// ledger's. parameters is the query of the URL. size is the size that the answer is as of; 0 if
+// there is none.
+func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
+	asked, elements, ok := query.Find(path)
+	if !ok {
+		return nil, 0, &query.Error{Reason: query.NotFound, Detail: "no question has that path"}
+	}
+	request, view, err := r.open(ctx, asked, elements, parameters)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer view.Close()
+	answer, err = request.Ask(view)
+	return answer, view.Size(), err
+}
+
+// StageProof proves a stage of a run-DAG (spec: Stage proofs). parameters is the query of the URL.
+func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters string) (any, error) {
+	elements := query.Parameters{"seq": seq, "stage": stage}
+	_, view, err := r.open(ctx, &query.StageProof, elements, parameters)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	proof, err := query.ProveStage(view, elements)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := r.log.Receipt(ctx, proof.Seq, proof.AsOf)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		*wire.StageProof
+		Receipt json.RawMessage `json:"receipt"` // in place of that of the type
+	}{proof, receipt.AppendJSON(nil)}, nil
+}
+
+// Event returns the event with a hash.
+func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine, error) {
+	seq, err := r.index.Find(ctx, hash, r.log.Size())
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, &query.Error{Reason: query.NotFound, Detail: "no event has that hash"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.log.event(seq)
+}
+
+// open opens the view that a question to the index is answered from. The caller closes it. A
+// damaged index is rebuilt before.
+func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
+	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.index.Wait(ctx, r.log.Size()); err != nil {
+		return nil, nil, err
+	}
+	view, err := request.Open(ctx, r.index)
+	if err != nil {
+		return nil, nil, err
+	}
+	view.Log, view.Totals = r.log, &r.totals
+	return request, view, nil
+}
+
+// Statistics counts the events of the log.
+func (r *Reference) Statistics() *wire.Stats {
+	t := counters.TallyOf(r.index)
+	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Checks: []wire.CheckCount{}}
+	for kind, n := range t.Records {
+		stats.Records[wire.Kind(kind)] = n
+	}
+	for _, c := range t.Checks {
+		stats.Checks = append(stats.Checks, wire.CheckCount{Kind: wire.Kind(c.Kind), Field: c.Field, Result: wire.Result(c.Result), Count: c.Count})
+	}
+	return stats
+}
+
+// Metrics returns the metrics that are derived from the log.
+func (r *Reference) Metrics() ([]*dto.MetricFamily, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(counters.NewCollector(r.store.Followers)); err != nil {
+		return nil, err
+	}
+	return registry.Gather()
+}
