@@ -196,7 +196,7 @@ var specExamples = []struct {
 	{"ipc", exampleIPC}, {"seedless", exampleSeedless}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
 	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
-	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"seqs", exampleSeqs},
+	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
@@ -495,6 +495,17 @@ func exampleStateChange(e *example) {
 	v, err := record.ParseStateChange(seq, []byte(`{"reason":`+e.value("reason")+`,"state":`+e.value("state")+`}`))
 	require.NoError(e.t, err)
 	e.computed("covered", fmt.Sprintf(`{"reason":%s,"record_seq":%d,"state":%s}`, e.value("reason"), seq, e.value("state")))
+	e.computed("digest", hex.EncodeToString(v.Digest[:]))
+	require.Equal(e.t, sha256Hex([]byte(e.value("covered"))), e.value("digest"))
+}
+
+func exampleNote(e *example) {
+	seq, err := strconv.ParseUint(e.value("record_seq"), 10, 64)
+	require.NoError(e.t, err)
+	members := fmt.Sprintf(`"text":%s,"timestamp":%s,"topic":%s}`, e.value("text"), e.value("timestamp"), e.value("topic"))
+	v, err := record.ParseNote(seq, []byte(`{"original_actor":`+e.value("original_actor")+`,`+members))
+	require.NoError(e.t, err)
+	e.computed("covered", fmt.Sprintf(`{"original_actor":%s,"record_seq":%d,%s`, e.value("original_actor"), seq, members))
 	e.computed("digest", hex.EncodeToString(v.Digest[:]))
 	require.Equal(e.t, sha256Hex([]byte(e.value("covered"))), e.value("digest"))
 }
@@ -984,6 +995,8 @@ func TestSpecProgramsAgree(t *testing.T) {
 	s.postRun(map[string]any{"run_id": "a", "output_hash": zeroHash})
 	s.postRun(map[string]any{"seed": nil, "usage": map[string]any{"tokens": 5}})
 	s.ask(http.MethodPost, "/records/1/state", map[string]any{"state": "failed", "reason": "wrong"}, new(any))
+	s.ask(http.MethodPost, "/records/2/state", map[string]any{"state": "stale", "reason": "r", "original_actor": "Ana Vargá", "timestamp": "2025-11-30T12:00:00Z"}, new(any))
+	s.ask(http.MethodPost, "/records/1/notes", map[string]any{"topic": "review", "text": "Good.", "original_actor": "ana"}, new(any))
 	s.ask(http.MethodPost, "/keys", map[string]any{"step": "rotate"}, new(any))
 	s.ask(http.MethodDelete, "/records/1/content", map[string]any{"reason": "asked for"}, new(any))
 	s.ask(http.MethodPost, "/run-dags", json.RawMessage(`{"question":"q",`+minimalInputs), new(any))

@@ -117,11 +117,12 @@ func TestActorIsTheTokensName(t *testing.T) {
 		require.Equal(t, size+1, g.size(), path)
 		require.Equal(t, actor, g.actorOf(ledger.Default, size), path)
 	}
-	for _, e := range expectedOfWrites()[:8] {
+	for _, e := range expectedOfWrites()[:9] {
 		method, _, _ := strings.Cut(e.route, " ")
 		write(writer, "scribe-7", method, e.url[1:], e.body, e.status)
 	}
 	write(writer, "scribe-7", http.MethodDelete, "/sources/x", "", http.StatusCreated)
+	write(writer, "scribe-7", http.MethodPost, "/state-changes", `{"state":"failed","reason":"r","seqs":[1],"dry_run":false,"as_of":2}`, http.StatusOK)
 	write(writer, "scribe-7", http.MethodDelete, "/records/1/content", `{"reason":"r"}`, http.StatusCreated)
 	write(writer, "scribe-7", http.MethodPost, "/ipc-records?on_mismatch=reject", claimedWrong, http.StatusUnprocessableEntity)
 	write(writer, "scribe-7", http.MethodPost, "/ipc-records", ipcBody("r", "another"), http.StatusConflict)

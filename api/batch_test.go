@@ -19,6 +19,7 @@ import (
 
 	"colophon/api/call"
 	"colophon/api/problem"
+	"colophon/ledger/record"
 )
 
 func (s *service) batch(body string, headers ...string) answer {
@@ -79,6 +80,43 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	require.Equal(t, "/record/model", got[4].Errors[0].Pointer)
 	require.Equal(t, *got[0].Seq, *got[6].Seq, "replayed")
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
+}
+
+// State changes and notes are lines, between records and with keys of their own.
+func TestVerbsAreLines(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
+	s.post("/citation-sets", setBody).want(http.StatusCreated)
+	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`
+	stale := `{"kind":"record_state_changed","idempotency_key":"k","record":{"record_seq":1,"state":"stale","reason":"r"` + origin + `}}` + "\n"
+	body := stale + ipcLine("", "p") +
+		`{"kind":"note","record":{"record_seq":2,"topic":"review","text":"Good."` + origin + `}}` + "\n" +
+		stale + strings.Replace(stale, "stale", "failed", 1) +
+		`{"kind":"record_state_changed","record":{"record_seq":2,"state":"stale","reason":"r"}}` + "\n" +
+		`{"kind":"note","record":{"record_seq":99,"topic":"review"}}` + "\n" +
+		`{"kind":"note","record":{"record_seq":1,"topic":""}}` + "\n" +
+		`{"kind":"source_revoked","record":{"source_id":"x"}}` + "\n"
+	for i, asked := range []string{"", "?derive=true"} {
+		a := s.do(http.MethodPost, "/batch"+asked, body, "Content-Type", call.NDJSON, "Prefer", "return=representation").want(http.StatusOK)
+		var statuses []int
+		for _, l := range a.parsed() {
+			statuses = append(statuses, l.Status)
+		}
+		require.Equal(t, []int{0, 0, 0, 0, 409, 404, 404, 422, 422}, statuses)
+		lines := a.lines()
+		require.Equal(t, string(record.RecordStateChanged), s.verify(lines[0]).Kind)
+		require.Equal(t, i > 0, s.verify(lines[0]).Replayed)
+		require.True(t, s.verify(lines[3]).Replayed)
+		noted := s.verify(lines[2])
+		require.Equal(t, string(record.Note), noted.Kind)
+		require.Contains(t, string(noted.Proof.Event), `"original_actor":"Ana Varga","record_seq":2,"text":"Good.","timestamp":"2025-11-30T12:00:00Z","topic":"review"`)
+	}
+	minimal := s.batch(stale)
+	require.NotContains(t, string(minimal.body), "checkpoint")
+	require.Equal(t, []string{"stale", ""}, s.statesOf(1, 2))
+	s.audited()
+	s.post("/freeze", "").want(http.StatusOK)
+	require.Equal(t, http.StatusForbidden, s.batch(`{"kind":"note","record":{"record_seq":1,"topic":"step"}}` + "\n").parsed()[0].Status)
 }
 
 func TestBatchRefusesMismatchesWhenAsked(t *testing.T) {

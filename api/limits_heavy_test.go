@@ -91,6 +91,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 			return s.do(http.MethodDelete, s.url+"/records/1/content", heavyBody(""), "Content-Type", "application/json")
 		},
 		"redactions": func() answer { return s.post("/redactions", heavyBody("")) },
+		"states":     func() answer { return s.post("/state-changes", heavyBody("")) },
 		"keys":       func() answer { return s.post("/keys", heavyBody("")) },
 	}
 	release := s.fillHeavy()

@@ -78,6 +78,9 @@ func (s *Server) writeRoutes() []route {
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
+		// The answer tells how many records a filter selects.
+		{http.MethodPost, ofLedger + "/state-changes", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.admin.ChangeStates},
+		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.Note},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
 		// The answer names paths and what they are.
 		{http.MethodPost, ofLedger + "/paths/:project/validations", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.records.ValidatePaths},

@@ -34,6 +34,8 @@ func TestVerbsAreBlind(t *testing.T) {
 	}{
 		{"state of what has none", "POST", "/records/*/state", `{"state":"stale","reason":"r"}`, []string{"0", "2", "3", "4", "6", "99"}, 404},
 		{"state with a bad body", "POST", "/records/*/state", `{"state":"gone","reason":"r"}`, []string{"0", "1", "2", "6", "99"}, 422},
+		{"note on what is no record", "POST", "/records/*/notes", `{"topic":"review"}`, []string{"0", "4", "6", "99"}, 404},
+		{"note with a bad body", "POST", "/records/*/notes", `{"topic":""}`, []string{"0", "1", "4", "6", "99"}, 422},
 		{"content of what has none", "DELETE", "/records/*/content", `{"reason":"r"}`, []string{"0", "4", "5", "6", "99"}, 404},
 		{"content with a bad body", "DELETE", "/records/*/content", `{}`, []string{"0", "1", "5", "6", "99"}, 422},
 		{"revocation with a bad body", "DELETE", "/sources/*", `{"reason":1}`, []string{"x", "y"}, 422},

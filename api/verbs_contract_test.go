@@ -11,6 +11,7 @@ import (
 
 const (
 	stateOf      = prefix + "/records/{seq}/state"
+	noteOf       = prefix + "/records/{seq}/notes"
 	validationOf = prefix + "/paths/{project}/{path_id}/validation"
 	sourceOf     = prefix + "/sources/{source_id}"
 )
@@ -38,10 +39,11 @@ func verbed(t *testing.T) (*server, []call) {
 	s.do(t, s.record(t, "chapter"), http.StatusCreated).decode(t, &path)
 	s.do(t, s.record(t, "answer"), http.StatusCreated)
 	verbs := []call{
-		verb(http.MethodPost, stateOf, `{"state":"failed","reason":"r"}`, "seq", "1"),
+		verb(http.MethodPost, stateOf, `{"state":"failed","reason":"r","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`, "seq", "1"),
 		verb(http.MethodPut, validationOf, `{"validated":false}`, "project", "harrow-vale", "path_id", path.Hashes.PathID),
 		verb(http.MethodPut, sourceOf, `{"chunk_hashes":[],"title":null}`, "source_id", "x"),
 		verb(http.MethodDelete, sourceOf, ``, "source_id", "x"),
+		verb(http.MethodPost, noteOf, `{"topic":"review","text":"Good.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`, "seq", "1"),
 	}
 	for _, k := range verbs {
 		s.do(t, k, http.StatusCreated)
@@ -57,11 +59,15 @@ func TestVerbsAreReadBackAsTheContractSays(t *testing.T) {
 		s.do(t, get(prefix+"/records/{seq}/receipt", "seq", seq), http.StatusOK)
 	}
 	s.do(t, get(prefix+"/events"), http.StatusOK)
+	for _, asked := range []string{"", "&record_seq=1", "&topic=review&record_seq=1", "&events=true&proofs=true"} {
+		s.do(t, get(prefix+"/records").asking("?after=8&kind=note"+asked), http.StatusOK)
+	}
+	s.do(t, get(prefix+"/records").asking("?topic=review&kind=ipc_record"), http.StatusBadRequest)
 }
 
 func TestAnswersToVerbsAreAsTheContractSays(t *testing.T) {
 	s, verbs := verbed(t)
-	others := []string{`{"state":"live","reason":"r"}`, `{"validated":true}`, `{"title":"t"}`, `{"reason":"r"}`}
+	others := []string{`{"state":"live","reason":"r"}`, `{"validated":true}`, `{"title":"t"}`, `{"reason":"r"}`, `{"topic":"step"}`}
 	for i, k := range verbs {
 		if k.method == http.MethodDelete {
 			s.do(t, verb(http.MethodPut, sourceOf, `{}`, "source_id", "x"), http.StatusCreated)
@@ -77,7 +83,7 @@ func TestAnswersToVerbsAreAsTheContractSays(t *testing.T) {
 	s.do(t, verbs[0], http.StatusServiceUnavailable)
 	s.disk.full.Store(false)
 	s.do(t, call{method: http.MethodPost, route: prefix + "/freeze", path: map[string]string{"ledger": "default"}}, http.StatusOK)
-	for _, k := range verbs[:3] {
+	for _, k := range append(verbs[:3:3], verbs[4]) {
 		s.do(t, k, http.StatusForbidden)
 	}
 }

@@ -80,6 +80,32 @@ func TestOnlyRecordsThatCanHaveAStateHaveOne(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
+// A note is on a record of any kind, and is found by the record and by its topic.
+func TestNotes(t *testing.T) {
+	s := start(t)
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
+	s.post("/citation-sets", setBody).want(http.StatusCreated)
+	const origin = `"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00.5+01:00"`
+	a := s.post("/records/2/notes", `{"topic":"review","text":"Good.",`+origin+`}`).want(http.StatusCreated)
+	r := s.verified(a)
+	require.Equal(t, "note", r.Kind)
+	require.Equal(t, map[string]any{"record_seq": 2.0, "topic": "review", "text": "Good.", "original_actor": "Ana Varga", "timestamp": "2025-11-30T12:00:00.5+01:00"}, s.recordOf(a))
+	s.post("/records/1/notes", `{"topic":"step"}`).want(http.StatusCreated)
+	s.post("/records/1/state", `{"state":"stale","reason":"r",`+origin+`}`).want(http.StatusCreated)
+	for asked, want := range map[string][]uint64{"&kind=note": {4, 3}, "": {2, 1}, "&kind=note&topic=step": {4}, "&record_seq=1": {4}, "&topic=review": {3}, "&topic=step&record_seq=2": nil, "&record_seq=7": nil} {
+		var list struct{ Rows []struct{ Seq uint64 } }
+		s.get("/records?after=5" + asked).want(http.StatusOK).json(&list)
+		var seqs []uint64
+		for _, row := range list.Rows {
+			seqs = append(seqs, row.Seq)
+		}
+		require.Equal(t, want, seqs, asked)
+	}
+	s.get("/records?record_seq=1&kind=run_dag").problem(http.StatusBadRequest)
+	s.get("/records?kind=note&record_seq=01").problem(http.StatusBadRequest)
+	s.audited()
+}
+
 func TestPathIsValidated(t *testing.T) {
 	s := start(t)
 	var first struct {

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -628,4 +629,32 @@ func TestBatchOutlastsPauses(t *testing.T) {
 		require.NoError(t, result.Err)
 	}
 	require.Equal(t, int32(3), requests.Load())
+}
+
+// State changes and notes are lines of a batch, and their receipts verify.
+func TestBatchOfVerbs(t *testing.T) {
+	s := serve(t)
+	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
+	first, err := l.Records.Post(t.Context(), generation("Text."), nil)
+	require.NoError(t, err)
+	origin := wire.Origin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}
+	lines := []client.Line{
+		{Record: wire.StateChangeLine{RecordSeq: first.Seq, StateChange: wire.StateChange{State: wire.Stale, Reason: "r", Origin: origin}}},
+		{Record: wire.NoteLine{RecordSeq: first.Seq, Note: wire.Note{Topic: "review", Origin: origin}}},
+		{Record: wire.NoteLine{RecordSeq: 99, Note: wire.Note{Topic: "review"}}},
+	}
+	var kinds []wire.Kind
+	for result, err := range l.Records.Batch(t.Context(), slices.Values(lines), nil) {
+		require.NoError(t, err)
+		if result.Index == 2 {
+			require.ErrorIs(t, result.Err, client.ErrNotFound)
+			continue
+		}
+		require.NoError(t, result.Err)
+		kinds = append(kinds, result.Receipt.Kind)
+	}
+	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote}, kinds)
+	row, err := l.Records.Get(t.Context(), first.Seq, &client.GetOptions{QueryOptions: client.QueryOptions{After: first.Seq + 2}})
+	require.NoError(t, err)
+	require.Equal(t, wire.Stale, row.State)
 }

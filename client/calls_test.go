@@ -178,6 +178,14 @@ func TestEveryCall(t *testing.T) {
 	}
 	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	call("postState", receipt, err)
+	receipt, err = l.Records.Note(ctx, w.at["secret"], wire.Note{Topic: "review", Text: new("Good."), Origin: wire.Origin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}}, nil)
+	call("postNote", receipt, err)
+	states := wire.StateRequest{StateChange: wire.StateChange{State: wire.Stale, Reason: "r"}, Seqs: []uint64{w.at["secret"]}}
+	changes, err := l.Records.SetStates(ctx, states)
+	call("postStateChanges", changes, err)
+	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.Live, map[string]any{"run_id": "nobody"}, nil, new(false), &changes.AsOf
+	changes, err = l.Records.SetStates(ctx, states)
+	call("postStateChanges", changes, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
 	call("putSource", receipt, err)
 	receipt, err = l.Sources.Revoke(ctx, "a/../b", wire.SourceRevocation{Reason: new("gone")}, nil)
@@ -356,7 +364,7 @@ func TestEveryCall(t *testing.T) {
 		require.JSONEq(t, line, lines[i])
 	}
 	called["listEvents"] = true
-	require.Len(t, kinds, 11, "all but key_rotated")
+	require.Len(t, kinds, 12, "all but key_rotated")
 
 	checkpoint, err := l.Log.Checkpoint(ctx)
 	call("getCheckpoint", checkpoint, err)

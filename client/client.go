@@ -97,8 +97,8 @@ func WithUserAgent(name string) Option {
 }
 
 // WithTimeout bounds each attempt of a call. The default is one minute; 0 means no bound. Of a batch it bounds how
-// long a connection may neither take nor answer lines. It does not apply to followers, redactions and
-// snapshots, which only their context ends.
+// long a connection may neither take nor answer lines. It does not apply to followers, redactions,
+// changes of many states and snapshots, which only their context ends.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d

@@ -114,6 +114,28 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
+// SetStates sets the state of many records, or says what it would do: POST /state-changes. It is not repeated
+// after a failure and may take as long as ctx allows. Its receipts are verified if the client has keys: a
+// [ReceiptError] comes with the answer.
+func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
+	l := s.ledger
+	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, receipt := range done.Receipts {
+		if err := l.accept(receipt, expected{kind: wire.KindRecordStateChanged}); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// Note says something of a record: POST /records/{seq}/notes. The text is in the log.
+func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
+	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
+}
+
 // Redact withdraws the content of one record: DELETE /records/{seq}/content. What no other record needs is
 // erased. The event and all proofs stay.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
@@ -149,7 +171,8 @@ type RecordFilter struct {
 	Since, Until time.Time // from Since to before Until; zero for no bound
 	Events       bool      // rows have their whole event
 	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME,
-	// source_id, flag, mismatch, inconsistent, chunk_hash, stage:NAME, producer, producer_seq, path_id, and every hash. A
+	// source_id, flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer,
+	// producer_seq, path_id, and every hash. A
 	// record has to match all.
 	Where map[string]string
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"iter"
 	"time"
 
 	"colophon/ledger/record"
@@ -151,4 +152,52 @@ func (s *Submission) size() int {
 		size += withdrawnBytes * (1 + len(r.Digests))
 	}
 	return size
+}
+
+// verbsAhead bounds the verbs that AppendVerbs has queued and not yet reported.
+const verbsAhead = 1 << 10
+
+// AppendVerbs appends each verb as an event of its own, in order, and calls done with each. It
+// queues verbs ahead, so that one commit takes many. After an error, or the end of ctx, exactly the
+// verbs that were reported are in the log, unless the error is of the storage or of done.
+func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
+	var waiting []Ticket
+	report := func() error {
+		ack, err := waiting[0].Wait()
+		waiting = waiting[1:]
+		if err != nil {
+			return err
+		}
+		return done(ack)
+	}
+	var failed error
+	for v := range verbs {
+		var ticket Ticket
+		if failed = ctx.Err(); failed == nil {
+			ticket, failed = l.enqueueVerb(ctx, v, actor)
+		}
+		if failed != nil {
+			break
+		}
+		if waiting = append(waiting, ticket); len(waiting) < verbsAhead {
+			continue
+		}
+		if err := report(); err != nil {
+			return err
+		}
+	}
+	for len(waiting) > 0 {
+		if err := report(); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+func (l *Ledger) enqueueVerb(ctx context.Context, v *record.Verb, actor string) (Ticket, error) {
+	s, err := l.PrepareVerb(v, actor, "")
+	if err != nil {
+		return Ticket{}, err
+	}
+	return l.Enqueue(ctx, s)
 }

@@ -1,6 +1,10 @@
 package ledger_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -139,4 +143,44 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	k.Record[0] ^= 1
 	require.NoError(t, x.Key(k))
 	require.ErrorContains(t, walk(t, l), "at entry 2")
+}
+
+// Many verbs are appended in order, and each is acknowledged. When the context ends, those that were
+// acknowledged are the ones in the log.
+func TestManyVerbs(t *testing.T) {
+	l := memoryLedger(t)
+	post(t, l, ipc(t, "", "a"), "")
+	const most = 3000
+	verbs := func(yield func(*record.Verb) bool) {
+		for i := range most {
+			if !yield(stateChange(t, 1, fmt.Sprint(i))) {
+				return
+			}
+		}
+	}
+	next := uint64(2)
+	acknowledge := func(ack ledger.Ack) error {
+		require.Equal(t, next, ack.Seq)
+		require.Contains(t, string(ack.Entry), fmt.Sprintf(`"reason":"%d"`, (next-2)%most))
+		next++
+		return nil
+	}
+	require.NoError(t, l.AppendVerbs(t.Context(), verbs, "ana", acknowledge))
+	require.Equal(t, uint64(2+most), next)
+	require.Equal(t, next, l.Head().Size)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	err := l.AppendVerbs(ctx, verbs, "ana", func(ack ledger.Ack) error {
+		if ack.Seq == 2+most+10 {
+			cancel()
+		}
+		return acknowledge(ack)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, next, l.Head().Size)
+	require.Less(t, next, uint64(2+2*most))
+
+	failed := errors.New("enough")
+	require.ErrorIs(t, l.AppendVerbs(t.Context(), verbs, "ana", func(ledger.Ack) error { return failed }), failed)
+	require.Error(t, l.AppendVerbs(t.Context(), verbs, strings.Repeat("x", 70_000), acknowledge), "too large for an entry")
 }

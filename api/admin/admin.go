@@ -1,5 +1,5 @@
 // Package admin administers a server: it lists, creates, and freezes ledgers, changes their
-// keys and visibility, erases content, and makes snapshots.
+// keys and visibility, erases content, changes the states of many records, and makes snapshots.
 package admin
 
 import (

@@ -133,7 +133,7 @@ type lineSpan struct {
 
 // batchItem is one line's record and what becomes of it.
 type batchItem struct {
-	record     *record.Record
+	record     *record.Record // nil for a verb
 	submission ledger.Submission
 	refused    bool
 	key        string      // of the line; empty if it has none
@@ -202,7 +202,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 				return
 			}
 			go func() {
-				b.parse(c)
+				b.parse(ctx, c)
 				<-core
 			}()
 			select {
@@ -250,18 +250,18 @@ func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 }
 
 // parse decodes and prepares every line of a chunk.
-func (b *batch) parse(c *chunk) {
+func (b *batch) parse(ctx context.Context, c *chunk) {
 	defer close(c.parsed)
 	c.items = slices.Grow(c.items[:0], len(c.lines))[:len(c.lines)]
 	for i, l := range c.lines {
 		if c.items[i].err = l.err; l.err == nil {
-			b.prepare(&c.items[i], c.buffer[l.start:l.end])
+			b.prepare(ctx, &c.items[i], c.buffer[l.start:l.end])
 		}
 	}
 }
 
 // prepare decodes and prepares one line.
-func (b *batch) prepare(item *batchItem, text []byte) {
+func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	// A panic here is in no request's goroutine: it would end the server.
 	defer func() {
 		if r := recover(); r != nil {
@@ -279,6 +279,10 @@ func (b *batch) prepare(item *batchItem, text []byte) {
 	o := b.options
 	o.Key = line.Key
 	item.record, item.key = line.Record, line.Key
+	if line.Verb != nil {
+		item.submission, item.err = records.PrepareVerb(ctx, b.ledger, line.Verb, o)
+		return
+	}
 	item.submission, item.refused, item.err = records.Prepare(b.ledger, line.Record, o)
 }
 

@@ -95,7 +95,7 @@ func headerText(text string) string {
 
 // kindOf has the kind of the records of an operation.
 var kindOf = map[string]string{
-	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record",
+	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record", "postNote": "ipc_record",
 	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
 	"getCitationsDocument": "citation_set", "pinnedRetrieval": "citation_set",
 }

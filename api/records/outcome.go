@@ -17,8 +17,8 @@ import (
 
 // Outcome is the result of the write of one record.
 type Outcome struct {
-	Record  *record.Record
-	Refused bool // because of a mismatch
+	Record  *record.Record // nil for a verb
+	Refused bool           // because of a mismatch
 	Minimal bool
 	Derive  bool
 	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key
@@ -42,12 +42,13 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		}
 		return r, err
 	}
-	if out.Refused || ack.Outcome == ledger.Conflicted {
+	refused := out.Refused || ack.Outcome == ledger.Conflicted
+	if refused || out.Record == nil {
 		r, err := proofs.NewReceipt(ack.Entry)
 		if err != nil {
 			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
 		}
-		const minimal = false // the receipt proves that the check ran (spec: Refusals)
+		minimal := out.Minimal && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
 		return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{

@@ -18,17 +18,26 @@ import (
 	"colophon/proofs"
 )
 
-// The verbs change the state of something in the ledger (spec: States; Path validation;
-// Sources; Redactions). Each request writes one event. A repeated request is detected only by
+// The verbs change the state of something in the ledger, or say something of a record (spec: States;
+// Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated request is detected only by
 // its Idempotency-Key (spec: Idempotency).
 
 // A caller with only the scope write may not read the ledger. Therefore a verb parses its
 // request before it looks anything up, and answers alike for every target that it does not
 // apply to. A request that would reveal more leaves an event.
 
-// ChangeState changes the state of an IPC record or a run-DAG. The check cannot race with
-// writes, because the kind of an event never changes.
+// ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
+	return h.aboutRecord(c, record.RecordStateChanged, record.ParseStateChange)
+}
+
+// Note records a note on a record.
+func (h *Handlers) Note(c *call.Call) error {
+	return h.aboutRecord(c, record.Note, record.ParseNote)
+}
+
+// aboutRecord records a verb about the record that the path names.
+func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq uint64, body []byte) (*record.Verb, error)) error {
 	l, o, err := h.verb(c)
 	if err != nil {
 		return err
@@ -42,18 +51,23 @@ func (h *Handlers) ChangeState(c *call.Call) error {
 		return err
 	}
 	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		v, err := record.ParseStateChange(seq, text)
+		v, err := parse(seq, text)
 		if err != nil {
 			return nil, err
 		}
-		return v, checkHasState(c.Request().Context(), l, seq)
+		return v, checkTarget(c.Request().Context(), l, kind, seq)
 	})
 }
 
-// checkHasState returns the same 404 for an event that has no state and for an event that does
-// not exist.
-func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
-	refusal := problem.New(http.StatusNotFound, "event %d is neither an IPC record nor a run-DAG, and only these have a state; correct the seq", seq)
+// checkTarget checks that a state change or a note can be about an event. It returns the same 404
+// for an event of another kind and for an event that does not exist. The check cannot race with
+// writes, because the kind of an event never changes.
+func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
+	fits, otherwise := record.Kind.HasState, "neither an IPC record nor a run-DAG, and only these have a state"
+	if verb == record.Note {
+		fits, otherwise = record.Kind.IsRecord, "not a record, and only records have notes"
+	}
+	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, otherwise)
 	if seq >= l.Head().Size {
 		return refusal
 	}
@@ -65,10 +79,18 @@ func checkHasState(ctx context.Context, l *ledger.Ledger, seq uint64) error {
 	if err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	if !record.Kind(r.Kind).HasState() {
+	if !fits(record.Kind(r.Kind)) {
 		return refusal
 	}
 	return nil
+}
+
+// PrepareVerb returns the submission of a verb that is a line of a batch.
+func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
+	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
+		return ledger.Submission{}, err
+	}
+	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
 // RegisterSource registers a source, or replaces its registration.

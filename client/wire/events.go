@@ -50,6 +50,7 @@ func (e *Event) Decode() (any, error) {
 		KindSourceRegistered:   new(SourceEvent),
 		KindSourceRevoked:      new(SourceEvent),
 		KindContentRedacted:    new(ContentRedactedEvent),
+		KindNote:               new(NoteEvent),
 		KindLedgerCreated:      new(LedgerCreatedEvent),
 		KindRecordRefused:      new(RecordRefusedEvent),
 		KindKeyRotated:         new(KeyRotatedEvent),
@@ -147,6 +148,16 @@ type RecordStateChangedEvent struct {
 	Reason    string `json:"reason"`
 	RecordSeq uint64 `json:"record_seq"`
 	State     State  `json:"state"`
+	Origin
+}
+
+// NoteEvent is what the log has of a [Note].
+type NoteEvent struct {
+	Requested
+	RecordSeq uint64  `json:"record_seq"`
+	Text      *string `json:"text,omitempty"`
+	Topic     string  `json:"topic"`
+	Origin
 }
 
 // PathValidatedEvent is the form in which the log has a [PathValidation].
@@ -160,6 +171,7 @@ type PathValidatedEvent struct {
 	Reason             *string  `json:"reason,omitempty"`
 	RecordSeq          uint64   `json:"record_seq"` // the path's latest record in that build at that time
 	Validated          bool     `json:"validated"`
+	Origin
 }
 
 // SourceEvent is the form in which the log has a [SourceRegistration] or a [SourceRevocation].

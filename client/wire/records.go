@@ -3,7 +3,7 @@ package wire
 import "encoding/json"
 
 // Record is what a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
-// [PathFingerprint] or a [RawRecord].
+// [PathFingerprint] or a [RawRecord]. Lines of a batch are also a [StateChangeLine] or a [NoteLine].
 type Record interface {
 	// RecordKind is one of the four kinds of records.
 	RecordKind() Kind
@@ -283,10 +283,71 @@ type ImportedMember struct {
 	As      string `json:"as"`   // the place in the record or, if the member was left, why
 }
 
+// Origin says who did something in another system, and when. The ledger's own actor and time are
+// in the event beside it.
+type Origin struct {
+	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
+	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
+}
+
 // StateChange sets the state of a record.
 type StateChange struct {
 	State  State  `json:"state"`
 	Reason string `json:"reason"`
+	Origin
+}
+
+// StateChangeLine is a [StateChange] as a line of a batch.
+type StateChangeLine struct {
+	RecordSeq uint64 `json:"record_seq"`
+	StateChange
+}
+
+// RecordKind implements [Record].
+func (StateChangeLine) RecordKind() Kind { return KindRecordStateChanged }
+
+// Run implements [Record].
+func (StateChangeLine) Run() string { return "" }
+
+// NoteLine is a [Note] as a line of a batch.
+type NoteLine struct {
+	RecordSeq uint64 `json:"record_seq"`
+	Note
+}
+
+// RecordKind implements [Record].
+func (NoteLine) RecordKind() Kind { return KindNote }
+
+// Run implements [Record].
+func (NoteLine) Run() string { return "" }
+
+// StateRequest sets the state of the records that either Filter or Seqs chooses. Only with DryRun
+// false, and then with the AsOf of the dry run, is anything changed.
+type StateRequest struct {
+	StateChange
+	// Filter has parameters of GET /records by name; values are strings or integers, nil is null.
+	Filter map[string]any `json:"filter,omitempty"`
+	Seqs   []uint64       `json:"seqs,omitempty"`
+	DryRun *bool          `json:"dry_run,omitempty"` // default true
+	AsOf   *uint64        `json:"as_of,omitempty"`
+}
+
+// StateChanges is what a [StateRequest] did, or would do.
+type StateChanges struct {
+	AsOf         uint64     `json:"as_of"`
+	DryRun       bool       `json:"dry_run"`
+	Records      uint64     `json:"records"`       // whose state changes, by one event each
+	Already      uint64     `json:"already"`       // records that have the state
+	WithoutState uint64     `json:"without_state"` // events of kinds that have none
+	FirstSeqs    []uint64   `json:"first_seqs"`
+	Receipts     []*Receipt `json:"receipts,omitempty"` // of the first changes
+}
+
+// Note says something of a record: a review, or a step of a workflow.
+type Note struct {
+	Topic string  `json:"topic"`          // what the note is, such as review: 1 to 128 bytes
+	Text  *string `json:"text,omitempty"` // at most 4,096 bytes. It is in the event
+	Origin
 }
 
 // PathValidation says whether a path's content is as it should be.
@@ -295,6 +356,7 @@ type PathValidation struct {
 	Reason             *string `json:"reason,omitempty"`
 	Build              *string `json:"build,omitempty"`               // nil: that of the path's latest record
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // that the path must have there
+	Origin
 }
 
 // SourceRegistration registers a source. A nil ChunkHashes lists no chunks; an empty one says that the

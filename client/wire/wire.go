@@ -19,6 +19,7 @@ const (
 	KindSourceRegistered   Kind = "source_registered"
 	KindSourceRevoked      Kind = "source_revoked"
 	KindContentRedacted    Kind = "content_redacted"
+	KindNote               Kind = "note"
 	KindLedgerCreated      Kind = "ledger_created"
 	KindRecordRefused      Kind = "record_refused"
 	KindKeyRotated         Kind = "key_rotated"

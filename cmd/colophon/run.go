@@ -57,7 +57,7 @@ Everyone can verify a receipt without the server.`,
 	root.SetErr(c.Err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
-		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
+		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
 	return root
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/internal/testing/llm"
 )
 
 // TestMain lets scripts run this program as the command colophon, each time in a new process.
@@ -34,6 +36,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes
+			env.Values[llmsKey{}] = make(map[string]*llm.Server)
 			env.Defer(processes.killAll)
 			return nil
 		},
@@ -52,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"http":        scriptHTTP,
 			"wait-size":   scriptWaitSize,
 			"wait-mark":   scriptWaitMark,
+			"llm":         scriptLLM,
 			"variable":    scriptVariable,
 			"size":        scriptSize,
 			"scrape":      scriptScrape,

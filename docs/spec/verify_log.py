@@ -134,7 +134,8 @@ def verify_receipt(text, keys):  # Verifying a receipt
 
 BODY = "actor checks kind ledger record rules seq time v".split()
 COVERED = {  # the members that the digest of a request covers
-    "record_state_changed": "record_seq state reason", "path_validated": "project path_id validated reason",
+    "record_state_changed": "record_seq state reason original_actor timestamp", "note": "record_seq topic text original_actor timestamp",
+    "path_validated": "project path_id validated reason original_actor timestamp",
     "source_registered": "source_id reason title chunk_hashes", "source_revoked": "source_id reason",
     "content_redacted": "seqs reason", "key_rotated": "step previous_key verifier_key handover"}
 

@@ -240,9 +240,9 @@ func (t *counter) refuse(l *line, err error) {
 
 // kindNames names the kinds of records, and of the changes that an import makes.
 func kindNames() []string {
-	names := make([]string, len(record.Kinds), len(record.Kinds)+2)
+	names := make([]string, len(record.Kinds), len(record.Kinds)+3)
 	for i, kind := range record.Kinds {
 		names[i] = string(kind)
 	}
-	return append(names, string(record.RecordStateChanged), string(record.PathValidated))
+	return append(names, string(record.RecordStateChanged), string(record.PathValidated), string(record.Note))
 }

@@ -23,6 +23,7 @@ type Body struct {
 	Path       Path
 	State      StateChange
 	Validation Validation
+	Note       Note
 	Source     Source
 	Redaction  Redaction
 	Rotation   Rotation
@@ -67,6 +68,9 @@ func (b *Body) Read(body pyjson.Value) {
 	case record.PathValidated:
 		b.Validation = e.Validation()
 		b.Fields = &b.Validation
+	case record.Note:
+		b.Note = e.Note()
+		b.Fields = &b.Note
 	case record.SourceRegistered, record.SourceRevoked:
 		b.Source = e.Source()
 		b.Fields = &b.Source

@@ -34,10 +34,17 @@ func bodies(t *testing.T) map[string][]byte {
 		add(string(kind), r.AppendBody(nil, frame))
 		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
 	}
-	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")}} {
+	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")},
+		"validation in another system": {Origin: record.Origin{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
 		add(name, validation.Of(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
 	}
-	v, err := record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
+	v, err := record.ParseNote(3, []byte(`{"topic":"review","text":"","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
+	require.NoError(t, err)
+	add("note", v.AppendBody(nil, frame))
+	v, err = record.ParseStateChange(3, []byte(`{"state":"stale","reason":"r","original_actor":"ana"}`))
+	require.NoError(t, err)
+	add("state", v.AppendBody(nil, frame))
+	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
 	add("registration", v.AppendBody(nil, frame))
 	return events

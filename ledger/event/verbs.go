@@ -15,6 +15,25 @@ func (e *Event) StateChange() StateChange {
 		RecordSeq: Number(e.Detail.Member("record_seq")),
 		State:     text(e.Detail.Member("state")),
 		Reason:    text(e.Detail.Member("reason")),
+		Origin:    e.origin(),
+	}
+}
+
+// origin reads who did what the event says in another system, and when.
+func (e *Event) origin() record.Origin {
+	return record.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
+}
+
+// Note is what a note event says (spec: Notes).
+type Note = record.NoteFields
+
+// Note reads a note event.
+func (e *Event) Note() Note {
+	return Note{
+		RecordSeq: Number(e.Detail.Member("record_seq")),
+		Topic:     text(e.Detail.Member("topic")),
+		Text:      text(e.Detail.Member("text")),
+		Origin:    e.origin(),
 	}
 }
 
@@ -32,6 +51,7 @@ func (e *Event) Validation() Validation {
 		RecordSeq:          Number(e.Detail.Member("record_seq")),
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
+		Origin:             e.origin(),
 		Names:              record.ReadValidationNames(e.Detail.Member("names")),
 	}
 }

@@ -52,7 +52,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	return f, false, err
 }
 
-var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted)
+var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note)
 
 // parseFilter parses checked parameters.
 func parseFilter(p Parameters) (f RecordFilter, err error) {
@@ -67,6 +67,15 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	}
 	if f.Bounds, err = p.bounds(); err != nil {
 		return f, err
+	}
+	for _, name := range []string{records.RecordSeq, records.Topic} {
+		if _, given := p[name]; !given {
+			continue
+		}
+		if f.Kind != "" && f.Kind != record.Note {
+			return f, invalid(name, "finds notes only: leave kind out")
+		}
+		f.Kind = record.Note
 	}
 	f.Values, err = parseValues(p)
 	return f, err

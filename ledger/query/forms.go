@@ -28,6 +28,7 @@ func (f *form) check(name, value string) error {
 var (
 	anyForm      = &form{func(string) bool { return true }, "text"}
 	idForm       = &form{func(value string) bool { return value != "" }, "text, not empty"}
+	seqForm      = &form{regexp.MustCompile(`^(0|[1-9][0-9]{0,19})$`).MatchString, "the number of an event"}
 	flagForm     = &form{regexp.MustCompile(`^(mismatch|inconsistent|unregistered_source|other_base)$`).MatchString, `"mismatch", "inconsistent", "unregistered_source", or "other_base"`}
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
@@ -50,6 +51,7 @@ func choiceForm(known ...string) *form {
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
+	records.RecordSeq: seqForm, records.Topic: idForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
 	"document_root": hashForm, "evidence_id": evidenceForm,
 	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,

@@ -47,15 +47,24 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLine: a line of a batch is a record or an error.
+// FuzzLine: a line of a batch is a record, a verb, or an error.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
 	f.Add([]byte(`{"kind":null}`))
+	f.Add([]byte(`{"kind":"note","record":{"record_seq":1,"topic":"review","text":"t"}}`))
+	f.Add([]byte(`{"kind":"record_state_changed","record":{"record_seq":1,"state":"stale","reason":"r","timestamp":"2025-11-30T12:00:00Z"}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		l, err := ParseLine(line)
 		if err != nil {
 			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
+			return
+		}
+		if l.Verb != nil {
+			require.Nil(t, l.Record)
+			body := AppendSuffix(l.Verb.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			require.NoError(t, l.Verb.CheckSize(body))
+			require.NoError(t, new(pyjson.Document).Parse(body))
 			return
 		}
 		require.NotEmpty(t, l.Record.Kind)

@@ -24,14 +24,15 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs: requests that change the state of something (spec: States; Path
-// validation; Sources; Redactions).
+// The kinds of verbs: requests that change the state of something or say something of a record
+// (spec: States; Path validation; Sources; Redactions; Notes).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"
 	SourceRegistered   Kind = "source_registered"
 	SourceRevoked      Kind = "source_revoked"
 	ContentRedacted    Kind = "content_redacted"
+	Note               Kind = "note"
 )
 
 // Kinds lists the kinds that services post.
@@ -41,7 +42,7 @@ var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
 // new kinds are added at the end.
 var EventKinds = [...]Kind{
 	LedgerCreated, IPCRecord, RunDAG, CitationSet, PathFingerprint, RecordRefused, RecordStateChanged,
-	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated,
+	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated, Note,
 }
 
 // KeyedDigest returns a digest of kind and canonical digest. Two records under one idempotency

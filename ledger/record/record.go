@@ -97,7 +97,9 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 
 // Line is one line of a batch (spec: Requests).
 type Line struct {
+	// One of Record and Verb is nil.
 	Record *Record
+	Verb   *Verb
 	// Key is the line's idempotency_key, or empty.
 	Key string
 }
@@ -108,7 +110,8 @@ const MaxKey = 1024
 // ParseLine decodes a line within the default limits. The error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The error is a *strict.Error.
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also has the
+// member record_seq, which says what it is about. The error is a *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -116,27 +119,33 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 		r.Release()
 		return Line{}, strict.SyntaxError(err)
 	}
-	key, err := r.decodeLine()
+	verb, key, err := r.decodeLine()
+	if err == nil && verb == "" {
+		return Line{Record: r, Key: key}, nil
+	}
+	r.Release()
 	if err != nil {
-		r.Release()
 		return Line{}, err
 	}
-	return Line{Record: r, Key: key}, nil
+	v, err := parseVerbLine(verb, line)
+	return Line{Verb: v, Key: key}, err
 }
 
-func (r *Record) decodeLine() (string, error) {
+// decodeLine decodes a record and the key of a line. Of a verb, it returns the kind, and decodes the
+// key only.
+func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
 	o := d.Object(r.document.Root(), "", "kind", "record", "idempotency_key")
-	kind := o.RequiredText("kind", maxName)
-	key := o.Identifier("idempotency_key", MaxKey)
+	kind := Kind(o.RequiredText("kind", maxName))
+	key = string(o.Identifier("idempotency_key", MaxKey))
 	o.RequiredObject("record")
-	if d.Failed() {
-		return "", d.Err()
+	switch {
+	case d.Failed():
+		return "", "", d.Err()
+	case slices.Contains(lineVerbs[:], kind):
+		return kind, key, nil
 	}
-	if err := r.decode(Kind(kind), o.Member("record"), "/record"); err != nil {
-		return "", err
-	}
-	return string(key), nil
+	return "", key, r.decode(kind, o.Member("record"), "/record")
 }
 
 // Release frees the record's memory for other records. Afterwards neither the record nor
@@ -176,7 +185,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	case PathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
-		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set or path_fingerprint")
+		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed or note")
 	}
 	if d.Failed() {
 		return d.Err()

@@ -32,10 +32,8 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
-// RedactionRequest asks to erase the content of many records, or what that would do (spec:
-// Redactions).
-type RedactionRequest struct {
-	Reason string
+// Selection selects the records of a request about many (spec: Redactions; States).
+type Selection struct {
 	// Filter selects records by query parameters and their values. It is nil if Seqs selects
 	// them. One of the two is not empty.
 	Filter map[string]string
@@ -45,34 +43,36 @@ type RedactionRequest struct {
 	AsOf *uint64
 }
 
-// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. Without
-// dry_run it is a dry run. The error is a *strict.Error.
-func ParseRedactionRequest(body []byte) (*RedactionRequest, error) {
-	var document pyjson.Document
-	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
-		return nil, strict.SyntaxError(err)
-	}
-	var d strict.Decoder
-	o := d.Object(document.Root(), "", "reason", "filter", "seqs", "dry_run", "as_of")
-	r := &RedactionRequest{
-		Reason: string(readReason(o, "reason")),
-		Filter: readFilter(o, "filter"),
-		Seqs:   readSeqs(o, "seqs"),
-		DryRun: o.Flag("dry_run", true),
-		AsOf:   o.Seq("as_of"),
-	}
+var selectionNames = []string{"filter", "seqs", "dry_run", "as_of"}
+
+// readSelection reads `{"filter" | "seqs", "dry_run"?, "as_of"?}`. Without dry_run it is a dry run.
+func readSelection(o strict.Object) Selection {
+	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Flag("dry_run", true), AsOf: o.Seq("as_of")}
 	filtered, listed := o.Member("filter").Given(), o.Member("seqs").Given()
 	switch {
-	case d.Failed():
+	case o.D.Failed():
 	case filtered == listed:
-		d.Invalid("", "must have either filter or seqs, which say what records it is about")
-	case !r.DryRun && r.AsOf == nil:
-		d.Invalid("/as_of", "is required where dry_run is false: the one that a dry run has answered")
+		o.D.Invalid("", "must have either filter or seqs, which say what records it is about")
+	case !s.DryRun && s.AsOf == nil:
+		o.D.Invalid("/as_of", "is required where dry_run is false: the one that a dry run has answered")
 	}
-	if d.Failed() {
-		return nil, d.Err()
-	}
-	return r, nil
+	return s
+}
+
+// RedactionRequest asks to erase the content of many records, or what that would do (spec:
+// Redactions).
+type RedactionRequest struct {
+	Reason string
+	Selection
+}
+
+// ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. The error is
+// a *strict.Error.
+func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
+	err = parseRequest(body, func(o strict.Object) {
+		r = &RedactionRequest{string(readReason(o, "reason")), readSelection(o)}
+	}, append([]string{"reason"}, selectionNames...)...)
+	return r, err
 }
 
 // maxFilters bounds the parameters of a filter, like those of a URL.

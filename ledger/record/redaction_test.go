@@ -169,11 +169,11 @@ func TestSizesOfRedactions(t *testing.T) {
 func TestRedactionRequests(t *testing.T) {
 	size := uint64(9)
 	for body, want := range map[string]RedactionRequest{
-		`{"reason":"r","filter":{"run_id":"x"}}`: {Reason: "r", Filter: map[string]string{"run_id": "x"}, DryRun: true},
+		`{"reason":"r","filter":{"run_id":"x"}}`: {"r", Selection{Filter: map[string]string{"run_id": "x"}, DryRun: true}},
 		`{"reason":"r","filter":{"producer":"p","producer_seq":7,"kind":null},"as_of":9}`: {
-			Reason: "r", Filter: map[string]string{"producer": "p", "producer_seq": "7"}, DryRun: true, AsOf: &size},
-		`{"reason":"r","filter":{"label:é":""},"dry_run":false,"as_of":9}`: {Reason: "r", Filter: map[string]string{"label:é": ""}, AsOf: &size},
-		`{"reason":"r","seqs":[9,3],"filter":null,"dry_run":null}`:         {Reason: "r", Seqs: []uint64{9, 3}, DryRun: true},
+			"r", Selection{Filter: map[string]string{"producer": "p", "producer_seq": "7"}, DryRun: true, AsOf: &size}},
+		`{"reason":"r","filter":{"label:é":""},"dry_run":false,"as_of":9}`: {"r", Selection{Filter: map[string]string{"label:é": ""}, AsOf: &size}},
+		`{"reason":"r","seqs":[9,3],"filter":null,"dry_run":null}`:         {"r", Selection{Seqs: []uint64{9, 3}, DryRun: true}},
 	} {
 		r, err := ParseRedactionRequest([]byte(body))
 		require.NoError(t, err, body)

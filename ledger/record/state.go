@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 )
@@ -20,13 +22,43 @@ const (
 // States lists all states.
 var States = [...]State{Live, Failed, Stale, Quarantined}
 
-// ParseStateChange decodes `{"state", "reason"}` for the record that is event seq. The error
-// is a *strict.Error.
+// ParseStateChange decodes `{"state", "reason", "original_actor"?, "timestamp"?}` for the record
+// that is event seq. The error is a *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	f := &StateFields{RecordSeq: seq}
-	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) {
-		f.State, f.Reason = readState(o, "state"), readReason(o, "reason")
-	}, "state", "reason")
+	return parseVerb(RecordStateChanged, f, body, f.read, stateNames...)
+}
+
+var stateNames = append([]string{"state", "reason"}, originNames...)
+
+func (f *StateFields) read(o strict.Object) {
+	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), readOrigin(o)
+}
+
+// StateRequest asks to change the state of many records, or what that would do (spec: States).
+type StateRequest struct {
+	State State
+	Selection
+
+	fields StateFields
+}
+
+// ParseStateRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" | "seqs",
+// "dry_run"?, "as_of"?}`. The request owns its memory. The error is a *strict.Error.
+func ParseStateRequest(body []byte) (*StateRequest, error) {
+	r := new(StateRequest)
+	err := parseRequest(body, func(o strict.Object) {
+		r.fields.read(o)
+		r.State, r.Selection = State(r.fields.State), readSelection(o)
+	}, append(slices.Clone(stateNames), selectionNames...)...)
+	return r, err
+}
+
+// Change returns the verb that changes the state of the record that is event seq.
+func (r *StateRequest) Change(seq uint64) *Verb {
+	f := r.fields
+	f.RecordSeq = seq
+	return newVerb(RecordStateChanged, &f)
 }
 
 func readState(o strict.Object, name string) []byte {
@@ -50,9 +82,11 @@ func isState(text []byte) bool {
 type StateFields struct {
 	RecordSeq     uint64
 	State, Reason []byte
+	Origin
 }
 
 func (f *StateFields) appendAsked(w *pyjson.Builder) {
+	f.Origin.append(w)
 	w.Text("reason", f.Reason)
 	appendNumber(w, "record_seq", f.RecordSeq)
 	w.Text("state", f.State)
@@ -70,5 +104,6 @@ func (f *StateFields) Check() error {
 	var c forms
 	c.filled("reason", f.Reason, MaxReason)
 	c.required("state", f.State, maxStage)
+	f.Origin.check(&c)
 	return c.err
 }

@@ -17,6 +17,7 @@ type ValidationFields struct {
 	RecordSeq          uint64 // of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
+	Origin
 	// Names tells which of build and content_fingerprint the request names. The digest covers
 	// those.
 	Names ValidationNames
@@ -38,16 +39,17 @@ type CurrentPath struct {
 type ValidationRequest struct {
 	Validated                         bool
 	Reason, Build, ContentFingerprint []byte // nil if they are not given
+	Origin
 }
 
-// ParseValidation decodes `{"validated", "reason"?, "build"?, "content_fingerprint"?}`. The
-// error is a *strict.Error.
+// ParseValidation decodes `{"validated", "reason"?, "build"?, "content_fingerprint"?,
+// "original_actor"?, "timestamp"?}`. The error is a *strict.Error.
 func ParseValidation(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
 	err := parseRequest(body, func(o strict.Object) {
 		r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
-		r.ContentFingerprint = o.Digits("content_fingerprint", "", rules.FingerprintDigits)
-	}, "validated", "reason", "build", "content_fingerprint")
+		r.ContentFingerprint, r.Origin = o.Digits("content_fingerprint", "", rules.FingerprintDigits), readOrigin(o)
+	}, append([]string{"validated", "reason", "build", "content_fingerprint"}, originNames...)...)
 	return r, err
 }
 
@@ -55,7 +57,7 @@ func ParseValidation(body []byte) (*ValidationRequest, error) {
 // except where the request names them.
 func (r *ValidationRequest) Of(path CurrentPath) *Verb {
 	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
-		Validated: r.Validated, Reason: r.Reason,
+		Validated: r.Validated, Reason: r.Reason, Origin: r.Origin,
 		Names: ValidationNames{Build: r.Build != nil, ContentFingerprint: r.ContentFingerprint != nil}}
 	if path.Build != nil {
 		f.Build = []byte(*path.Build)
@@ -79,6 +81,7 @@ func (f *ValidationFields) Check() error {
 	c.required("project", f.Project, maxName)
 	c.text("build", f.Build, maxName)
 	c.text("reason", f.Reason, MaxReason)
+	f.Origin.check(&c)
 	return c.err
 }
 
@@ -93,6 +96,7 @@ func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
 }
 
 func (f *ValidationFields) appendChange(w *pyjson.Builder) {
+	f.Origin.append(w)
 	w.Text("path_id", f.PathID)
 	w.Text("project", f.Project)
 	w.Text("reason", f.Reason)

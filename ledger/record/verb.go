@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Verb is a decoded request to change the state of something (spec: States; Path validation;
-// Sources; Redactions). It owns its memory.
+// Verb is a decoded request to change the state of something, or to say something of a record
+// (spec: States; Path validation; Sources; Redactions; Notes). It owns its memory.
 type Verb struct {
 	Kind Kind
 	// Digest is the SHA-256 of the request and its subject in compact canonical JSON. Two
@@ -18,6 +18,8 @@ type Verb struct {
 	// event has all of what it covers: its record without digest and idempotency_key and, for
 	// path_validated, without content_fingerprint and record_seq.
 	Digest Hash
+	// RecordSeq is the record that the verb of a line of a batch is about.
+	RecordSeq uint64
 
 	fields VerbFields
 }
@@ -48,6 +50,42 @@ func parseRequest(body []byte, read func(o strict.Object), known ...string) erro
 		return d.Err()
 	}
 	return nil
+}
+
+// lineVerbs lists the kinds of verbs that can be lines of a batch.
+var lineVerbs = [...]Kind{RecordStateChanged, Note}
+
+// parseVerbLine decodes the record of a line of a batch. The line has been parsed before.
+func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
+	var document pyjson.Document
+	if err := document.Parse(bytes.Clone(line)); err != nil {
+		return nil, strict.SyntaxError(err)
+	}
+	var fields VerbFields
+	var about *uint64
+	var read func(strict.Object)
+	names := []string{"record_seq"}
+	if kind == Note {
+		f := new(NoteFields)
+		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, noteNames...)
+	} else {
+		f := new(StateFields)
+		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, stateNames...)
+	}
+	var d strict.Decoder
+	o := d.Object(document.Root().Member("record"), "/record", names...)
+	if seq := o.Seq("record_seq"); seq != nil {
+		*about = *seq
+	} else if !o.Member("record_seq").Given() {
+		o.Missing("record_seq")
+	}
+	read(o)
+	if d.Failed() {
+		return nil, d.Err()
+	}
+	v := newVerb(kind, fields)
+	v.RecordSeq = *about
+	return v, nil
 }
 
 // AppendBody appends the event body up to the members that the sequencer adds, like that of
@@ -87,6 +125,31 @@ func VerbDigest(f VerbFields) Hash {
 	f.appendAsked(w)
 	w.Close()
 	return sha256.Sum256(w.B)
+}
+
+// Origin says who did something in another system, and when (spec: Original actor and time). The
+// caller claims it; the event's actor and time are the ledger's own.
+type Origin struct {
+	OriginalActor []byte // nil if there is none
+	Timestamp     []byte // RFC 3339, as it was sent; nil if there is none
+}
+
+var originNames = []string{"original_actor", "timestamp"}
+
+func readOrigin(o strict.Object) Origin {
+	return Origin{o.Identifier("original_actor", maxName), readTimestamp(o, "timestamp")}
+}
+
+func (r *Origin) append(w *pyjson.Builder) {
+	w.Text("original_actor", r.OriginalActor)
+	w.Text("timestamp", r.Timestamp)
+}
+
+// check checks the actor. CommonFields.Check checks the timestamp.
+func (r *Origin) check(c *forms) {
+	if r.OriginalActor != nil {
+		c.filled("original_actor", r.OriginalActor, maxName)
+	}
 }
 
 func appendNumber(w *pyjson.Builder, name string, n uint64) {

@@ -28,6 +28,8 @@ func verbOn(kind Kind, target, body string) (*Verb, error) {
 			return nil, err
 		}
 		return request.Of(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
+	case Note:
+		return ParseNote(uint64(len(target)), []byte(body))
 	case SourceRegistered:
 		return ParseRegistration(target, []byte(body))
 	default:
@@ -42,12 +44,13 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 	return v
 }
 
-var verbKinds = [...]Kind{RecordStateChanged, PathValidated, SourceRegistered, SourceRevoked}
+var verbKinds = [...]Kind{RecordStateChanged, PathValidated, Note, SourceRegistered, SourceRevoked}
 
 // A request of each kind. The cases below change one part of it.
 var goodVerbs = map[Kind]string{
 	RecordStateChanged: `{"state":"stale","reason":"r"}`,
 	PathValidated:      `{"validated":true}`,
+	Note:               `{"topic":"review"}`,
 	SourceRegistered:   `{"chunk_hashes":["sha256:` + zeros + `"],"title":"t"}`,
 	SourceRevoked:      `{}`,
 }
@@ -74,6 +77,16 @@ func TestVerbEvents(t *testing.T) {
 		{PathValidated, "p", `{"validated":true,"build":"b2","content_fingerprint":"01234567"}`,
 			`{"build":"b2","content_fingerprint":"01234567","path_id":"0123abcd","project":"p","validated":true}`,
 			`{"build":"b2","content_fingerprint":"01234567",%s,"names":["build","content_fingerprint"],"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
+		{RecordStateChanged, "1", `{"state":"failed","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00.5+01:00"}`,
+			`{"original_actor":"Ana Varga","reason":"r","record_seq":1,"state":"failed","timestamp":"2025-11-30T12:00:00.5+01:00"}`,
+			`{%s,"original_actor":"Ana Varga","reason":"r","record_seq":1,"state":"failed","timestamp":"2025-11-30T12:00:00.5+01:00"}`},
+		{PathValidated, "p", `{"validated":true,"original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
+			`{"original_actor":"ana","path_id":"0123abcd","project":"p","timestamp":"2025-11-30T12:00:00Z","validated":true}`,
+			`{"build":"b2","content_fingerprint":"89abcdef",%s,"original_actor":"ana","path_id":"0123abcd","project":"p","record_seq":7,"timestamp":"2025-11-30T12:00:00Z","validated":true}`},
+		{Note, "12", `{"topic":"review","text":"Good\n enough.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
+			`{"original_actor":"ana","record_seq":2,"text":"Good\n enough.","timestamp":"2025-11-30T12:00:00Z","topic":"review"}`,
+			`{%s,"original_actor":"ana","record_seq":2,"text":"Good\n enough.","timestamp":"2025-11-30T12:00:00Z","topic":"review"}`},
+		{Note, "", `{"topic":"burn","text":null,"original_actor":null}`, `{"record_seq":0,"topic":"burn"}`, `{%s,"record_seq":0,"topic":"burn"}`},
 		{SourceRegistered, "s#4", `{"title":"Harbour records","reason":"r","chunk_hashes":["` + hash + `"]}`,
 			`{"chunk_hashes":["` + hash + `"],"reason":"r","source_id":"s#4","title":"Harbour records"}`,
 			`{"chunk_hashes":["` + hash + `"],%s,"reason":"r","source_id":"s#4","title":"Harbour records"}`},
@@ -162,6 +175,19 @@ func TestBadVerbsAreReported(t *testing.T) {
 		{PathValidated, `{"validated":true,"content_fingerprint":"89ABCDEF"}`, false, "/content_fingerprint"},
 		{PathValidated, `{"validated":true,"build":7}`, false, "/build"},
 		{PathValidated, `{"validated":true,"build":"` + strings.Repeat("x", maxName+1) + `"}`, false, "/build"},
+		{RecordStateChanged, `{"state":"stale","reason":"r","original_actor":""}`, false, "/original_actor"},
+		{RecordStateChanged, `{"state":"stale","reason":"r","original_actor":"` + long[:maxName+1] + `"}`, false, "/original_actor"},
+		{RecordStateChanged, `{"state":"stale","reason":"r","timestamp":"yesterday"}`, false, "/timestamp"},
+		{PathValidated, `{"validated":true,"original_actor":7}`, false, "/original_actor"},
+		{PathValidated, `{"validated":true,"timestamp":"2025-11-30"}`, false, "/timestamp"},
+		{Note, ``, true, ""},
+		{Note, `{}`, false, "/topic"},
+		{Note, `{"topic":""}`, false, "/topic"},
+		{Note, `{"topic":"` + long[:maxTopic+1] + `"}`, false, "/topic"},
+		{Note, `{"topic":"review","text":"` + long + `"}`, false, "/text"},
+		{Note, `{"topic":"review","text":"\ud800"}`, false, "/text"},
+		{Note, `{"topic":"review","timestamp":7}`, false, "/timestamp"},
+		{Note, `{"topic":"review","record_seq":1}`, true, "/record_seq"},
 		{SourceRegistered, ``, true, ""},
 		{SourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
 		{SourceRegistered, `{"title":"` + strings.Repeat("x", maxTitle+1) + `"}`, false, "/title"},
@@ -197,9 +223,11 @@ func TestSizesOfVerbs(t *testing.T) {
 	key := Hash{1}
 	e := Event{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
 	reason := `"reason":"` + worst(maxReason) + `"`
+	actor := `"original_actor":"` + worst(maxName) + `","timestamp":"2025-11-30T12:00:00.` + strings.Repeat("0", 43) + `Z",`
 	for kind, body := range map[Kind]string{
-		RecordStateChanged: `{"state":"quarantined",` + reason + `}`,
-		PathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + reason + `}`,
+		RecordStateChanged: `{"state":"quarantined",` + actor + reason + `}`,
+		PathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + actor + reason + `}`,
+		Note:               `{"topic":"` + worst(maxTopic) + `",` + actor + `"text":"` + worst(maxText) + `"}`,
 		SourceRegistered:   `{"title":"` + worst(maxTitle) + `",` + reason + `}`,
 		SourceRevoked:      `{` + reason + `}`,
 	} {
@@ -292,7 +320,18 @@ func randomRequest(t *rapid.T, kind Kind) string {
 			text(name, 0)
 		}
 	}
+	if kind == RecordStateChanged || kind == PathValidated || kind == Note {
+		if rapid.Bool().Draw(t, "has an actor") {
+			text("original_actor", 1)
+		}
+		if rapid.Bool().Draw(t, "has a time") {
+			b.Text("timestamp", []byte("2025-11-30T12:00:00.5+01:00"))
+		}
+	}
 	switch kind {
+	case Note:
+		b.Text("topic", []byte(rapid.StringN(1, 20, maxTopic).Draw(t, "topic")))
+		maybe("text")
 	case RecordStateChanged:
 		b.Text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
 		text("reason", 1)
@@ -318,6 +357,68 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	}
 	b.Close()
 	return string(b.B)
+}
+
+// A line of a batch asks the same as a request of its own.
+func TestVerbsAreLines(t *testing.T) {
+	for kind, body := range map[Kind]string{
+		RecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
+		Note:               `"topic":"review","text":"Good.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
+	} {
+		text := []byte(`{"idempotency_key":"k","kind":"` + string(kind) + `","record":{"record_seq":4,` + body + `}}`)
+		l, err := ParseLine(text)
+		require.NoError(t, err)
+		clear(text) // the verb owns its memory
+		require.Nil(t, l.Record)
+		require.Equal(t, "k", l.Key)
+		require.Equal(t, uint64(4), l.Verb.RecordSeq)
+		alone := verb(t, kind, "1234", "{"+body+"}")
+		require.Equal(t, string(alone.AppendBody(nil, Event{})), string(l.Verb.AppendBody(nil, Event{})))
+		require.Equal(t, alone.Digest, l.Verb.Digest)
+	}
+	for _, c := range []struct {
+		kind      Kind
+		record    string
+		malformed bool
+		pointer   string
+	}{
+		{Note, `{"topic":"review"}`, false, "/record/record_seq"},
+		{Note, `{"topic":"review","record_seq":null}`, false, "/record/record_seq"},
+		{Note, `{"topic":"review","record_seq":-1}`, false, "/record/record_seq"},
+		{Note, `{"topic":"review","record_seq":"1"}`, false, "/record/record_seq"},
+		{Note, `{"topic":"","record_seq":1}`, false, "/record/topic"},
+		{Note, `{"topic":"review","record_seq":1,"state":"live"}`, true, "/record/state"},
+		{RecordStateChanged, `{"state":"gone","reason":"r","record_seq":1}`, false, "/record/state"},
+		{RecordStateChanged, `[]`, false, "/record"},
+		{SourceRevoked, `{"source_id":"x"}`, false, "/kind"},
+	} {
+		_, err := ParseLine([]byte(`{"kind":"` + string(c.kind) + `","record":` + c.record + `}`))
+		var problem *strict.Error
+		require.ErrorAs(t, err, &problem, c.record)
+		require.Equal(t, c.malformed, problem.Malformed, c.record)
+		require.Equal(t, c.pointer, problem.Problems[0].Pointer, c.record)
+	}
+}
+
+func TestStateRequests(t *testing.T) {
+	body := []byte(`{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z","filter":{"model":"m"},"dry_run":false,"as_of":9}`)
+	r, err := ParseStateRequest(body)
+	require.NoError(t, err)
+	clear(body) // the request owns its memory
+	require.Equal(t, Stale, r.State)
+	require.Equal(t, Selection{Filter: map[string]string{"model": "m"}, AsOf: new(uint64(9))}, r.Selection)
+	const alone = `{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`
+	require.Equal(t, verb(t, RecordStateChanged, "1234", alone).Digest, r.Change(4).Digest)
+	require.Equal(t, verb(t, RecordStateChanged, "1", alone).Digest, r.Change(1).Digest)
+	for body, pointer := range map[string]string{
+		`{"reason":"so","seqs":[1]}`: "/state", `{"state":"stale","seqs":[1]}`: "/reason", `{"state":"stale","reason":"so"}`: "",
+		`{"state":"stale","reason":"so","seqs":[1],"dry_run":false}`: "/as_of", `{"state":"stale","reason":"so","seqs":[1],"record_seq":1}`: "/record_seq",
+	} {
+		_, err := ParseStateRequest([]byte(body))
+		var problem *strict.Error
+		require.ErrorAs(t, err, &problem, body)
+		require.Equal(t, pointer, problem.Problems[0].Pointer, body)
+	}
 }
 
 // FuzzVerb: every input has an answer. An accepted one makes a canonical event body.

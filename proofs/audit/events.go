@@ -153,6 +153,8 @@ func (c *eventCheck) byKind(e *event.Body) error {
 		return c.uses.source(e)
 	case record.PathValidated:
 		return c.verbs.validation(e)
+	case record.Note:
+		return c.verbs.note(e)
 	case record.RecordStateChanged:
 		if err := c.verbs.stateChange(e); err != nil {
 			return err

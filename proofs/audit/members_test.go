@@ -76,13 +76,15 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	path := uint64(len(m.entries))
 	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
 	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
-	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r"}`))
+	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("state", v, err)
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
-	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1"}`))
+	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
 	verb("validation", validation.Of(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
 		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
+	v, err = record.ParseNote(2, []byte(`{"topic":"review","text":"t","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
+	verb("note", v, err)
 	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
 	verb("registration", v, err)
 	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
@@ -231,7 +233,7 @@ func otherText(s string) string {
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
-	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created"},
+	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created", "note"},
 }
 
 // otherWord returns the word that is step places further in its group.
@@ -387,9 +389,9 @@ var onlyContentShows = []survivor{
 var onlyReceiptShows = []survivor{
 	{`/actor: (another|repeated)$`, "only the server saw the author of the request"},
 	{`/time: another$`, "the clock was the server's"},
-	{`^(ipc|run|set|path|state|validation|registration|revocation|redaction)/record/idempotency_key: another$`, "a key that a client chose is nowhere in the ledger"},
-	{`^(state|validation|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb may have a key"},
-	{`^(state|validation|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs)[/:]`, "only the event shows what a verb asks for"},
+	{`^(ipc|run|set|path|state|validation|note|registration|revocation|redaction)/record/idempotency_key: another$`, "a key that a client chose is nowhere in the ledger"},
+	{`^(state|validation|note|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb may have a key"},
+	{`^(state|validation|note|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs|topic|text|original_actor|timestamp)[/:]`, "only the event shows what a verb asks for"},
 	{`^revocation/kind: the last word$`, "the record of a revocation can be that of a registration too"},
 	{`^refusal [^/]+/record/(digest|run_id): `, "a refused record is not kept"},
 	{`^refusal [^/]+/checks/output_hash/(claimed|computed): another$`, "a refused record is not kept"},

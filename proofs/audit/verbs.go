@@ -11,7 +11,7 @@ import (
 )
 
 // verbCheck checks that verbs are about earlier events that can have what the verbs give them
-// (spec: States; Path validation; Redactions).
+// (spec: States; Path validation; Redactions; Notes).
 type verbCheck struct {
 	past   Past
 	reread *rereader
@@ -26,6 +26,15 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 	target, err := c.earlier(e, f.RecordSeq)
 	if err == nil && !target.Kind().HasState() {
 		err = damaged(KindEvent, e.Seq, "it changes the state of event %d, but a %s has no state", f.RecordSeq, target.Kind())
+	}
+	return err
+}
+
+// note checks that the note is on a record.
+func (c *verbCheck) note(e *event.Body) error {
+	target, err := c.earlier(e, e.Note.RecordSeq)
+	if err == nil && !target.Kind().IsRecord() {
+		err = damaged(KindEvent, e.Seq, "it is a note on event %d, but a %s is no record", e.Note.RecordSeq, target.Kind())
 	}
 	return err
 }

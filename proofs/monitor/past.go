@@ -342,7 +342,7 @@ func appendUse(dst []byte, u *audit.KeyUse) []byte {
 // keyedKinds are the kinds of requests that have idempotency keys, by their numbers in files.
 var keyedKinds = [...]record.Kind{
 	record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.RecordStateChanged, record.PathValidated,
-	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated,
+	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
 }
 
 func decodeUse(row []byte) audit.KeyUse {

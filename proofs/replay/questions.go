@@ -209,7 +209,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "flag", "other_base")
 	b.askAll("/records", "flag", "mismatch")
 	b.askAll("/records", "flag", "inconsistent")
-	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
+	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
 		b.askAll("/records", "kind", string(kind))
 		for i, seq := range b.values.of(seqsOf + string(kind)) {
 			if i%2 == 0 {
@@ -272,7 +272,7 @@ func (b *questionBuilder) combined() {
 
 // singleRecords asks for receipts and proofs of records, and for events.
 func (b *questionBuilder) singleRecords() {
-	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted) {
+	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
 		seqs := b.some(seqsOf + string(kind))
 		for i, seq := range seqs[:min(len(seqs), max(1, b.few/4))] {
 			path := "/records/" + seq + "/receipt"

@@ -119,6 +119,10 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
 		v.add(sourcesSeen, string(source.Text()))
 	}
+	if kind == record.Note {
+		v.add(findable("record_seq"), string(r.Member("record_seq").Raw()))
+		v.text(findable("topic"), r.Member("topic"))
+	}
 	if !slices.Contains(record.Kinds[:], kind) {
 		return
 	}

@@ -192,6 +192,9 @@ var answerRequests = []struct{ method, path, body string }{
 	{"PUT", "/sources/y", `{"title":"Y"}`},
 	{"POST", "/path-fingerprints", `{"run_id":"path 2","project":"p","build":"1","route":["Start","On"],"content":"On."}`},
 	{"POST", "/path-fingerprints", `{"run_id":"path 3","project":"p","build":"2","route":["Start"],"content":"The new [[quay]]."}`},
+	{"POST", "/records/1/notes", `{"topic":"review","text":"Good.","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
+	{"POST", "/records/2/notes", `{"topic":"step"}`},
+	{"POST", "/records/1/state", `{"state":"live","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 

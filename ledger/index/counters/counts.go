@@ -196,7 +196,7 @@ const Other = "other"
 // are not records.
 var ledgerKinds = [...]record.Kind{
 	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
-	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, "key_rotated",
+	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
 }
 
 var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}

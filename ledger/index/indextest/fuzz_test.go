@@ -53,6 +53,8 @@ func FuzzEvent(f *testing.F) {
 	f.Add(foreign("record_refused", `[]`, `{"reason":1}`))
 	f.Add(foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"failed"}`))
 	f.Add(foreign("path_validated", `{}`, `{"project":"p","path_id":"0cc175b9","validated":true}`))
+	f.Add(foreign("note", `{}`, `{"record_seq":0,"topic":"review"}`))
+	f.Add(foreign("note", `{}`, `{"record_seq":"0","topic":1}`))
 	f.Add(foreign("source_registered", `{}`, `{"source_id":"s","chunk_hashes":["sha256:`+zeros+`"]}`))
 	f.Add(foreign("source_revoked", `{}`, `{"source_id":"s"}`))
 	f.Add(foreign("ipc_record", `{}`, `{"producer":{"id":"p","seq":18446744073709551615},"labels":{"":""},"timestamp":"0000-01-01T00:00:00Z"}`))

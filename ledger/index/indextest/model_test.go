@@ -32,7 +32,7 @@ func countNaively(t tester, entry []byte) []string {
 	case "record_refused":
 		return []string{"colophon_ledger_refusals_total " + oneOf(body.Record.Reason, "mismatch", "idempotency_key_conflict")}
 	case "ledger_created", "record_state_changed", "path_validated", "source_registered",
-		"source_revoked", "content_redacted", "key_rotated":
+		"source_revoked", "content_redacted", "key_rotated", "note":
 		return nil
 	}
 	kind = oneOf(kind, "ipc_record", "run_dag", "citation_set", "path_fingerprint")

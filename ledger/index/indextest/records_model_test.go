@@ -50,6 +50,7 @@ type listedEvent struct {
 		EvidenceIDs    []string `json:"evidence_ids"`
 		RecordSeq      *uint64  `json:"record_seq"`
 		State          string
+		Topic          *string
 	}
 }
 
@@ -76,6 +77,11 @@ func (e *listedEvent) values() []records.Value {
 		}
 	}
 	r := &e.Record
+	if e.Kind == record.Note {
+		add("record_seq", new(fmt.Sprint(*r.RecordSeq)))
+		add("topic", r.Topic)
+		return values
+	}
 	add("run_id", r.RunID)
 	for name, text := range r.Labels {
 		add("label:"+name, &text)
@@ -144,7 +150,7 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 	return states
 }
 
-// naiveRecords returns the records that pass a filter.
+// naiveRecords returns the records that pass a filter, or the notes.
 func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []uint64 {
 	states := naiveStates(events)
 	var kept []listedEvent
@@ -153,7 +159,8 @@ func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []u
 		if byOccurrence {
 			at, occurred = e.occurred()
 		}
-		wanted := e.isRecord() && occurred &&
+		listed := e.isRecord() || e.Kind == record.Note && q.Kind == record.Note && !byOccurrence
+		wanted := listed && occurred &&
 			(q.Kind == "" || e.Kind == q.Kind) && (q.State == "" || states[e.seq] == q.State) &&
 			(q.Since == nil || !at.Before(*q.Since)) && (q.Until == nil || at.Before(*q.Until))
 		for _, value := range q.Values {

@@ -45,7 +45,7 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) records.Filter {
 	q := records.Filter{
 		Bodies: rapid.Bool().Draw(t, "bodies"),
-		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint}).Draw(t, "kind"),
+		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.Note}).Draw(t, "kind"),
 		State:  rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
 	}
 	var times []time.Time
@@ -80,6 +80,9 @@ func TestListsEqualModel(t *testing.T) {
 		log := newJournal(t, "default")
 		log.sameTime = 3
 		log.drawEvents(t, 40)
+		for range rapid.IntRange(0, 3).Draw(t, "notes") {
+			log.append(note(t, rapid.Uint64Range(0, log.head.Size-1).Draw(t, "noted"), few(t, "topic", "review", "step")))
+		}
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)

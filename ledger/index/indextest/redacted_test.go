@@ -2,6 +2,7 @@ package indextest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +22,45 @@ func redacting(t tester, numbers ...uint64) string {
 		require.True(t, list.Add(seq))
 	}
 	return string(record.NewRedaction("asked for", list).AppendBody(nil, poster))
+}
+
+// note returns the body of a note on a record.
+func note(t tester, seq uint64, topic string) string {
+	t.Helper()
+	v, err := record.ParseNote(seq, fmt.Appendf(nil, `{"topic":%q,"timestamp":"2024-01-01T00:00:00Z"}`, topic))
+	require.NoError(t, err)
+	return string(v.AppendBody(nil, poster))
+}
+
+// Notes are found by their kind, their record, and their topic, and are in no other list.
+func TestNotesAreListed(t *testing.T) {
+	log := newJournal(t, "default")
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(plain(t, 1), plain(t, 2), note(t, 1, "review"), note(t, 2, "review"), note(t, 1, "step"))
+	s := openTest(t, testConfig(vfs.NewMem()))
+	f := follow(t, s, log)
+	log.catchUp(f)
+	log.check(f)
+	seqs := func(size uint64, list lister, q records.Filter) (seqs []uint64) {
+		v, err := f.View(size)
+		require.NoError(t, err)
+		for _, r := range allRecords(t, v, list, q, 1) {
+			seqs = append(seqs, r.Seq)
+		}
+		require.NoError(t, v.Close())
+		return seqs
+	}
+	with := func(values ...records.Value) records.Filter { return records.Filter{Kind: record.Note, Values: values} }
+	on, review := records.Value{Name: "record_seq", Text: "1"}, records.Value{Name: "topic", Text: "review"}
+	require.Equal(t, []uint64{5, 4, 3}, seqs(6, records.List, with()))
+	require.Equal(t, []uint64{5, 3}, seqs(6, records.List, with(on)))
+	require.Equal(t, []uint64{3}, seqs(5, records.List, with(on)))
+	require.Equal(t, []uint64{4, 3}, seqs(6, records.List, with(review)))
+	require.Equal(t, []uint64{3}, seqs(6, records.List, with(on, review)))
+	require.Empty(t, seqs(6, records.ListByOccurrence, with()))
+	require.Empty(t, seqs(6, records.List, records.Filter{Values: []records.Value{on}}))
+	require.Equal(t, []uint64{2, 1}, seqs(6, records.List, records.Filter{}))
+	require.NoError(t, s.Close())
 }
 
 // Redactions are found by their kind, as of any size, and are in no other list.

@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/index/counters"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
 )
 
 // Deriver writes postings, when records occurred, and their states.
@@ -113,6 +114,8 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 		return f.stateChanged(ctx, &e.Event)
 	case e.Kind == record.ContentRedacted:
 		f.redacted(&e.Event)
+	case e.Kind == record.Note:
+		f.noted(&e.Event)
 	}
 	return nil
 }
@@ -148,6 +151,17 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 // collect it.
 func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
+}
+
+// noted writes the values by which a note is found.
+func (f *Deriver) noted(e *event.Event) {
+	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {
+		Post(f.Fold, rowstore.Identify([]byte(Topic), topic.Text()), e.Seq)
+	}
+	if seq := e.Detail.Member(RecordSeq); seq.Kind() == pyjson.Integer {
+		Post(f.Fold, rowstore.Identify([]byte(RecordSeq), seq.Raw()), e.Seq)
+	}
 }
 
 // redacted writes the kind of a redaction, so that lists can select it. Nothing else follows

@@ -26,6 +26,8 @@ const (
 	projectName     = "project"
 	buildName       = "build"
 	Subject         = "subject"
+	Topic           = "topic"      // of a note
+	RecordSeq       = "record_seq" // the record that a note is on, in decimal
 	Flag            = "flag"
 	Incomplete      = "incomplete" // what an IPC record lacks
 	runIDName       = "run_id"

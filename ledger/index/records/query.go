@@ -21,7 +21,7 @@ const MaxValues = 8
 
 // Filter selects records (spec: Requests). Its zero value selects all.
 type Filter struct {
-	Kind         record.Kind  // one of record.Kinds or ContentRedacted; empty: all of record.Kinds
+	Kind         record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty: all of record.Kinds
 	State        record.State // selects IPC records and run-DAGs; empty: records of any kind and state
 	Values       []Value      // a record must have all of them; at most MaxValues
 	index.Bounds              // of when a record was recorded or occurred
@@ -29,7 +29,7 @@ type Filter struct {
 }
 
 // Value is a name and a value by which records are found. Names are run_id, subject, project,
-// chunk_hash, source_id, model, producer, flag, mismatch, effective hashes, and label: and
+// chunk_hash, source_id, model, producer, flag, mismatch, topic, record_seq, effective hashes, and label: and
 // stage: followed by the name of a label or of a run-DAG's stage.
 type Value struct{ Name, Text string }
 
@@ -47,7 +47,7 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 	return ids
 }
 
-// Record is a record in a list, or an event that redacts content.
+// Record is a record in a list, or an event that redacts content or is a note.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind

@@ -62,6 +62,7 @@ const kinds = {
   citation_set: "what an answer rests on (citation set)", path_fingerprint: "a path and its content (path fingerprint)",
   record_state_changed: "a record’s state was changed", path_validated: "a path was validated", source_registered: "a source was registered",
   source_revoked: "a source was revoked", content_redacted: "content was erased", record_refused: "a record was refused", key_rotated: "the signing key was changed",
+  note: "a note on a record",
 };
 
 const origins = {

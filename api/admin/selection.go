@@ -1,0 +1,158 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/api/receipts"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+	"colophon/ledger/record/pyjson"
+	"colophon/proofs"
+)
+
+// readMany reads a request about many records, and waits for its turn: a ledger handles one such
+// request at a time, because each may read a large part of the ledger. The caller calls done.
+func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
+	if l, err = c.Ledger(); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := c.Query(); err != nil {
+		return nil, nil, nil, err
+	}
+	body, err := c.ReadBody()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := c.BeginDecoding(body); err != nil {
+		body.Release()
+		return nil, nil, nil, err
+	}
+	request, err = parse(body.Bytes())
+	body.Release()
+	c.EndHeavy()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if l.Info().Frozen {
+		return nil, nil, nil, ledger.ErrFrozen
+	}
+	done, err = h.Limits.Redactions.Take(c.Request().Context(), l.Name())
+	return l, request, done, err
+}
+
+// addReceipt adds the receipt of an event to the list of an answer, which has at most
+// ledger.MaxListed.
+func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
+	if len(*list) == ledger.MaxListed {
+		return nil
+	}
+	receipt, err := proofs.NewReceipt(ack.Entry)
+	if err != nil {
+		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+	}
+	receipt, err = receipts.Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, c.Preference() == "minimal")
+	if err == nil {
+		*list = append(*list, receipt.AppendJSON(nil))
+	}
+	return err
+}
+
+// halfway completes the error of a request about many records that has changed some of them. what is
+// the participle, and verb the infinitive, for what happened to these.
+func halfway(err error, records uint64, what, verb string) error {
+	if err == nil || records == 0 {
+		return err
+	}
+	p, internal := problem.Of(err)
+	if internal {
+		return err
+	}
+	why, _, _ := strings.Cut(p.Detail, ";") // the rest describes a request that had no effect at all
+	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
+}
+
+// selectRecords returns the records that a request selects, and the tree size at which it
+// selected them.
+func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
+	head := l.Head()
+	size := head.Size
+	if request.AsOf != nil {
+		if size = *request.AsOf; size == 0 {
+			return nil, 0, problem.At(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: every ledger has at least one event")
+		}
+		if size > head.Size {
+			return nil, 0, problem.At(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
+		}
+	}
+	set := new(ledger.SeqSet)
+	for i, seq := range request.Seqs {
+		if seq >= size {
+			return nil, 0, problem.At(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
+				fmt.Sprintf("there is no event %d among the first %d", seq, size))
+		}
+		set.Add(seq)
+	}
+	if len(request.Seqs) > 0 {
+		return set, size, nil
+	}
+	f, err := bodyFilter(request.Filter)
+	if err != nil {
+		return nil, 0, err
+	}
+	follower, err := h.WaitForIndex(ctx, l, head.Size)
+	if err != nil {
+		return nil, 0, err
+	}
+	view, err := follower.View(size)
+	if err != nil {
+		return nil, 0, err
+	}
+	return set, size, errors.Join(collectMatches(ctx, view, f, set), view.Close())
+}
+
+// findPage is the number of records in one index lookup.
+const findPage = 1000
+
+// collectMatches adds all records that a filter selects to set.
+func collectMatches(ctx context.Context, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+	for page := (index.Page{Limit: findPage}); ; {
+		found, next, err := f.List(ctx, view, page)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			set.Add(found[i].Seq)
+		}
+		if next == nil {
+			return nil
+		}
+		page.After = next
+	}
+}
+
+// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
+// /records that select records.
+func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
+	f, unknown, err := query.ParseFilter(members)
+	var invalid *query.Error
+	switch {
+	case errors.As(err, &invalid):
+		status := http.StatusUnprocessableEntity
+		if unknown {
+			status = http.StatusBadRequest
+		}
+		return nil, problem.At(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(invalid.Name))), invalid.Detail)
+	case f.All():
+		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records that it is about")
+	}
+	return &f, err
+}

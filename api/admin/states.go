@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"colophon/api/call"
+	"colophon/ledger"
+	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+)
+
+// stateChanges is the answer to a request that changes the state of many records. It describes what
+// was done or, in a dry run, what would be done.
+type stateChanges struct {
+	AsOf         uint64            `json:"as_of"`
+	DryRun       bool              `json:"dry_run"`
+	Records      uint64            `json:"records"` // whose state changes, by one event each
+	Already      uint64            `json:"already"` // records that have the state
+	WithoutState uint64            `json:"without_state"`
+	FirstSeqs    []uint64          `json:"first_seqs"`
+	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events
+}
+
+// ChangeStates changes the state of all records that a request selects. By default it only answers
+// what that would do.
+func (h *Handlers) ChangeStates(c *call.Call) error {
+	l, request, done, err := readMany(h, c, record.ParseStateRequest)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx := c.Request().Context()
+	wanted, asOf, err := h.selectRecords(ctx, l, &request.Selection)
+	if err != nil {
+		return err
+	}
+	answer := &stateChanges{AsOf: asOf, DryRun: request.DryRun, FirstSeqs: []uint64{}}
+	others, err := h.inOtherStates(ctx, l, wanted, request.State, answer)
+	if err != nil {
+		return err
+	}
+	if !request.DryRun {
+		if err := h.changeStates(c, l, others, request, answer); err != nil {
+			return err
+		}
+		c.MarkCommitted()
+	}
+	return c.AnswerJSON(http.StatusOK, answer)
+}
+
+// inOtherStates returns the records of a set that have another state at the head. It counts the set
+// in the answer.
+func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
+	head := l.Head()
+	follower, err := h.WaitForIndex(ctx, l, head.Size)
+	if err != nil {
+		return nil, err
+	}
+	view, err := follower.View(head.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, view.Close()) }()
+	others = new(ledger.SeqSet)
+	for seq := range wanted.All() {
+		one, err := records.Read(ctx, view, &records.Filter{}, seq)
+		if err != nil {
+			return nil, err
+		}
+		if !one.Kind.HasState() {
+			answer.WithoutState++
+			continue
+		}
+		current, err := records.State(view, seq)
+		if err != nil {
+			return nil, err
+		}
+		if current == string(state) {
+			answer.Already++
+			continue
+		}
+		others.Add(seq)
+		if len(answer.FirstSeqs) < ledger.MaxListed {
+			answer.FirstSeqs = append(answer.FirstSeqs, seq)
+		}
+	}
+	answer.Records = others.Len()
+	return others, nil
+}
+
+// changeStates changes the state of each record by one event, and adds the result to the answer. If
+// it fails half-way, the error says how many records are changed.
+func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *ledger.SeqSet, request *record.StateRequest, answer *stateChanges) error {
+	changes := func(yield func(*record.Verb) bool) {
+		for seq := range of.All() {
+			if !yield(request.Change(seq)) {
+				return
+			}
+		}
+	}
+	answer.Records = 0
+	err := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
+		answer.Records++
+		return addReceipt(c, l, ack, &answer.Receipts)
+	})
+	return halfway(err, answer.Records, "changed", "change")
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+	"colophon/internal/rerun"
+	"colophon/ledger"
+)
+
+// maxReruns bounds -n.
+const maxReruns = 10_000
+
+// rerunCommand generates the output of a record again.
+type rerunCommand struct {
+	*cli.Console
+	server      remote.Options
+	ledger      string
+	endpoint    string
+	api         string
+	keyVariable string
+	prompt      string
+	labels      map[string]string
+	runs        int
+	timeout     time.Duration
+	dryRun      bool
+	json        bool
+}
+
+func newRerun(c *cli.Console) *cobra.Command {
+	r := &rerunCommand{Console: c}
+	command := &cobra.Command{
+		Use:   "rerun SEQ --endpoint URL",
+		Short: "Generate a recorded output again, and count how often it comes out the same",
+		Long: `Generate the output of the IPC record SEQ again: with its payload, system prompt, model,
+temperature, max_tokens and seed. Each new output is posted to the same ledger, with the
+label rerun_of=SEQ. The table shows for each run whether the output is the recorded one,
+and what the ledger says caused a change. At the end, rerun says how far the record is
+reproducible.
+
+The endpoint is an Ollama server, or has an API like OpenAI's: then its URL ends in /v1.
+The prompt is the member messages or prompt of the payload, or the one that --prompt
+names. Without any, it is the JSON text of the payload. rerun also sends the payload's
+members top_p, top_k, min_p, stop and the penalties, and to Ollama its member options.
+--dry-run prints the request. The record needs its content: the command reads it with
+the scope content.
+
+An API key is read from the environment variable COLOPHON_ENDPOINT_KEY, or the one that
+--key-variable names.
+
+Exit codes: 0 all runs are posted, whatever their outputs, 1 a request failed, 2 bad
+arguments, 3 the server or the endpoint cannot be reached.`,
+		Example: `  colophon rerun 41 --endpoint http://127.0.0.1:11434 -n 10
+  colophon rerun 41 --endpoint https://llm.example/v1 --key-variable OPENAI_API_KEY
+  colophon rerun 41 --endpoint http://127.0.0.1:11434 --prompt instruction --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return r.run(command.Context(), args[0]) },
+	}
+	flags := command.Flags()
+	r.server.Bind(c, flags)
+	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
+	flags.StringVar(&r.api, "api", "", "`shape` of the endpoint's API: ollama or openai; default is what its URL looks like")
+	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")
+	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that is the prompt")
+	flags.StringToStringVar(&r.labels, "label", nil, "label of the posted runs, `NAME=VALUE`; may be repeated")
+	flags.IntVarP(&r.runs, "runs", "n", 10, "`number` of runs")
+	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "longest `time` of one run")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "print the request to the endpoint, without sending it")
+	flags.BoolVar(&r.json, "json", false, "print the report, or the request of --dry-run, as JSON")
+	return command
+}
+
+func (r *rerunCommand) run(ctx context.Context, arg string) error {
+	seq, endpoint, err := r.arguments(arg)
+	if err != nil {
+		return err
+	}
+	server, err := r.server.Connect(r.Console)
+	if err != nil {
+		return err
+	}
+	if !r.dryRun {
+		if err := checkWritable(ctx, server, r.ledger); err != nil {
+			return err
+		}
+	}
+	recorded, err := rerun.Read(ctx, server.Ledger(r.ledger), seq)
+	if err != nil {
+		return server.Exit(err)
+	}
+	request, err := endpoint.Request(recorded, r.prompt)
+	if err != nil {
+		return err
+	}
+	r.caution(recorded, request)
+	if r.dryRun {
+		return r.printRequest(endpoint, request)
+	}
+	// A new output should not be lost because the ledger's server is busy.
+	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
+	if err != nil {
+		return err
+	}
+	plan := rerun.Plan{Record: recorded, Endpoint: endpoint, Request: request, Runs: r.runs, Labels: r.labels}
+	table := cli.NewTable(r.Out, cli.NumberColumn("event"), cli.TextColumn("equal"), cli.TextColumn("output"), cli.TextColumn("cause"))
+	report, err := plan.Do(ctx, patient.Ledger(r.ledger), func(run rerun.Run) error {
+		if r.json {
+			return nil
+		}
+		return table.Write([][]string{rerunCells(run)})
+	})
+	switch {
+	case ctx.Err() != nil:
+		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; what is posted stays", cli.Counted(uint64(len(report.Runs)), "run"))
+	case err != nil:
+		err = server.Exit(err)
+	}
+	if err != nil && len(report.Runs) == 0 {
+		return err
+	}
+	return errors.Join(err, r.printReport(report))
+}
+
+// arguments checks the command line. It sends nothing.
+func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
+	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
+		return 0, nil, notASeq(arg)
+	}
+	switch {
+	case r.endpoint == "":
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of what generates, like http://127.0.0.1:11434")
+	case r.runs < 1 || r.runs > maxReruns:
+		return 0, nil, cli.Exitf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
+	case r.timeout <= 0:
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a time above 0, like 5m")
+	}
+	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
+		return 0, nil, err
+	}
+	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.Environment(r.keyVariable, ""), r.keyVariable, r.timeout
+	if strings.ContainsFunc(endpoint.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return 0, nil, cli.Exitf(cli.ExitUsage, "%s has more than a key; it must be one word", r.keyVariable)
+	}
+	if endpoint.Exposed() {
+		r.Say("warning: the API key goes to %s unencrypted; use https if others can read the traffic", endpoint)
+	}
+	return seq, endpoint, nil
+}
+
+// caution says what can make the comparison misleading.
+func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
+	if recorded.State != wire.Live {
+		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)
+	}
+	if len(recorded.Mismatches) > 0 {
+		r.Say("claims of event %d that do not hold: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
+	}
+	if len(request.Unsent) > 0 {
+		r.Say("members of the payload that the request does not have: %s", strings.Join(request.Unsent, ", "))
+	}
+}
+
+// printRequest prints what would be sent. It never prints the key.
+func (r *rerunCommand) printRequest(endpoint *rerun.Endpoint, request *rerun.Request) error {
+	if r.json {
+		return cli.WriteJSON(r.Console, request)
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", request.URL)
+	if endpoint.Key != "" {
+		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", endpoint.KeyVariable)
+	}
+	text.WriteByte('\n')
+	if err := cli.PrintJSON(&text, request.Body); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(r.Out)
+	return err
+}
+
+func rerunCells(run rerun.Run) []string {
+	equal, cause := "no", cli.None
+	if run.Equal {
+		equal = "yes"
+	}
+	if run.Cause != "" {
+		cause = cli.Plain(string(run.Cause))
+	}
+	return []string{cli.Decimal(run.Seq), equal, cli.Plain(run.OutputHash), cause}
+}
+
+// printReport prints what the ledger says of the runs, each sentence once, and the conclusion.
+func (r *rerunCommand) printReport(report *rerun.Report) error {
+	if r.json {
+		return cli.WriteJSON(r.Console, report)
+	}
+	said := make(map[string]uint64)
+	for _, run := range report.Runs {
+		if run.Says != "" {
+			said[run.Says]++
+		}
+	}
+	var text strings.Builder
+	for _, says := range slices.Sorted(maps.Keys(said)) {
+		fmt.Fprintf(&text, "\n%s: %s", cli.Counted(said[says], "run"), cli.Plain(says))
+	}
+	if text.Len() > 0 {
+		text.WriteString("\n\n")
+	}
+	_, err := fmt.Fprintf(r.Out, "%s%s\n", text.String(), report.Says)
+	return err
+}

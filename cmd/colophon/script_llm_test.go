@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/internal/testing/llm"
+)
+
+// llmsKey is the key of a script's endpoints in its environment.
+type llmsKey struct{}
+
+// scriptLLM runs endpoints that generate texts:
+//
+//	llm start NAME          sets MODEL to its URL
+//	llm key NAME KEY        it requires the API key; none if KEY is empty
+//	llm ignore-seed NAME    each of its answers is another
+//	llm stop NAME
+func scriptLLM(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: llm start|key|ignore-seed|stop NAME ...")
+	}
+	all := ts.Value(llmsKey{}).(map[string]*llm.Server)
+	switch name := args[1]; args[0] {
+	case "start":
+		all[name] = llm.New()
+		ts.Defer(all[name].Close)
+		ts.Setenv("MODEL", all[name].URL)
+	case "key":
+		all[name].Key = args[2]
+	case "ignore-seed":
+		all[name].IgnoreSeed = true
+	case "stop":
+		all[name].Close()
+	default:
+		ts.Fatalf("llm %s: unknown", args[0])
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+	"colophon/ledger"
+)
+
+// stateCommand changes the state of records.
+type stateCommand struct {
+	*cli.Console
+	server  remote.Options
+	ledger  string
+	request wire.StateRequest
+	choice  recordChoice
+	dryRun  bool
+	json    bool
+}
+
+func newState(c *cli.Console) *cobra.Command {
+	s := &stateCommand{Console: c}
+	command := &cobra.Command{
+		Use:   "state STATE [SEQ...]",
+		Short: "Change the state of records",
+		Long: `Change the state of IPC records and run-DAGs to live, failed, stale or quarantined. Name
+records by number, or by filters that they all pass. Each change is an event with the
+reason, for ever. Answers about drift leave out records that are not live.
+
+The server first reports what it would change. Records that have the state already are
+left out, so an interrupted change continues if you run it again. It is an error if no
+record passes the filters.
+
+With --json, state prints the server's answers, one JSON document per line: the dry run,
+then the result with its first receipts.`,
+		Example: `  colophon state stale --where source_root=6ab4… --reason 'The source was withdrawn.' --dry-run
+  colophon state failed 41 42 --reason 'The GPU was on fire.'
+  colophon state live 41 --reason 'It was not.' --original-actor ana --timestamp 2025-11-30T12:00:00Z`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return s.run(command, args) },
+	}
+	flags := command.Flags()
+	s.server.Bind(c, flags)
+	flags.StringVar(&s.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	flags.StringVar(&s.request.Reason, "reason", "", "`reason` of the change; it stays in the log")
+	flags.StringVar(&s.request.OriginalActor, "original-actor", "", "`name` of who made the change in another system")
+	flags.StringVar(&s.request.Timestamp, "timestamp", "", "`time` of the change in another system (RFC 3339)")
+	s.choice.bind(flags)
+	flags.BoolVar(&s.dryRun, "dry-run", false, "report what state would change, without changing it")
+	flags.BoolVar(&s.json, "json", false, "print the server's answers as JSON, one document per line")
+	return command
+}
+
+func (s *stateCommand) run(command *cobra.Command, args []string) error {
+	request := &s.request
+	request.State = wire.State(args[0])
+	if request.Reason == "" {
+		return cli.Exitf(cli.ExitUsage, "--reason is missing: give the reason, which stays in the log")
+	}
+	seqs, filter, err := s.choice.read(command.Flags(), args[1:])
+	if err != nil {
+		return cli.Exitf(cli.ExitUsage, "%w", err)
+	}
+	request.Seqs = seqs
+	for name, value := range filter {
+		if request.Filter == nil {
+			request.Filter = make(map[string]any)
+		}
+		request.Filter[name] = value
+	}
+	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // the time of a change depends on the number of records
+	if err != nil {
+		return err
+	}
+	plan, err := s.send(command, server)
+	if err != nil {
+		return err
+	}
+	if !s.json {
+		if err := s.printPlan(plan); err != nil {
+			return err
+		}
+	}
+	switch {
+	case plan.Records+plan.Already+plan.WithoutState == 0:
+		return cli.Exitf(cli.ExitFailed, "no record passes the filters; check them")
+	case plan.Records == 0:
+		s.Say("nothing to change")
+		return nil
+	case s.dryRun:
+		return nil
+	}
+	request.DryRun, request.AsOf = new(false), &plan.AsOf
+	done, err := s.send(command, server)
+	if err != nil || s.json {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "\nchanged %s\n", cli.Counted(done.Records, "record"))
+	return err
+}
+
+// send sends the request and parses the answer. With --json it prints the answer.
+func (s *stateCommand) send(command *cobra.Command, server *remote.Server) (*wire.StateChanges, error) {
+	body, err := wire.Marshal(s.request)
+	if err != nil {
+		return nil, err
+	}
+	path := remote.LedgerPath(s.ledger) + "/state-changes"
+	answer, text, err := remote.Ask[wire.StateChanges](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
+	if err == nil && s.json {
+		err = cli.PrintJSONLine(s.Out, text)
+	}
+	return answer, err
+}
+
+func (s *stateCommand) printPlan(plan *wire.StateChanges) error {
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
+	fmt.Fprintf(table, "records to change\t%d%s\n", plan.Records, listed(plan.FirstSeqs, plan.Records))
+	fmt.Fprintf(table, "%s already\t%d\n", cli.Plain(string(s.request.State)), plan.Already)
+	fmt.Fprintf(table, "without a state\t%d\n", plan.WithoutState)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(s.Out)
+	return err
+}

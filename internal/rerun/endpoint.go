@@ -1,0 +1,275 @@
+package rerun
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"colophon/internal/cli"
+	"colophon/ledger/record/pyjson"
+)
+
+// API is a shape of requests and answers.
+type API string
+
+// The shapes.
+const (
+	Ollama API = "ollama" // /api/generate and /api/chat
+	OpenAI API = "openai" // /chat/completions
+)
+
+// Limits of an endpoint's answer.
+const (
+	maxAnswer = 4 << 20 // bytes
+	maxValues = 1 << 20 // JSON values; Ollama lists the tokens of the prompt
+)
+
+// Endpoint generates texts.
+type Endpoint struct {
+	API API
+	// Key is the API key; empty for none. KeyVariable names the environment variable that has it,
+	// for messages.
+	Key, KeyVariable string
+	// Timeout bounds each request.
+	Timeout time.Duration
+
+	base string // without a slash at its end, and without the path of a call
+	http *http.Client
+}
+
+// NewEndpoint returns the endpoint at a URL. If api is empty, a path that ends in /v1 or
+// /chat/completions says that it is OpenAI; any other endpoint is Ollama. NewEndpoint sends nothing.
+func NewEndpoint(at string, api API) (*Endpoint, error) {
+	u, err := url.Parse(at)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: %q is not a URL like http://127.0.0.1:11434", at)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: the URL must have neither a user nor parameters, because other users of the machine can read command lines; put the API key into the environment variable of --key-variable")
+	}
+	base := strings.TrimRight(u.String(), "/")
+	for _, call := range []string{"/api/generate", "/api/chat", "/chat/completions"} {
+		if rest, found := strings.CutSuffix(base, call); found {
+			base = rest
+			if api == "" && call == "/chat/completions" {
+				api = OpenAI
+			}
+		}
+	}
+	switch {
+	case api == "" && strings.HasSuffix(base, "/v1"):
+		api = OpenAI
+	case api == "":
+		api = Ollama
+	case api != Ollama && api != OpenAI:
+		return nil, cli.Exitf(cli.ExitUsage, "--api: %q is not valid; give ollama or openai", api)
+	}
+	return &Endpoint{API: api, base: base, http: &http.Client{
+		Transport: http.DefaultTransport.(*http.Transport).Clone(),
+		// The target of a redirect must not get the key.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// String returns the URL.
+func (e *Endpoint) String() string { return e.base }
+
+// Exposed reports whether the key goes unencrypted over a network.
+func (e *Endpoint) Exposed() bool {
+	u, err := url.Parse(e.base)
+	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname())
+}
+
+func (e *Endpoint) at(path string) string { return e.base + path }
+
+// Generation is one answer of the endpoint.
+type Generation struct {
+	Output string
+	Usage  json.RawMessage // an object with token counts; nil for none
+	// Fingerprint is OpenAI's system_fingerprint: the same seed promises the same output only
+	// under one fingerprint. Empty for none.
+	Fingerprint string
+}
+
+// Generate sends a request and reads the answer. Its error ends the command.
+func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error) {
+	answer, err := e.do(ctx, http.MethodPost, r.URL, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var document pyjson.Document
+	if err := document.ParseWithin(answer, maxValues); err != nil {
+		return nil, e.malformed(r.URL, err.Error())
+	}
+	root := document.Root()
+	output, counts := root.Member("response"), root
+	switch {
+	case e.API == OpenAI:
+		output, counts = pyjson.Value{}, root.Member("usage")
+		for choice := range root.Member("choices").Elements() {
+			output = choice.Member("message").Member("content")
+			break
+		}
+	case strings.HasSuffix(r.URL, "/api/chat"):
+		output = root.Member("message").Member("content")
+	}
+	switch {
+	case output.Kind() != pyjson.String:
+		return nil, e.malformed(r.URL, "it has no text")
+	case pyjson.HasLoneSurrogate(output.Text()):
+		return nil, cli.Exitf(cli.ExitFailed, "the text from %s has half of a surrogate pair, which no ledger records; run the command again", r.URL)
+	}
+	g := &Generation{Output: string(output.Text()), Usage: usage(counts)}
+	if print := root.Member("system_fingerprint"); print.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(print.Text()) {
+		g.Fingerprint = string(print.Text())
+	}
+	return g, nil
+}
+
+// usage returns the token counts of an answer as an object.
+func usage(counts pyjson.Value) json.RawMessage {
+	object := make(map[string]json.RawMessage)
+	for _, name := range []string{"prompt_eval_count", "eval_count", "prompt_tokens", "completion_tokens", "total_tokens"} {
+		if count := counts.Member(name); count.Kind() == pyjson.Integer {
+			object[name] = json.RawMessage(count.Raw())
+		}
+	}
+	text, err := json.Marshal(object)
+	if err != nil || len(object) == 0 {
+		return nil
+	}
+	return text
+}
+
+// ModelDigest returns the digest of a model at an Ollama endpoint, and "" if the endpoint does
+// not say it.
+func (e *Endpoint) ModelDigest(ctx context.Context, model string) string {
+	if e.API != Ollama {
+		return ""
+	}
+	answer, err := e.do(ctx, http.MethodGet, e.at("/api/tags"), nil)
+	if err != nil {
+		return ""
+	}
+	var list struct {
+		Models []struct{ Name, Digest string }
+	}
+	if json.Unmarshal(answer, &list) != nil {
+		return ""
+	}
+	for _, m := range list.Models {
+		if m.Name == model || m.Name == model+":latest" {
+			return m.Digest
+		}
+	}
+	return ""
+}
+
+// do sends a request and returns the body of an answer with status 200. Size and time are bounded.
+func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(limited, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if e.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+e.Key)
+	}
+	response, err := e.http.Do(request)
+	if err != nil {
+		return nil, e.unanswered(ctx, target, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, e.unanswered(ctx, target, err)
+	case response.StatusCode != http.StatusOK:
+		return nil, e.refused(target, response, answer)
+	case len(answer) > maxAnswer:
+		return nil, cli.Exitf(cli.ExitFailed, "the answer of %s is longer than %d bytes; give another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
+	}
+	return answer, nil
+}
+
+// unanswered explains a request without a whole answer.
+func (e *Endpoint) unanswered(ctx context.Context, target string, err error) error {
+	if cause := (*url.Error)(nil); errors.As(err, &cause) {
+		err = cause.Err // without the request
+	}
+	certificate := (*tls.CertificateVerificationError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return cli.Exitf(cli.ExitUnreachable, "no whole answer from %s within %s; give a longer --timeout, or see whether the model fits the machine of the endpoint", target, e.Timeout)
+	case errors.As(err, &certificate):
+		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; give the endpoint a certificate that this machine trusts", target, err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http in place of https", target, err)
+	}
+	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; see whether the endpoint runs (ollama serve) and --endpoint has its address", target, err)
+}
+
+// refused explains an answer with another status than 200.
+func (e *Endpoint) refused(target string, response *http.Response, body []byte) error {
+	reason, advice := reasonOf(body), "see the log of the endpoint"
+	switch status := response.StatusCode; {
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.Key == "":
+		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another with --key-variable", e.KeyVariable)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid one there", e.KeyVariable)
+	case status == http.StatusNotFound && strings.Contains(reason, "model"):
+		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or give another --endpoint"
+	case status == http.StatusNotFound && e.API == Ollama:
+		advice = "it is not Ollama's API: for an endpoint like OpenAI's, give a URL that ends in /v1, or --api openai"
+	case status == http.StatusNotFound:
+		advice = "it is not OpenAI's API: for Ollama's own, give its URL without a path, or --api ollama"
+	case status/100 == 3:
+		advice = fmt.Sprintf("it redirects to %.200q: if that is the endpoint, give its URL", response.Header.Get("Location"))
+	case status == http.StatusTooManyRequests:
+		advice = "the endpoint limits requests: wait, then run the command with -n for the rest"
+	case status == http.StatusServiceUnavailable:
+		advice = "the endpoint is busy: wait, then run the command with -n for the rest"
+	case status/100 == 4 && strings.Contains(reason, "seed"):
+		advice = "the endpoint takes no seed, so it cannot repeat this record; give an --endpoint that does, as Ollama"
+	case status/100 == 4:
+		advice = "the endpoint does not accept the request; --dry-run prints it"
+	}
+	if reason != "" {
+		reason = " " + reason
+	}
+	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
+}
+
+// reasonOf returns the reason in the body of a refusal, quoted: error of Ollama, error.message of
+// OpenAI, or message or detail of other servers. It is "" for any other body.
+func reasonOf(body []byte) string {
+	var problem, inner struct {
+		Error, Message, Detail json.RawMessage
+	}
+	if json.Unmarshal(body, &problem) != nil {
+		return ""
+	}
+	_ = json.Unmarshal(problem.Error, &inner) // a text has no members
+	for _, value := range []json.RawMessage{problem.Error, inner.Message, problem.Message, problem.Detail} {
+		if text := ""; json.Unmarshal(value, &text) == nil && text != "" {
+			return fmt.Sprintf("%.300q", text)
+		}
+	}
+	return ""
+}
+
+func (e *Endpoint) malformed(target, why string) error {
+	return cli.Exitf(cli.ExitFailed, "the answer of %s is not one of %s's API: %s; give --api ollama or --api openai, as the endpoint is", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+}

@@ -1,0 +1,219 @@
+package rerun
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// Request is what the endpoint receives for each run.
+type Request struct {
+	URL  string          `json:"url"`
+	Body json.RawMessage `json:"body"`
+	// Unsent lists the members of the payload that no part of the request has, sorted.
+	Unsent []string `json:"unsent"`
+}
+
+// sampling are the members of a payload that are settings of the model. The names are those of
+// both kinds of endpoints.
+var sampling = []string{"top_p", "top_k", "min_p", "stop", "presence_penalty", "frequency_penalty", "repeat_penalty"}
+
+// prompt is what the model is asked: a list of messages, or one text.
+type prompt struct {
+	messages []json.RawMessage // nil if the prompt is text
+	text     string
+}
+
+// Request builds the request that repeats a record. member names the member of the payload that
+// is the prompt. If it is empty, the prompt is the list messages or the text prompt; a payload
+// with neither is itself the prompt, as the JSON text that was posted.
+func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
+	var payload map[string]json.RawMessage
+	if err := json.Unmarshal(r.Payload, &payload); err != nil {
+		return nil, fmt.Errorf("reading the payload of event %d: %w", r.Seq, err)
+	}
+	asked, used, err := readPrompt(r, payload, member)
+	if err != nil {
+		return nil, err
+	}
+	if used == nil {
+		for name := range payload {
+			used = append(used, name) // the prompt has all of them
+		}
+	}
+	used = append(used, "seed") // the record's seed is sent in its place
+	settings := make(map[string]json.RawMessage)
+	copySetting := func(name string, value json.RawMessage) {
+		if string(value) != "null" {
+			settings[name] = value
+		}
+	}
+	for _, name := range sampling {
+		if value, has := payload[name]; has {
+			copySetting(name, value)
+			used = append(used, name)
+		}
+	}
+	var request Request
+	if e.API == Ollama {
+		if options, ok := readObject(payload["options"]); ok {
+			for name, value := range options {
+				copySetting(name, value)
+			}
+			used = append(used, "options")
+		}
+		request.URL, request.Body, err = e.ollama(r, asked, settings)
+	} else {
+		request.URL, request.Body, err = e.openAI(r, asked, settings)
+	}
+	request.Unsent = []string{}
+	for name := range payload {
+		if !slices.Contains(used, name) {
+			request.Unsent = append(request.Unsent, name)
+		}
+	}
+	slices.Sort(request.Unsent)
+	return &request, err
+}
+
+// readPrompt returns the prompt and the member that it is, nil for the whole payload.
+func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (prompt, []string, error) {
+	if member == "" {
+		for _, name := range []string{"messages", "prompt"} {
+			if p, ok := promptOf(payload[name]); ok && (p.messages != nil) == (name == "messages") {
+				return p, []string{name}, nil
+			}
+		}
+		return prompt{text: string(r.Payload)}, nil, nil
+	}
+	value, has := payload[member]
+	if !has {
+		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the payload of event %d has no member %q; it has %s", r.Seq, member, strings.Join(slices.Sorted(maps.Keys(payload)), ", "))
+	}
+	p, ok := promptOf(value)
+	if !ok {
+		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the member %q of the payload of event %d is neither a text nor a list of messages; name another", member, r.Seq)
+	}
+	return p, []string{member}, nil
+}
+
+// promptOf reads a text or a list of messages.
+func promptOf(value json.RawMessage) (p prompt, ok bool) {
+	if text := (*string)(nil); json.Unmarshal(value, &text) == nil && text != nil {
+		return prompt{text: *text}, true
+	}
+	if json.Unmarshal(value, &p.messages) != nil || len(p.messages) == 0 {
+		return prompt{}, false
+	}
+	for _, message := range p.messages {
+		if role(message) == "" {
+			return prompt{}, false
+		}
+	}
+	return p, true
+}
+
+// role returns the role of a message, "" if it is not a message.
+func role(message json.RawMessage) string {
+	var m struct {
+		Role string `json:"role"`
+	}
+	if json.Unmarshal(message, &m) != nil {
+		return ""
+	}
+	return m.Role
+}
+
+// chat returns the prompt as messages. The recorded system prompt comes first unless a message
+// has one.
+func (p prompt) chat(system *string) ([]json.RawMessage, error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	messages := p.messages
+	if messages == nil {
+		text, err := wire.Marshal(message{"user", p.text})
+		if err != nil {
+			return nil, err
+		}
+		messages = []json.RawMessage{text}
+	}
+	instructs := func(m json.RawMessage) bool { return role(m) == "system" || role(m) == "developer" }
+	if system == nil || slices.ContainsFunc(messages, instructs) {
+		return messages, nil
+	}
+	text, err := wire.Marshal(message{"system", *system})
+	return append([]json.RawMessage{text}, messages...), err
+}
+
+// ollama builds a request to /api/chat for messages, and to /api/generate for a text.
+func (e *Endpoint) ollama(r *Record, asked prompt, settings map[string]json.RawMessage) (string, json.RawMessage, error) {
+	body := struct {
+		Model    string                     `json:"model"`
+		Messages []json.RawMessage          `json:"messages,omitempty"`
+		System   *string                    `json:"system,omitempty"`
+		Prompt   *string                    `json:"prompt,omitempty"`
+		Stream   bool                       `json:"stream"`
+		Options  map[string]json.RawMessage `json:"options"`
+	}{Model: r.Event.Model, Options: settings}
+	if err := r.addConditions(settings, "num_predict"); err != nil {
+		return "", nil, err
+	}
+	url := e.at("/api/generate")
+	if asked.messages == nil {
+		body.System, body.Prompt = r.SystemPrompt, &asked.text
+	} else {
+		url = e.at("/api/chat")
+		var err error
+		if body.Messages, err = asked.chat(r.SystemPrompt); err != nil {
+			return "", nil, err
+		}
+	}
+	text, err := wire.Marshal(body)
+	return url, text, err
+}
+
+// openAI builds a request to /chat/completions.
+func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawMessage) (string, json.RawMessage, error) {
+	messages, err := asked.chat(r.SystemPrompt)
+	if err != nil {
+		return "", nil, err
+	}
+	body := map[string]any{"model": r.Event.Model, "messages": messages, "stream": false}
+	if err := r.addConditions(settings, "max_tokens"); err != nil {
+		return "", nil, err
+	}
+	for name, value := range settings {
+		body[name] = value
+	}
+	text, err := wire.Marshal(body)
+	return e.at("/chat/completions"), text, err
+}
+
+// addConditions sets the conditions that the record has. They replace those of the payload.
+func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens string) error {
+	if t := r.Event.Temperature; t != nil {
+		text, err := json.Marshal(*t)
+		if err != nil {
+			return err
+		}
+		settings["temperature"] = text
+	}
+	for name, number := range map[string]json.Number{maxTokens: r.Event.MaxTokens, "seed": r.Event.Seed} {
+		if number != "" {
+			settings[name] = json.RawMessage(number)
+		}
+	}
+	return nil
+}
+
+// readObject reads a JSON object. ok is false for any other value.
+func readObject(value json.RawMessage) (object map[string]json.RawMessage, ok bool) {
+	return object, json.Unmarshal(value, &object) == nil && object != nil
+}

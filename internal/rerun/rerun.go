@@ -1,0 +1,162 @@
+package rerun
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// Plan says which record is generated again, where, and how often.
+type Plan struct {
+	Record   *Record
+	Endpoint *Endpoint
+	Request  *Request
+	Runs     int
+	Labels   map[string]string // of each run that is posted, beside rerun_of
+}
+
+// Run is one new output, posted to the ledger, and what the ledger says of it.
+type Run struct {
+	Seq         uint64            `json:"seq"`
+	OutputHash  string            `json:"output_hash"`
+	Equal       bool              `json:"equal"` // to the recorded output
+	Cause       wire.Cause        `json:"cause"`
+	Differences []wire.Difference `json:"differences"`
+	Says        string            `json:"says"` // cause and differences in words
+}
+
+// Report is the result of all runs.
+type Report struct {
+	Record          uint64 `json:"record"`
+	OutputHash      string `json:"output_hash"` // the recorded one
+	Endpoint        string `json:"endpoint"`
+	Requested       int    `json:"requested"` // runs
+	Equal           int    `json:"equal"`     // runs with the recorded output
+	DistinctOutputs int    `json:"distinct_outputs"`
+	Says            string `json:"says"`
+	Runs            []Run  `json:"runs"`
+}
+
+// Do generates the output as often as the plan says, one after the other, posts each, and calls
+// done with it. If it fails, the report has the runs until then. Errors of the ledger's server are
+// those of package client.
+func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
+	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
+	err := p.runAll(ctx, to, func(run Run) error {
+		r.Runs = append(r.Runs, run)
+		return done(run)
+	})
+	outputs := make(map[string]bool)
+	for _, run := range r.Runs {
+		outputs[run.OutputHash] = true
+		if run.Equal {
+			r.Equal++
+		}
+	}
+	r.DistinctOutputs = len(outputs)
+	r.Says = p.conclude(r)
+	return r, err
+}
+
+func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) error) error {
+	digest := p.Record.spelling(p.Endpoint.ModelDigest(ctx, p.Record.Event.Model))
+	name := fmt.Sprintf("rerun/%d/%s", p.Record.Seq, rand.Text())
+	for i := range p.Runs {
+		generated, err := p.Endpoint.Generate(ctx, p.Request)
+		if err != nil {
+			return err
+		}
+		posted := p.record(generated, digest)
+		posted.RunID = fmt.Sprintf("%s/%d", name, i+1)
+		receipt, err := to.Records.Post(ctx, posted, nil)
+		if err != nil {
+			return err
+		}
+		run := Run{Seq: receipt.Seq, OutputHash: receipt.Hashes.Get("output_hash")}
+		run.Equal = run.OutputHash == p.Record.outputHash()
+		found, err := to.Drift.Attribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{After: run.Seq})
+		if err == nil {
+			run.Cause, run.Differences, run.Says = found.Cause, found.Differences, found.Says
+		}
+		if err := errors.Join(err, done(run)); err != nil { // the run is posted, even if the ledger says nothing of it
+			return err
+		}
+	}
+	return nil
+}
+
+// record returns the IPC record of a new output. Of the environment it has only the digest that the
+// endpoint says of its model, because the rest is not known.
+func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
+	recorded := p.Record.Event
+	posted := &wire.IPCRecord{
+		Payload: p.Record.Payload, PayloadSchema: recorded.PayloadSchema, SystemPrompt: p.Record.SystemPrompt, Output: &g.Output,
+		Model: recorded.Model, Temperature: recorded.Temperature, MaxTokens: recorded.MaxTokens, Seed: recorded.Seed, Usage: g.Usage,
+	}
+	posted.Timestamp = time.Now().UTC().Format(time.RFC3339)
+	posted.Labels = make(map[string]string)
+	maps.Copy(posted.Labels, p.Labels)
+	posted.Labels["rerun_of"] = cli.Decimal(p.Record.Seq)
+	if n := len(g.Fingerprint); n > 0 && n <= 128 {
+		posted.Labels["system_fingerprint"] = g.Fingerprint
+	}
+	if digest != "" {
+		posted.Environment = &wire.Environment{ModelDigest: &digest}
+	}
+	return posted
+}
+
+// spelling returns a model's digest as the record spells it, if the record has the same digest
+// with or without its prefix or only its first digits, as ollama list shows it.
+func (r *Record) spelling(digest string) string {
+	const shown = 12 // digits that ollama list shows
+	recorded := r.Event.Environment["model_digest"]
+	a, b := strings.TrimPrefix(recorded, "sha256:"), strings.TrimPrefix(digest, "sha256:")
+	if min(len(a), len(b)) >= shown && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
+		return recorded
+	}
+	return digest
+}
+
+// conclude says in words how far the record is reproducible.
+func (p *Plan) conclude(r *Report) string {
+	n := len(r.Runs)
+	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.Counted(uint64(r.DistinctOutputs), "distinct output"))
+	switch {
+	case n == 0:
+		return "No run has ended."
+	case r.Equal == n:
+		return "Reproduced: " + counted
+	case r.DistinctOutputs > 1:
+		return "Not reproducible here: " + counted + " " + p.whyDistinct()
+	case n == 1:
+		return "Not reproduced: " + counted + " More runs (-n) show whether the endpoint repeats its own output."
+	}
+	return "Not reproduced, but stable: " + counted + " Something differs from the recorded run that the record does not name: the build of the model, the form of the prompt, or a setting."
+}
+
+func having(runs int) string {
+	if runs == 1 {
+		return "1 run has"
+	}
+	return fmt.Sprintf("%d runs have", runs)
+}
+
+// whyDistinct says why runs under the same conditions can have several outputs, and what to do.
+func (p *Plan) whyDistinct() string {
+	switch temperature := p.Record.Event.Temperature; {
+	case temperature != nil && *temperature == 0:
+		return "The temperature is 0, so the endpoint computes differently from run to run: let it serve one request at a time, on one kind of hardware."
+	case p.Record.Event.Seed == "":
+		return "The record has no seed, so the output is left to chance: record a seed with each run."
+	}
+	return "The endpoint ignores the seed, or cannot keep to it: give an --endpoint that takes a seed, and let it serve one request at a time."
+}
