@@ -22,7 +22,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", call.NDJSON)
-	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are under way")
+	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are open")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	require.EqualValues(t, 1, s.refusals(limits.RefusedBatches))
 	s.metrics().require(t, 1, "colophon_batches")

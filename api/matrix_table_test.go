@@ -69,12 +69,12 @@ func expectedOfWrites() []expectation {
 		{"POST " + ofALedger + "/records/{seq}/notes", "write" + onLedger, 201, "~/records/1/notes", `{"topic":"review"}`},
 		{"POST " + ofALedger + "/records/{seq}/state", "write" + onLedger, 201, "~/records/1/state", `{"state":"live","reason":"r"}`},
 		{"PUT " + ofALedger + "/paths/{project}/{path_id}/validation", "write" + onLedger, 201, "~/paths/p/0cc175b9/validation", `{"validated":true}`},
-		{"POST " + ofALedger + "/paths/{project}/validations", "read and write" + onLedger, 200, "~/paths/p/validations", `{"validated":true,"build":"b1"}`},
 		{"PUT " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/x", `{}`},
 		{"DELETE " + ofALedger + "/sources/{source_id}", "write" + onLedger, 201, "~/sources/revoked-NUMBER", ""},
 		{"DELETE " + ofALedger + "/records/{seq}/content", "admin" + onLedger, 200, "~/records/6/content", `{"reason":"r"}`},
 		{"POST " + ofALedger + "/redactions", "admin" + onLedger, 200, "~/redactions", `{"filter":{"run_id":"nobody"},"reason":"r"}`},
 		{"POST " + ofALedger + "/state-changes", "write and read" + onLedger, 200, "~/state-changes", `{"filter":{"run_id":"nobody"},"state":"stale","reason":"r"}`},
+		{"POST " + ofALedger + "/paths/{project}/validations", "read and write" + onLedger, 200, "~/paths/p/validations", `{"validated":true,"build":"b1"}`},
 	}
 }
 

@@ -39,7 +39,7 @@ func TestParametersAreExplained(t *testing.T) {
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}
-	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "known are after, as_of, cache_key, ")
+	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "known are after, as_of, audit_mode, cache_key, ")
 	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, ", label:<name>, ")
 	for body, want := range map[string]string{
 		`{"output":"x"}`:           "is required: the seq of the IPC record that was run again",

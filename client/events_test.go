@@ -128,7 +128,7 @@ func TestEventsAreChecked(t *testing.T) {
 		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "another hash"},
 		"short entry":   {changed(1, func(l *wire.EventLine) { l.Entry = l.Entry[:4] }), "event 1"},
 		"another log":   {[]string{lines[0], strings.Replace(lines[2], `"seq":2,`, `"seq":1,`, 1)}, "does not link"},
-		"no JSON":       {[]string{lines[0], "x"}, "no JSON object"},
+		"no JSON":       {[]string{lines[0], "x"}, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
