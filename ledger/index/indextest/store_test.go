@@ -83,7 +83,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	var messages bytes.Buffer
 	c.Rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
-	require.Contains(t, messages.String(), "rebuilt")
+	require.Contains(t, messages.String(), "rebuilding it")
 	requireEvents(t, s, 0)
 	f := follow(t, s, log)
 	log.catchUp(f)
