@@ -43,7 +43,9 @@ type lie struct {
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // instead of 200
-	want   monitor.Finding
+	// want is a finding that the audit must have. Its query is a path, or the beginning of one if it
+	// ends with a slash, and parts of parameters that the query has among others.
+	want monitor.Finding
 }
 
 // liar runs a real server over the world, changes its answers, and makes its pages small.
@@ -175,9 +177,9 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "it is more than the log has"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
-		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[0]) }),
+		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
 			want: answer("/records?state=stale", "rows[1]", "a row is added")},
-		{name: "a record is shown twice", about: onPath("/records", "kind=ipc_record"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[len(rows)-1]) }),
+		{name: "a record is shown twice", about: onPath("/records", "kind=ipc_record"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[max(0, len(rows)-1):]...) }),
 			want: answer("/records?", "", "a row is added")},
 		{name: "a state is changed", about: onPath("/records", "state=stale"), change: first(func(row map[string]any) { row["state"] = "live" }), want: answer("/records?state=stale", "rows[0]", "the row differs")},
 		{name: "a failed check is made up", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["mismatches"] = []any{"root"} }), want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
@@ -202,12 +204,12 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a group has another count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
 			want: answer("/drift/groups?by=label%3An&", "rows[0]", "the row differs")},
 		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is left out")},
-		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) { a["outputs"] = a["outputs"].([]any)[1:] },
+		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) {
+			outputs := a["outputs"].([]any)
+			a["outputs"] = outputs[min(1, len(outputs)):]
+		},
 			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is left out")},
-		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: changeRows(func(rows answerRows) answerRows {
-			rows[0]["cause"] = "nothing"
-			return rows
-		}), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs")},
+		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: first(func(row map[string]any) { row["cause"] = "nothing" }), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs")},
 		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "it differs")},
 		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is left out")},
 		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "it differs")},
@@ -235,27 +237,39 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
-			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--sample", "4", "--seed", "7")
+			// The log is small, so the audit asks about all its values.
+			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--seed", "7")
 			if l.want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 				require.Empty(t, report.Unchecked)
 				return
 			}
-			require.NotEmpty(t, report.Findings, "%s%s", o.stdout, o.stderr)
-			found := report.Findings[0]
-			require.Equal(t, l.want.Kind, found.Kind)
-			require.True(t, strings.HasPrefix(found.Query, l.want.Query), "%v", found)
-			if l.want.Row != "" {
-				require.Equal(t, l.want.Row, found.Row, "%v", found)
-			}
-			if l.want.Message != "" {
-				require.Equal(t, l.want.Message, found.Message, "%v", found)
-			}
-			if l.want.Expected != "" {
-				require.Equal(t, []string{l.want.Expected, l.want.Got}, []string{found.Expected, found.Got})
+			require.True(t, slices.ContainsFunc(report.Findings, l.names), "%s%s", o.stdout, o.stderr)
+			for _, f := range report.Findings {
+				require.True(t, l.concerns(f), "%v", f)
 			}
 		})
 	}
+}
+
+// names reports whether a finding tells of the lie what it must.
+func (l *lie) names(f monitor.Finding) bool {
+	_, parts, _ := strings.Cut(l.want.Query, "?")
+	for part := range strings.SplitSeq(parts, "&") {
+		if !strings.Contains(f.Query, part) {
+			return false
+		}
+	}
+	same := func(wanted, got string) bool { return wanted == "" || wanted == got }
+	return l.concerns(f) && same(l.want.Row, f.Row) && same(l.want.Message, f.Message) &&
+		(l.want.Expected == "" || l.want.Expected == f.Expected && l.want.Got == f.Got)
+}
+
+// concerns reports whether a finding is of the kind of the lie, and about its path.
+func (l *lie) concerns(f monitor.Finding) bool {
+	wanted, _, _ := strings.Cut(l.want.Query, "?")
+	rest, begins := strings.CutPrefix(f.Query, wanted)
+	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')
 }
 
 // A server that refuses to show its metrics is distinguished from one whose metrics are right.

@@ -145,14 +145,35 @@ func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
 	require.NoError(f.t, d.Parse(f.entries[seq][proofs.HashSize:]))
+	kind, detail := string(d.Root().Member("kind").Text()), d.Root().Member("record")
 	covered := []byte{'{'}
-	for name, value := range d.Root().Member("record").Members() {
-		if n := string(name.Text()); n != "digest" && n != "idempotency_key" && n != "record_seq" && n != "content_fingerprint" || n == "record_seq" && bytes.Contains(f.entries[seq], []byte("record_state_changed")) {
+	for name, value := range detail.Members() {
+		if digestCovers(kind, string(name.Text()), detail) {
 			covered = append(append(append(append(covered, name.Raw()...), ':'), value.Raw()...), ',')
 		}
 	}
 	covered[len(covered)-1] = '}'
-	f.rewrite(seq, string(d.Root().Member("record").Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
+	f.rewrite(seq, string(detail.Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
+}
+
+// digestCovers reports whether the digest of a verb's event covers a member. It does not cover what
+// the ledger adds: the record of a validation, and its build and fingerprint unless the request
+// names them.
+func digestCovers(kind, member string, detail pyjson.Value) bool {
+	switch member {
+	case "digest", "idempotency_key", "names":
+		return false
+	case "record_seq":
+		return kind == string(record.RecordStateChanged)
+	case "build", "content_fingerprint":
+		for name := range detail.Member("names").Elements() {
+			if string(name.Text()) == member {
+				return true
+			}
+		}
+		return false
+	}
+	return true
 }
 
 // add appends the event of an entry, with the next seq, and signs.

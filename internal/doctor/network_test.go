@@ -47,7 +47,7 @@ func TestCheckAddress(t *testing.T) {
 		{"open, token, behind a proxy", func(d *deployment) {
 			with(everywhere, false, true, false)(d)
 			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
-		}, Advice, "from the proxy to the server"},
+		}, Advice, "from the proxy on tokens travel unencrypted"},
 		{"open, token, TLS", with(everywhere, false, true, true), OK, "over TLS"},
 		{"open, insecure", with(everywhere, true, false, false), Wrong, "may write, read and erase everything"},
 		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "may write, read and erase everything"},

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -181,7 +182,14 @@ func (t *counter) tryOut(l *line) {
 	for _, c := range r.Mismatches() {
 		a.mismatched = append(a.mismatched, c.Field)
 	}
+	if lacks := record.IncompleteOf(r); lacks != nil {
+		err = json.Unmarshal(lacks, &a.incomplete)
+	}
 	r.Release()
+	if err != nil {
+		t.refuse(l, err)
+		return
+	}
 	t.accept(l, a)
 	if c := l.entry.Change; c != nil {
 		t.accept(&line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}, answer{})
