@@ -28,7 +28,7 @@ type Receipt struct {
 	Shape, FailureStage []byte
 
 	// Incomplete is canonical JSON and lists the members that an IPC record lacks. It is nil
-	// if the response leaves it out, which is allowed.
+	// if the record lacks none.
 	Incomplete []byte
 
 	// Replayed means that the request appended nothing, because the same record was in the log
@@ -287,7 +287,7 @@ func (r *Receipt) verifyFields() error {
 		return fmt.Errorf("%w: checks are %.200s, but the event's are %.200s", ErrField, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
 		return fmt.Errorf("%w: shape is %.100s, but the event's is %.100s", ErrField, r.Shape, e.shape)
-	case r.Incomplete != nil && !bytes.Equal(r.Incomplete, e.incomplete):
+	case !bytes.Equal(r.Incomplete, e.incomplete):
 		return fmt.Errorf("%w: incomplete is %.200s, but the event's is %.200s", ErrField, r.Incomplete, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
 		return fmt.Errorf("%w: failure_stage is %.100s, but the event's is %.100s", ErrField, r.FailureStage, e.failureStage)

@@ -34,7 +34,7 @@ func TestFollowMisused(t *testing.T) {
 	require.Equal(t, "default", f.Name())
 	require.Equal(t, []*index.Follower{f}, s.Followers())
 	_, err := s.Follow("default", log.store)
-	require.ErrorContains(t, err, "followed already")
+	require.ErrorContains(t, err, "already followed")
 	f.Close()
 	require.Empty(t, s.Followers())
 	f = follow(t, s, log)

@@ -217,7 +217,7 @@ func TestRefoldUpToASize(t *testing.T) {
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s)) // from the beginning
 	_, err = s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
-	require.ErrorContains(t, err, "followed already")
+	require.ErrorContains(t, err, "already followed")
 	require.NoError(t, s.Close())
 }
 
