@@ -11,9 +11,8 @@ import (
 
 // Names that the shell completes.
 var (
-	groupings       = []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
-	effectVariables = []string{"input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed"}
-	kinds           = []string{"ipc_record", "run_dag", "citation_set", "path_fingerprint"}
+	groupings       = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
+	effectVariables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed"}
 )
 
 // fixed lets the shell complete the values of a flag.

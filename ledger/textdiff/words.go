@@ -92,13 +92,5 @@ var ofASCII = func() (classes [utf8.RuneSelf]class) {
 	return classes
 }()
 
-// count returns the number of tokens of a text.
-func count(text []byte) (n int) {
-	for range tokens(text) {
-		n++
-	}
-	return n
-}
-
 // isSpace reports whether a byte is white space of ASCII. No token has it.
 func isSpace(b byte) bool { return b < utf8.RuneSelf && ofASCII[b] == space }
