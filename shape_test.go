@@ -29,7 +29,7 @@ type bounds struct{ files, lines, methods int }
 // may shrink; an entry goes when its package keeps to the common bounds.
 var larger = map[string]bounds{
 	// One file per command.
-	"cmd/colophon": {files: 60, lines: 5600, methods: maxMethods},
+	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
 	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
 	// its fields have, and how the event is written. All work on Record: its buffers, its
 	// hashes, its checks. A package per kind would have to export all of that.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/show"
@@ -59,40 +58,32 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("text", "true")
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),
 		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("changed"))
-	trail := new(client.CursorTrail)
-	for first := true; ; first = false {
-		answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
-		if err != nil {
-			return err
-		}
-		if first && !d.json {
-			if err := d.printEffect(command, variable, a, b, answer); err != nil {
-				return err
-			}
-			if d.mostChangedFirst && answer.Text != nil {
-				return printMostChanged(d, answer.Text)
-			}
-		}
-		done, err := printPage(d, t, answer.Rows, answer.Next, text, func(p wire.EffectPair) []string {
-			changed := "no"
-			if p.OutputChanged {
-				changed = "yes"
-			}
-			similar, words := show.Change(p.Text)
-			return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
-		})
-		if err != nil {
-			return err
-		}
-		if done {
-			d.conclude(t, answer.Next, d.noPairs(variable, a, b))
-			return nil
-		}
-		if err := followCursor(trail, query, "cursor", answer.Next); err != nil {
-			return err
-		}
-		query.Del("as_of") // the cursor has it
+	answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
+	if err != nil {
+		return err
 	}
+	if !d.json {
+		if err := d.printEffect(command, variable, a, b, answer); err != nil {
+			return err
+		}
+		if d.mostChangedFirst && answer.Text != nil {
+			return show.MostChanged(d.Console, answer.Text)
+		}
+	}
+	query.Del("as_of") // the cursor has it
+	pairs := func(x *wire.EffectsAnswer) ([]wire.EffectPair, string) { return x.Rows, x.Next }
+	next, err := pages(d, command, "/drift/effects", query, "cursor", answer, text, pairs, t, func(p wire.EffectPair) []string {
+		changed := "no"
+		if p.OutputChanged {
+			changed = "yes"
+		}
+		similar, words := show.Change(p.Text)
+		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
+	})
+	if err == nil {
+		d.conclude(t, next, d.noPairs(variable, a, b))
+	}
+	return err
 }
 
 // noPairs says that no pair was found, and which runs were not searched.
@@ -121,5 +112,5 @@ func (d *driftCommand) printEffect(command *cobra.Command, variable, a, b string
 	if err != nil {
 		return err
 	}
-	return printEffectTexts(d, answer.Text)
+	return show.EffectTexts(d.Console, answer.Text)
 }

@@ -26,42 +26,54 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 // list fetches the rows of a query and prints them as a table: the first page that has rows, or
 // with --all every page. If there are no rows, it prints the message empty, unless that is "".
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
+	first, text, err := fetchDrift[wire.Page[R]](d, command, path, query)
+	if err != nil {
+		return err
+	}
+	query.Del("as_of") // the cursor has it
+	next, err := pages(d, command, path, query, "cursor", first, text, func(p *wire.Page[R]) ([]R, string) { return p.Rows, p.Next }, t, cells)
+	if err == nil {
+		d.conclude(t, next, empty)
+	}
+	return err
+}
+
+// pages prints the rows of an answer and of those that follow as a table, as far as list does. page
+// returns the rows of an answer and the cursor after them, which goes into the parameter that is
+// named cursor. With --json, pages prints the answers. It returns the cursor after the last page.
+func pages[A, R any](
+	d *driftCommand, command *cobra.Command, path string, query url.Values, cursor string,
+	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
+) (string, error) {
+	defer query.Del(cursor)
 	for trail := new(client.CursorTrail); ; {
-		p, answer, err := fetchDrift[wire.Page[R]](d, command, path, query)
+		found, next := page(answer)
+		if len(found) > 0 || next == "" {
+			if err := printPage(d, t, found, text, cells); err != nil || next == "" || !d.all {
+				return next, err
+			}
+		}
+		err := followCursor(trail, query, cursor, next)
 		if err != nil {
-			return err
+			return "", err
 		}
-		done, err := printPage(d, t, p.Rows, p.Next, answer, cells)
-		if err != nil {
-			return err
+		if answer, text, err = fetchDrift[A](d, command, path, query); err != nil {
+			return "", err
 		}
-		if done {
-			d.conclude(t, p.Next, empty)
-			return nil
-		}
-		if err := followCursor(trail, query, "cursor", p.Next); err != nil {
-			return err
-		}
-		query.Del("as_of") // the cursor has it
 	}
 }
 
-// printPage prints a page or, with --json, the answer that contains it. done reports whether no
-// more pages are needed. printPage skips an empty page if another follows.
-func printPage[R any](d *driftCommand, t *cli.Table, page []R, next string, answer []byte, cells func(R) []string) (done bool, err error) {
-	if len(page) == 0 && next != "" {
-		return false, nil
-	}
-	done = next == "" || !d.all
+// printPage prints a page or, with --json, the answer that contains it.
+func printPage[R any](d *driftCommand, t *cli.Table, page []R, answer []byte, cells func(R) []string) error {
 	if d.json {
 		t.Rows += len(page)
-		return done, cli.PrintJSONLine(d.Out, answer)
+		return cli.PrintJSONLine(d.Out, answer)
 	}
 	rows := make([][]string, len(page))
 	for i, r := range page {
 		rows[i] = cells(r)
 	}
-	return done, t.Write(rows)
+	return t.Write(rows)
 }
 
 // conclude says that there are more rows, or no rows. next is the cursor after the last printed
@@ -82,6 +94,19 @@ func fetchDrift[T any](d *driftCommand, command *cobra.Command, path string, que
 		return nil, nil, err
 	}
 	return remote.Ask[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
+}
+
+// printAnswer fetches an answer and calls print with it. With --json, it prints the answer as the
+// server sent it.
+func printAnswer[T any](d *driftCommand, command *cobra.Command, path string, query url.Values, print func(*T) error) error {
+	answer, text, err := fetchDrift[T](d, command, path, query)
+	switch {
+	case err != nil:
+		return err
+	case d.json:
+		return cli.PrintJSONLine(d.Out, text)
+	}
+	return print(answer)
 }
 
 // connect makes the client unless it exists.

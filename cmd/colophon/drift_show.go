@@ -137,22 +137,12 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 // showOutputs prints the outputs. It does not say that more follow, since showRuns says it: if
 // outputs are left out, so are runs.
 func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
-	defer query.Del("outputs_cursor")
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
-	for trail := new(client.CursorTrail); ; {
-		done, err := printPage(d, t, answer.Outputs, answer.OutputsNext, nil, func(o wire.GroupOutput) []string {
-			return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq), strings.TrimPrefix(d.texts().Of(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
-		})
-		if done || err != nil {
-			return err
-		}
-		if err := followCursor(trail, query, "outputs_cursor", answer.OutputsNext); err != nil {
-			return err
-		}
-		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
-			return err
-		}
-	}
+	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }
+	_, err := pages(d, command, path, query, "outputs_cursor", answer, nil, outputs, t, func(o wire.GroupOutput) []string {
+		return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq), strings.TrimPrefix(d.texts().Of(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
+	})
+	return err
 }
 
 func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
@@ -160,22 +150,12 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 		return err
 	}
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
-	for trail := new(client.CursorTrail); ; {
-		done, err := printPage(d, t, answer.Rows, answer.Next, nil, func(m wire.GroupMember) []string {
-			return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
-		})
-		if err != nil {
-			return err
-		}
-		if done {
-			d.conclude(t, answer.Next, "no runs")
-			return nil
-		}
-		if err := followCursor(trail, query, "cursor", answer.Next); err != nil {
-			return err
-		}
-		if answer, _, err = fetchDrift[wire.GroupAnswer](d, command, path, query); err != nil {
-			return err
-		}
+	runs := func(x *wire.GroupAnswer) ([]wire.GroupMember, string) { return x.Rows, x.Next }
+	next, err := pages(d, command, path, query, "cursor", answer, nil, runs, t, func(m wire.GroupMember) []string {
+		return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
+	})
+	if err == nil {
+		d.conclude(t, next, "no runs")
 	}
+	return err
 }

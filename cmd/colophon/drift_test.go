@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,9 +27,6 @@ func TestCellsArePlain(t *testing.T) {
 		"\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`, "\u00a0": `"\u00a0"`,
 	} {
 		require.Equal(t, want, cli.Plain(text))
-	}
-	for value, want := range map[string]string{`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890"} {
-		require.Equal(t, want, plainValue(json.RawMessage(value)))
 	}
 }
 

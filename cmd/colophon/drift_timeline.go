@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,17 +56,7 @@ func (d *driftCommand) changes(command *cobra.Command, s *wire.TimelineRow) stri
 	}
 	parts := make([]string, len(s.Differences))
 	for i, x := range s.Differences {
-		parts[i] = x.Variable + ": " + d.value(command, x.Variable, x.A, *s.Against) + " → " + d.value(command, x.Variable, x.B, s.Seq)
+		parts[i] = x.Variable + ": " + d.texts().Value(command.Context(), x.Variable, x.A, *s.Against, d.full) + " → " + d.texts().Value(command.Context(), x.Variable, x.B, s.Seq, d.full)
 	}
 	return cli.Plain(strings.Join(parts, ", "))
-}
-
-// value returns the value of a variable. A hash is shortened as in the table, and stands beside the
-// first words of its text in record seq.
-func (d *driftCommand) value(command *cobra.Command, variable string, value json.RawMessage, seq uint64) string {
-	text := plainValue(value)
-	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
-		return d.hash(text) + d.texts().Of(command.Context(), variable, text, seq)
-	}
-	return text
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,7 +104,10 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	}
 	r.caution(recorded, request)
 	if r.dryRun {
-		return r.printRequest(endpoint, request)
+		if r.json {
+			return cli.WriteJSON(r.Console, request)
+		}
+		return request.WriteText(r.Out, endpoint)
 	}
 	// A new output should not be lost because the ledger's server is busy.
 	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
@@ -121,7 +120,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 		if r.json {
 			return nil
 		}
-		return table.Write([][]string{rerunCells(run)})
+		return table.Write([][]string{run.Cells()})
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -132,7 +131,10 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	if err != nil && len(report.Runs) == 0 {
 		return err
 	}
-	return errors.Join(err, r.printReport(report))
+	if r.json {
+		return errors.Join(err, cli.WriteJSON(r.Console, report))
+	}
+	return errors.Join(err, report.WriteText(r.Out))
 }
 
 // arguments checks the command line. It sends nothing.
@@ -172,55 +174,4 @@ func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if len(request.Unsent) > 0 {
 		r.Say("members of the payload that the request does not have: %s", strings.Join(request.Unsent, ", "))
 	}
-}
-
-// printRequest prints what would be sent. It never prints the key.
-func (r *rerunCommand) printRequest(endpoint *rerun.Endpoint, request *rerun.Request) error {
-	if r.json {
-		return cli.WriteJSON(r.Console, request)
-	}
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", request.URL)
-	if endpoint.Key != "" {
-		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", endpoint.KeyVariable)
-	}
-	text.WriteByte('\n')
-	if err := cli.PrintJSON(&text, request.Body); err != nil {
-		return err
-	}
-	_, err := text.WriteTo(r.Out)
-	return err
-}
-
-func rerunCells(run rerun.Run) []string {
-	equal, cause := "no", cli.None
-	if run.Equal {
-		equal = "yes"
-	}
-	if run.Cause != "" {
-		cause = cli.Plain(string(run.Cause))
-	}
-	return []string{cli.Decimal(run.Seq), equal, cli.Plain(run.OutputHash), cause}
-}
-
-// printReport prints what the ledger says of the runs, each sentence once, and the conclusion.
-func (r *rerunCommand) printReport(report *rerun.Report) error {
-	if r.json {
-		return cli.WriteJSON(r.Console, report)
-	}
-	said := make(map[string]uint64)
-	for _, run := range report.Runs {
-		if run.Says != "" {
-			said[run.Says]++
-		}
-	}
-	var text strings.Builder
-	for _, says := range slices.Sorted(maps.Keys(said)) {
-		fmt.Fprintf(&text, "\n%s: %s", cli.Counted(said[says], "run"), cli.Plain(says))
-	}
-	if text.Len() > 0 {
-		text.WriteString("\n\n")
-	}
-	_, err := fmt.Fprintf(r.Out, "%s%s\n", text.String(), report.Says)
-	return err
 }

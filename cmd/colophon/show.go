@@ -21,14 +21,9 @@ each hash stands beside the first words of its text.`,
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 1) },
 		RunE: func(command *cobra.Command, args []string) error {
-			record, text, err := fetchDrift[wire.RecordRow](d, command, "/records/"+args[0], d.query(command))
-			if err != nil {
-				return err
-			}
-			if d.json {
-				return cli.PrintJSONLine(d.Out, text)
-			}
-			return show.Record(command.Context(), d.Console, d.texts(), record, d.full)
+			return printAnswer(d, command, "/records/"+args[0], d.query(command), func(r *wire.RecordRow) error {
+				return show.Record(command.Context(), d.Console, d.texts(), r, d.full)
+			})
 		},
 	}
 	command.SetFlagErrorFunc(explainSeqFlag)

@@ -101,9 +101,9 @@ func FirstWords(text []byte) string {
 	return line.String()
 }
 
-// Diff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
+// diff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
 // green on a terminal.
-func Diff(c *cli.Console, edits []wire.TextEdit) error {
+func diff(c *cli.Console, edits []wire.TextEdit) error {
 	marks := map[wire.EditOp][2]string{wire.EditDelete: {"[-", "-]"}, wire.EditInsert: {"{+", "+}"}}
 	if c.Colours() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
@@ -137,21 +137,21 @@ func Change(c *wire.TextChange) (similar, words string) {
 	case c.A == nil:
 		return cli.None, cli.Decimal(c.B.Words)
 	}
-	return Similarity(c), cli.Decimal(c.A.Words) + " → " + cli.Decimal(c.B.Words)
+	return similarity(c), cli.Decimal(c.A.Words) + " → " + cli.Decimal(c.B.Words)
 }
 
-// Similarity formats the similarity of two texts.
-func Similarity(c *wire.TextChange) string {
+// similarity formats the similarity of two texts.
+func similarity(c *wire.TextChange) string {
 	if c.Bounded {
 		return "≥ " + cli.Share(float64(*c.Similarity))
 	}
 	return cli.Share(float64(*c.Similarity))
 }
 
-// SignedShare formats a change in percent, with its sign.
-func SignedShare(part float64) string {
+// signedShare formats a change in percent, with its sign.
+func signedShare(part wire.Decimal) string {
 	if part > 0 {
-		return "+" + cli.Share(part)
+		return "+" + cli.Share(float64(part))
 	}
-	return cli.Share(part)
+	return cli.Share(float64(part))
 }

@@ -1,15 +1,12 @@
 package show_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"colophon/client/wire"
-	"colophon/internal/cli"
 	"colophon/internal/show"
 )
 
@@ -28,14 +25,6 @@ func TestFirstWords(t *testing.T) {
 	} {
 		assert.Equal(t, want, show.FirstWords([]byte(text)), "%.60q", text)
 	}
-}
-
-// A diff marks words, and passes on no codes that a text has.
-func TestDiffIsMarked(t *testing.T) {
-	var out bytes.Buffer
-	c := cli.New(nil, &out, &out, func(string) (string, bool) { return "", false })
-	require.NoError(t, show.Diff(c, []wire.TextEdit{{Op: wire.EditEqual, Text: "The"}, {Op: wire.EditDelete, Text: " fer\x1b[2Jry"}, {Op: wire.EditInsert, Text: " boat"}}))
-	require.Equal(t, "The[- fer\\x1b[2Jry-]{+ boat+}\n", out.String())
 }
 
 func TestChangesAsCells(t *testing.T) {

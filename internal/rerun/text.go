@@ -1,0 +1,59 @@
+package rerun
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"colophon/internal/cli"
+)
+
+// WriteText writes the request that goes to an endpoint. It never writes the key.
+func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", r.URL)
+	if to.Key != "" {
+		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", to.KeyVariable)
+	}
+	text.WriteByte('\n')
+	if err := cli.PrintJSON(&text, r.Body); err != nil {
+		return err
+	}
+	_, err := text.WriteTo(out)
+	return err
+}
+
+// Cells returns a run as a row of a table: the event, whether the output is equal, its hash and the
+// cause.
+func (r *Run) Cells() []string {
+	equal, cause := "no", cli.None
+	if r.Equal {
+		equal = "yes"
+	}
+	if r.Cause != "" {
+		cause = cli.Plain(string(r.Cause))
+	}
+	return []string{cli.Decimal(r.Seq), equal, cli.Plain(r.OutputHash), cause}
+}
+
+// WriteText writes what the ledger says of the runs, each sentence once, and the conclusion.
+func (r *Report) WriteText(out io.Writer) error {
+	said := make(map[string]uint64)
+	for _, run := range r.Runs {
+		if run.Says != "" {
+			said[run.Says]++
+		}
+	}
+	var text strings.Builder
+	for _, says := range slices.Sorted(maps.Keys(said)) {
+		fmt.Fprintf(&text, "\n%s: %s", cli.Counted(said[says], "run"), cli.Plain(says))
+	}
+	if text.Len() > 0 {
+		text.WriteString("\n\n")
+	}
+	_, err := fmt.Fprintf(out, "%s%s\n", text.String(), r.Says)
+	return err
+}

@@ -1,0 +1,153 @@
+package show
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// Attribution prints what caused the change from IPC record a to IPC record b.
+func Attribution(ctx context.Context, c *cli.Console, t *Texts, x *wire.Attribution, a, b *wire.RecordRow, full bool) error {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.Plain(x.Says), cli.Plain(string(x.Cause))); err != nil {
+		return err
+	}
+	if err := caveats(c, a, b); err != nil {
+		return err
+	}
+	rows := make([][]string, len(x.Differences))
+	for i, d := range x.Differences {
+		rows[i] = []string{cli.Plain(d.Variable), t.Value(ctx, d.Variable, d.A, a.Seq, full), t.Value(ctx, d.Variable, d.B, b.Seq, full)}
+	}
+	return section(c, rows, cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq)))
+}
+
+// RunComparison prints where run-DAG b diverges from run-DAG a.
+func RunComparison(c *cli.Console, x *wire.RunComparison, a, b *wire.RecordRow) error {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.Plain(x.Says)); err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{
+		{"Differing stages", x.DifferingStages},
+		{fmt.Sprintf("Only in event %d", a.Seq), x.OnlyInA},
+		{fmt.Sprintf("Only in event %d", b.Seq), x.OnlyInB},
+		{"Differing cache dimensions", x.DifferingDimensions},
+	} {
+		if err := printNames(c, list.what, list.names); err != nil {
+			return err
+		}
+	}
+	return caveats(c, a, b)
+}
+
+// caveats prints which of the records are not live, and which have claims that do not hold. A
+// comparison with such a record can mislead.
+func caveats(c *cli.Console, a, b *wire.RecordRow) error {
+	records := []*wire.RecordRow{a, b}
+	if a.Seq == b.Seq {
+		records = records[:1]
+	}
+	for _, r := range records {
+		if r.State != "" && r.State != wire.Live {
+			if _, err := fmt.Fprintf(c.Out, "Event %d is %s, not live.\n", r.Seq, cli.Plain(string(r.State))); err != nil {
+				return err
+			}
+		}
+		var fields []string
+		for field, check := range r.Checks {
+			if check.Result == wire.Mismatch {
+				fields = append(fields, field)
+			}
+		}
+		slices.Sort(fields)
+		if err := printNames(c, fmt.Sprintf("Claims of event %d that do not hold", r.Seq), fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printNames prints a list of names on one line, unless it is empty.
+func printNames(c *cli.Console, what string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	cells := make([]string, len(names))
+	for i, name := range names {
+		cells[i] = cli.Plain(name)
+	}
+	_, err := fmt.Fprintf(c.Out, "%s: %s\n", what, strings.Join(cells, ", "))
+	return err
+}
+
+// Value returns the value of a variable as a table cell. A hash is shortened unless full is set,
+// and stands beside the first words of its text in record seq.
+func (t *Texts) Value(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
+	text := plainValue(value)
+	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
+		return Hash(text, full) + t.Of(ctx, variable, text, seq)
+	}
+	return text
+}
+
+// plainValue returns the JSON value of a variable as a table cell.
+func plainValue(value json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(value, &text) != nil {
+		return cli.Plain(string(value)) // a number
+	}
+	return cli.PlainOr(text)
+}
+
+// TextDiff prints the figures of a text, and the diff if there is a difference.
+func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
+	if x.A.SHA256 == x.B.SHA256 {
+		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.Counted(x.A.Words, "word"))
+		return err
+	}
+	length := ""
+	if x.LengthChange != nil {
+		length = " (" + signedShare(*x.LengthChange) + ")"
+	}
+	change := wire.TextChange{Similarity: &x.Similarity, Bounded: x.Bounded}
+	if _, err := fmt.Fprintf(c.Out, "\nThe %s is %s similar; its length changes from %d to %s%s.\n", of,
+		similarity(&change), x.A.Words, cli.Counted(x.B.Words, "word"), length); err != nil {
+		return err
+	}
+	return diff(c, x.Edits)
+}
+
+// EffectTexts prints how far the outputs of all pairs changed.
+func EffectTexts(c *cli.Console, t *wire.EffectTexts) error {
+	if t == nil || t.Similarity == nil || t.LengthChange == nil {
+		return nil
+	}
+	of := cli.Counted(t.Pairs, "pair")
+	if t.Sample {
+		of = "a sample of " + of
+	}
+	s, l := t.Similarity, t.LengthChange
+	_, err := fmt.Fprintf(c.Out, "In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length changes by %s (%s and %s).\n\n", of,
+		cli.Share(float64(s.Median)), cli.Share(float64(s.Q1)), cli.Share(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
+	return err
+}
+
+// MostChanged prints the pairs whose outputs changed most.
+func MostChanged(c *cli.Console, t *wire.EffectTexts) error {
+	rows := make([][]string, len(t.MostChanged))
+	for i, p := range t.MostChanged {
+		change := cli.None
+		if p.LengthChange != nil {
+			change = signedShare(*p.LengthChange)
+		}
+		rows[i] = []string{cli.Decimal(p.A), cli.Decimal(p.B), cli.Share(float64(p.Similarity)), change}
+	}
+	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length")).Write(rows)
+}

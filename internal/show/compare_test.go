@@ -1,0 +1,105 @@
+package show_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/show"
+)
+
+// printed returns what a function prints.
+func printed(t *testing.T, print func(*cli.Console) error) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, print(cli.New(nil, &out, &out, func(string) (string, bool) { return "", false })))
+	return out.String()
+}
+
+var (
+	sound    = &wire.RecordRow{Row: wire.Row{Seq: 1}, State: wire.Live}
+	doubtful = &wire.RecordRow{Row: wire.Row{Seq: 2}, State: "stale", Checks: wire.Checks{
+		"output_hash": {Result: wire.Mismatch}, "ipc_id": {Result: wire.Mismatch}, "input_hash": {Result: "match"},
+	}}
+)
+
+// An attribution has the cause, what makes the comparison doubtful, and the variables that differ.
+func TestAttribution(t *testing.T) {
+	hash := strings.Repeat("ab", 32)
+	x := &wire.Attribution{Says: "The output changed.", Cause: "multiple_inputs", Differences: []wire.Difference{
+		{Variable: "seed", A: json.RawMessage(`7`), B: json.RawMessage(`null`)},
+		{Variable: "other_hash", A: json.RawMessage(`"` + hash + `"`), B: json.RawMessage(`"\u001b"`)},
+	}}
+	require.Equal(t, `From event 1 to event 2: The output changed.
+Cause: multiple_inputs.
+Event 2 is stale, not live.
+Claims of event 2 that do not hold: ipc_id, output_hash
+
+VARIABLE    EVENT 1        EVENT 2
+seed        7              -
+other_hash  abababababab…  "\x1b"
+`, printed(t, func(c *cli.Console) error {
+		return show.Attribution(t.Context(), c, new(show.Texts), x, sound, doubtful, false)
+	}))
+	x.Differences = x.Differences[:0]
+	require.Equal(t, "From event 1 to event 1: The output changed.\nCause: multiple_inputs.\n", printed(t, func(c *cli.Console) error {
+		return show.Attribution(t.Context(), c, new(show.Texts), x, sound, sound, true)
+	}))
+}
+
+// A comparison of a record with itself names its faults once. Lists without names are left out.
+func TestRunComparison(t *testing.T) {
+	x := &wire.RunComparison{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
+	require.Equal(t, `From event 2 to event 2: They diverge.
+Differing stages: plan, "a\nb"
+Only in event 2: check
+Event 2 is stale, not live.
+Claims of event 2 that do not hold: ipc_id, output_hash
+`, printed(t, func(c *cli.Console) error { return show.RunComparison(c, x, doubtful, doubtful) }))
+}
+
+func TestValues(t *testing.T) {
+	hash := strings.Repeat("0a", 32)
+	for value, want := range map[string]string{
+		`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890", `"` + hash + `"`: hash,
+	} {
+		require.Equal(t, want, new(show.Texts).Value(t.Context(), "seed", json.RawMessage(value), 1, true))
+	}
+}
+
+func TestTextDiff(t *testing.T) {
+	x := &wire.TextDiff{A: wire.DiffedText{SHA256: "a", TextLength: wire.TextLength{Words: 2}}, B: wire.DiffedText{SHA256: "b", TextLength: wire.TextLength{Words: 3}},
+		Similarity: 0.5, LengthChange: new(wire.Decimal(0.5)), Edits: []wire.TextEdit{{Op: wire.EditEqual, Text: "a b"}, {Op: wire.EditInsert, Text: " c"}}}
+	print := func(c *cli.Console) error { return show.TextDiff(c, "output", x) }
+	require.Equal(t, "\nThe output is 50.0% similar; its length changes from 2 to 3 words (+50.0%).\na b{+ c+}\n", printed(t, print))
+	x.LengthChange, x.Bounded = nil, true
+	require.Equal(t, "\nThe output is ≥ 50.0% similar; its length changes from 2 to 3 words.\na b{+ c+}\n", printed(t, print))
+	x.B = x.A
+	require.Equal(t, "\nThe output is the same: 2 words.\n", printed(t, print))
+}
+
+// A diff marks words, and passes on no codes that a text has.
+func TestDiffIsMarked(t *testing.T) {
+	x := &wire.TextDiff{A: wire.DiffedText{SHA256: "a"}, B: wire.DiffedText{SHA256: "b"}, Edits: []wire.TextEdit{
+		{Op: wire.EditEqual, Text: "The"}, {Op: wire.EditDelete, Text: " fer\x1b[2Jry"}, {Op: wire.EditInsert, Text: " boat"}}}
+	out := printed(t, func(c *cli.Console) error { return show.TextDiff(c, "output", x) })
+	require.True(t, strings.HasSuffix(out, "\nThe[- fer\\x1b[2Jry-]{+ boat+}\n"), out)
+}
+
+func TestEffectTexts(t *testing.T) {
+	x := &wire.EffectTexts{Pairs: 2, Sample: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
+		MostChanged: []wire.ChangedPair{{A: 1, B: 2, Similarity: 0.25, LengthChange: new(wire.Decimal(-0.1))}, {A: 3, B: 4, Similarity: 1}}}
+	effect := func(c *cli.Console) error { return show.EffectTexts(c, x) }
+	require.Equal(t, "In the median of a sample of 2 pairs, the outputs are 50.0% similar (quartiles 25.0% and 75.0%), and the length changes by 0.0% (-10.0% and +10.0%).\n\n", printed(t, effect))
+	require.Equal(t, `EVENT A  EVENT B  SIMILAR  LENGTH
+      1        2    25.0%  -10.0%
+      3        4   100.0%       -
+`, printed(t, func(c *cli.Console) error { return show.MostChanged(c, x) }))
+	x.Similarity = nil
+	require.Empty(t, printed(t, effect))
+}
