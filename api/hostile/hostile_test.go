@@ -82,6 +82,13 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 // recording lists the operations that add a record.
 var recording = []string{"postIPCRecord", "postRunDAG", "postCitationSet", "postPathFingerprint"}
 
+// answered is a run-DAG that the contract's example of a lookup finds.
+var answered = fmt.Sprintf(`{"question":"Who keeps the lighthouse?","inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":"Ana.",`+
+	`"audit_mode":"STRICT","verifier_method":"exact_quote","n_quotes":1,"n_verified":1,"sources":[]},"cache_dimensions":{"source_root":%q,`+
+	`"question_hash":"04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b","model_profile_hash":%q,"conversation_hash":%q,`+
+	`"governance_policy_hash":%q,"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}}`,
+	strings.Repeat("4", 64), strings.Repeat("2", 64), strings.Repeat("6", 64), strings.Repeat("1", 64), strings.Repeat("2", 64), strings.Repeat("3", 64))
+
 // prepare creates the ledgers, records every example of the contract in each, and repeats
 // every operation until it has succeeded once. After that, drawn requests reach as much of the
 // server as they can.
@@ -122,7 +129,14 @@ func (s *attacker) prepare(t *testing.T) {
 		}
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s is never answered with success", op.OperationID)
-			ask(d.valid(op))
+			r := d.valid(op)
+			if op.OperationID == "lookUpRunDAG" { // of its example
+				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)
+				r.ledger, r.tree, r.target = first, valueOf(op.body, op.examples[0]), strings.ReplaceAll(op.route, "{ledger}", first)
+				r.query = nil
+				r.write()
+			}
+			ask(r)
 			if tries%10 == 9 { // the content that it needs may be erased by now
 				for _, writing := range s.contract.operations {
 					if slices.Contains(recording, writing.OperationID) {

@@ -81,6 +81,18 @@ func (d *drawer) addParameters(r *request) {
 		}
 	}
 	r.query = d.repaired(r.op, r.query)
+	if project, build, ok := d.buildSeen(); ok && r.op.OperationID == "compareBuilds" && !d.chance(5) {
+		r.target = "/v1/ledgers/" + d.ledger + "/paths/" + url.PathEscape(project) + "/compare"
+		r.query = slices.DeleteFunc(r.query, func(f field) bool { return f.name == "a" || f.name == "b" })
+		r.query = append(r.query, field{"a", build}, field{"b", build})
+	}
+}
+
+// buildSeen returns a build and its project.
+func (d *drawer) buildSeen() (project, build string, ok bool) {
+	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+both+"build")
+	project, build, _ = strings.Cut(seen, both)
+	return project, build, ok
 }
 
 // headerText makes a text valid in a header.
