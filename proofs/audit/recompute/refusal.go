@@ -34,6 +34,12 @@ func (c *Checker) checkRefusal() error {
 		if check.Result != record.Mismatch {
 			return wrongField(check.Name, "its result is %.100s, but only failed checks are listed", check.Result)
 		}
+		if r.Kind == record.RunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
+			if err := wrongEvidence(check); err != nil {
+				return err
+			}
+			continue
+		}
 		f := field{name: check.Name, effective: check.Computed}
 		var known bool
 		if f.form, known = refusedForm(r.Kind, f.name); !known {

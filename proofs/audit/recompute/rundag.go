@@ -185,23 +185,29 @@ func (r *runCheck) answer() error {
 func (r *runCheck) evidence() error {
 	for i := range r.Checks {
 		check := &r.Checks[i]
-		rest, is := strings.CutPrefix(check.Name, "evidence/")
-		if !is {
+		if !strings.HasPrefix(check.Name, evidencePrefix) {
 			continue
 		}
 		r.seen++
-		number, member, _ := strings.Cut(rest, "/")
-		if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number || !r.HasContent("evidence") {
-			return wrongField(check.Name, "the record has no such evidence")
+		if !r.HasContent("evidence") {
+			return wrongField(check.Name, "the record has no evidence")
 		}
-		if err := wrongEvidence(check, member); err != nil {
+		if err := wrongEvidence(check); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func wrongEvidence(check *record.NamedCheck, member string) error {
+// evidencePrefix begins the names of checks of evidence, evidence/0/text_hash for instance.
+const evidencePrefix = "evidence/"
+
+// wrongEvidence checks the check of a claim about evidence.
+func wrongEvidence(check *record.NamedCheck) error {
+	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
+	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
+		return wrongField(check.Name, "it has no number of evidence")
+	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {
 	case member == "evidence_id":
