@@ -35,6 +35,7 @@ func (c *Checker) checkRefusal() error {
 			return wrongField(check.Name, "its result is %.100s, but only failed checks are listed", check.Result)
 		}
 		if r.Kind == record.RunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
+			c.seen++
 			if err := wrongEvidence(check); err != nil {
 				return err
 			}
