@@ -159,37 +159,40 @@ const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as an event of its own, in order, and calls done with each. It
 // queues verbs ahead, so that one commit takes many. After an error, or the end of ctx, exactly the
-// verbs that were reported are in the log, unless the error is of the storage or of done.
+// verbs that were reported are in the log, unless the error is of done or the outcome of a commit
+// is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket
-	report := func() error {
+	var failed, doneFailed error
+	report := func() {
 		ack, err := waiting[0].Wait()
 		waiting = waiting[1:]
-		if err != nil {
-			return err
+		if err == nil && doneFailed == nil {
+			doneFailed = done(ack)
+			err = doneFailed
 		}
-		return done(ack)
+		if failed == nil {
+			failed = err
+		}
 	}
-	var failed error
 	for v := range verbs {
-		var ticket Ticket
-		if failed = ctx.Err(); failed == nil {
-			ticket, failed = l.enqueueVerb(ctx, v, actor)
+		if failed == nil {
+			failed = ctx.Err()
 		}
 		if failed != nil {
 			break
 		}
-		if waiting = append(waiting, ticket); len(waiting) < verbsAhead {
-			continue
+		ticket, err := l.enqueueVerb(ctx, v, actor)
+		if err != nil {
+			failed = err
+			break
 		}
-		if err := report(); err != nil {
-			return err
+		if waiting = append(waiting, ticket); len(waiting) == verbsAhead {
+			report()
 		}
 	}
-	for len(waiting) > 0 {
-		if err := report(); err != nil {
-			return err
-		}
+	for len(waiting) > 0 { // the log may take those that are queued, also after an error
+		report()
 	}
 	return failed
 }
