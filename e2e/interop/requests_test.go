@@ -63,6 +63,8 @@ var writes = []request{
 		body: `{"payload":{},"output":"o","output_hash":"` + zeros + `","model":"m","temperature":1,"max_tokens":1}`},
 	{route: "POST " + ofLedger + "/batch", path: "~/batch", body: someLines, status: 200},
 	{route: "POST " + ofLedger + "/records/{seq}/state", path: "~/records/1/state", body: `{"state":"live","reason":"r"}`, status: 201},
+	{route: "POST " + ofLedger + "/records/{seq}/notes", path: "~/records/1/notes", body: `{"topic":"review"}`, status: 201},
+	{route: "POST " + ofLedger + "/state-changes", path: "~/state-changes", body: `{"filter":{"run_id":"r"},"state":"stale","reason":"r"}`, status: 200},
 	{route: "PUT " + ofLedger + "/paths/{project}/{path_id}/validation", path: "~/paths/p/0cc175b9/validation", body: `{"validated":true}`, status: 201},
 	{route: "POST " + ofLedger + "/paths/{project}/validations", path: "~/paths/p/validations", body: `{"validated":true,"build":"b1"}`, status: 200},
 	{route: "PUT " + ofLedger + "/sources/{source_id}", path: "~/sources/x", body: `{"chunk_hashes":[]}`, status: 201},
@@ -71,6 +73,8 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // while both keys sign
 	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup waits
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
+	{route: "POST /v1/compute/cache-key", path: "/v1/compute/cache-key", body: dimensions, status: 200},
+	{route: "POST /v1/compute/question-hash", path: "/v1/compute/question-hash", body: `{"question":"Why?"}`, status: 200},
 }
 
 var reads = []request{
@@ -113,7 +117,10 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/drift/attribution", path: "~/drift/attribution?a=1&b=6", status: 200},
 	{route: "GET " + ofLedger + "/drift/timeline", path: "~/drift/timeline?label:step=a", status: 200},
 	{route: "GET " + ofLedger + "/drift/effects", path: "~/drift/effects?variable=model&a=m&b=n", status: 200},
+	{route: "GET " + ofLedger + "/diff", path: "~/diff?a=1&b=6&of=output", status: 200},
 	{route: "POST " + ofLedger + "/drift/reproduce", path: "~/drift/reproduce", body: `{"seq":1,"output":"o"}`, status: 200},
+	{route: "GET " + ofLedger + "/run-dags", path: "~/run-dags", status: 200},
+	{route: "POST " + ofLedger + "/run-dags/lookup", path: "~/run-dags/lookup", body: `{"question":"Why?","cache_dimensions":` + dimensions + `}`, status: 404},
 	{route: "GET " + ofLedger + "/run-dags/compare", path: "~/run-dags/compare?a=2&b=5", status: 200},
 	{route: "GET " + ofLedger + "/run-dags/divergence", path: "~/run-dags/divergence?question_hash=" + zeros, status: 200},
 	{route: "GET " + ofLedger + "/run-dags/failures", path: "~/run-dags/failures", status: 200},
