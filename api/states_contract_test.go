@@ -54,7 +54,7 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 func TestStateChangesThatAreCutShort(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
-	const records = 3000
+	const records = 1000
 	for i := range records {
 		fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"output":"%d",%s}`+"\n", i, goodIPC[1:])
 	}
