@@ -51,10 +51,10 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 }
 
 // If a full disk interrupts a change of many states, the same request continues it.
-func TestStateChangesThatAreCutShort(t *testing.T) {
+func TestContractOfStateChangesThatAreCutShort(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
-	const records = 1000
+	const records = 3000
 	for i := range records {
 		fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"output":"%d",%s}`+"\n", i, goodIPC[1:])
 	}
