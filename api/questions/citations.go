@@ -44,15 +44,13 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 		return err
 	}
 	texts, err := textsOf(view.Context, l, set.Seq)
-	by, redactedErr := query.RedactedBy(view.Context, l.Store(), set.Seq)
+	by, err := redactedSince(view.Context, l, set.Seq, err)
 	switch {
-	case redactedErr != nil:
-		return redactedErr
+	case err != nil:
+		return err
 	case by != nil:
 		texts = nil
 		c.Response().Header().Set(redactedByHeader, strconv.FormatUint(*by, 10))
-	case err != nil:
-		return err
 	}
 	citations := make([]rules.Citation, len(set.Citations))
 	for i, one := range set.Citations {

@@ -28,6 +28,16 @@ type eventContent struct {
 	} `json:"record"`
 }
 
+// redactedSince returns the event that redacted a record whose content was read with the error
+// readErr; nil if none did. It looks after the read, so that it sees a redaction that erased the
+// bytes in between, and returns readErr only if there is no redaction.
+func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
+	if by, err = query.RedactedBy(ctx, l.Store(), seq); by == nil && err == nil {
+		err = readErr
+	}
+	return by, err
+}
+
 // Content answers the exact bytes of a record's content (spec: Content). It answers 410 for a
 // redacted record, even if another record keeps the same bytes.
 func (h *Handlers) Content(c *call.Call) error {
@@ -75,16 +85,15 @@ func (h *Handlers) Content(c *call.Call) error {
 		return err
 	}
 	body, err := l.Store().Content(ctx, digest)
-	// This check follows the read, so that it sees a redaction that erased the bytes in
-	// between.
-	by, redactedErr := query.RedactedBy(ctx, l.Store(), seq)
+	if err != nil { // missing content means damage, unless it is redacted
+		err = fmt.Errorf("content %q of event %d: %w", name, seq, err)
+	}
+	by, err := redactedSince(ctx, l, seq, err)
 	switch {
-	case redactedErr != nil:
-		return redactedErr
+	case err != nil:
+		return err
 	case by != nil:
 		return redacted(seq, by)
-	case err != nil: // missing content means damage here
-		return fmt.Errorf("content %q of event %d: %w", name, seq, err)
 	}
 	if within != "" {
 		if body, ok = answerWithin(body); !ok {

@@ -44,15 +44,12 @@ func (h *Handlers) LookUp(c *call.Call) error {
 		return err
 	}
 	text, err := answerOf(view, l, found.Seq)
-	// The redaction is read after the content, so that it covers one that erased it in between.
-	by, redactedErr := query.RedactedBy(view.Context, l.Store(), found.Seq)
+	by, err := redactedSince(view.Context, l, found.Seq, err)
 	switch {
-	case redactedErr != nil:
-		return redactedErr
-	case by != nil:
-		text = null
 	case err != nil:
 		return err
+	case by != nil:
+		text = null
 	}
 	found.AnswerText, found.RedactedBy = text, by
 	return sendAnswer(c, view, found)

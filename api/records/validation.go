@@ -214,36 +214,23 @@ func selectPaths(ctx context.Context, v *index.View, project, build string, requ
 // validate writes the events of a plan, in its order. The events share commits. If it fails
 // half-way, the error says how many are written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidations) error {
-	tickets := make([]ledger.Ticket, 0, len(plan.Paths))
-	var failed error
-	for i := range plan.Paths {
-		p := &plan.Paths[i]
-		current := record.CurrentPath{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
-		if p.ContentFingerprint != nil {
-			current.ContentFingerprint = *p.ContentFingerprint
+	changes := func(yield func(*record.Verb) bool) {
+		for _, p := range plan.Paths {
+			current := record.CurrentPath{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
+			if p.ContentFingerprint != nil {
+				current.ContentFingerprint = *p.ContentFingerprint
+			}
+			if !yield(request.Of(current)) {
+				return
+			}
 		}
-		sub, err := l.PrepareVerb(request.Of(current), c.Actor(), "")
-		if err != nil {
-			failed = err
-			break
-		}
-		ticket, err := l.Enqueue(c.Request().Context(), sub)
-		if err != nil {
-			failed = err
-			break
-		}
-		tickets = append(tickets, ticket)
 	}
 	written := 0
-	for i, ticket := range tickets {
-		ack, err := ticket.Wait()
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
+	failed := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
+		plan.Paths[written].Seq = ack.Seq // used only if nothing fails, and then the order is that of the paths
 		written++
-		plan.Paths[i].Seq = ack.Seq
-	}
+		return nil
+	})
 	if written > 0 {
 		c.MarkCommitted()
 	}

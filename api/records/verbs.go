@@ -63,11 +63,11 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 // for an event of another kind and for an event that does not exist. The check cannot race with
 // writes, because the kind of an event never changes.
 func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
-	fits, otherwise := record.Kind.HasState, "neither an IPC record nor a run-DAG, and only these have a state"
+	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG, and only these have a state"
 	if verb == record.Note {
-		fits, otherwise = record.Kind.IsRecord, "not a record, and only records have notes"
+		fits, reason = record.Kind.IsRecord, "not a record, and only records have notes"
 	}
-	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, otherwise)
+	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, reason)
 	if seq >= l.Head().Size {
 		return refusal
 	}
@@ -95,25 +95,24 @@ func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Option
 
 // RegisterSource registers a source, or replaces its registration.
 func (h *Handlers) RegisterSource(c *call.Call) error {
-	l, o, err := h.verb(c)
-	if err != nil {
-		return err
-	}
-	id, err := sourceID(c)
-	if err != nil {
-		return err
-	}
-	body, err := c.ReadBody()
-	if err != nil {
-		return err
-	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+	return h.aboutSource(c, c.ReadBody, func(_ *ledger.Ledger, _ Options, id string, text []byte) (*record.Verb, error) {
 		return record.ParseRegistration(id, text)
 	})
 }
 
 // RevokeSource revokes a registered source.
 func (h *Handlers) RevokeSource(c *call.Call) error {
+	return h.aboutSource(c, c.ReadOptionalBody, func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error) {
+		v, err := record.ParseRevocation(id, text)
+		if err != nil {
+			return nil, err
+		}
+		return v, h.checkRegistered(c, l, id, o.Key)
+	})
+}
+
+// aboutSource records a verb about the source that the path names.
+func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), parse func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error)) error {
 	l, o, err := h.verb(c)
 	if err != nil {
 		return err
@@ -122,17 +121,11 @@ func (h *Handlers) RevokeSource(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.ReadOptionalBody()
+	body, err := read()
 	if err != nil {
 		return err
 	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		v, err := record.ParseRevocation(id, text)
-		if err != nil {
-			return nil, err
-		}
-		return v, h.checkRegistered(c, l, id, o.Key)
-	})
+	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) { return parse(l, o, id, text) })
 }
 
 // verb returns the ledger that the path names and the options of the request. Verbs have no

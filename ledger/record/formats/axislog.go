@@ -79,7 +79,8 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage takes usage, if nothing in it stands in the way of what is kept there.
+// takeUsage takes usage as it is, unless it is not an object, has a lone surrogate, or has a member
+// imported: there the draft keeps what no field holds.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)
