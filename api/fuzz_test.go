@@ -20,6 +20,7 @@ import (
 
 	"colophon/api/limits"
 	"colophon/api/problem"
+	"colophon/internal/testing/bodies"
 )
 
 // stocked returns a service with a few records of every kind.
@@ -158,7 +159,7 @@ func FuzzDecompressor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
 		encoding := []string{"gzip", "zstd", "identity"}[how%3]
-		open, err := limits.Decompressor(encoding, unbounded)
+		open, err := limits.Decompressor(encoding, bodies.Unbounded)
 		require.NoError(t, err)
 		read := func(body []byte) ([]byte, error) {
 			r, err := open(bytes.NewReader(body))

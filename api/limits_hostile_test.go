@@ -1,12 +1,9 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,52 +13,16 @@ import (
 
 	"colophon/api/call"
 	"colophon/api/limits"
+	"colophon/internal/testing/bodies"
 	"colophon/ledger/record"
 )
-
-func gzipped(t testing.TB, parts ...string) string {
-	t.Helper()
-	var b bytes.Buffer
-	for _, part := range parts { // a member each
-		z := gzip.NewWriter(&b)
-		_, err := io.WriteString(z, part)
-		require.NoError(t, err)
-		require.NoError(t, z.Close())
-	}
-	return b.String()
-}
-
-func zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
-	t.Helper()
-	var b bytes.Buffer
-	for _, part := range parts { // a frame each
-		z, err := zstd.NewWriter(&b, options...)
-		require.NoError(t, err)
-		_, err = io.Copy(z, strings.NewReader(part)) // a stream, whose window is that of its level
-		require.NoError(t, err)
-		require.NoError(t, z.Close())
-	}
-	return b.String()
-}
-
-// allocated returns the bytes that f allocates in all.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
-// unbounded holds nothing.
-func unbounded(int64) (release func(), err error) { return func() {}, nil }
 
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
 	bomb := strings.Repeat("\x00", limits.FreeExpansion+16<<20)
 	for encoding, body := range map[string]string{
-		"gzip": gzipped(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
-		"zstd": zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
+		"gzip": bodies.Gzip(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
+		"zstd": bodies.Zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
 	} {
 		lines := s.batch(body, "Content-Encoding", encoding).parsed()
 		require.NotNil(t, lines[0].Seq)
@@ -75,7 +36,7 @@ func TestDecompressionBombs(t *testing.T) {
 
 func TestZstdWindows(t *testing.T) {
 	s := start(t)
-	wide := zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
+	wide := bodies.Zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
@@ -99,7 +60,7 @@ func TestDeepAndWideRecords(t *testing.T) {
 	refused := func(payload string) string {
 		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
 		var err error
-		cost := allocated(func() { _, err = bounds.Parse(record.IPCRecord, body) })
+		cost := bodies.Allocated(func() { _, err = bounds.Parse(record.IPCRecord, body) })
 		require.Error(t, err)
 		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the values, while the room for them grows")
 		return err.Error()
@@ -155,13 +116,13 @@ func TestSizesAreCounted(t *testing.T) {
 // long as the batch lasts, and the batch is refused if none is left.
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
-	line := zstandard(t, nil, ipcLine("", "1"))
+	line := bodies.Zstandard(t, nil, ipcLine("", "1"))
 	for held := int64(limits.MaxWindow); held <= 2*limits.MaxWindow; held += limits.MaxWindow {
 		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", call.NDJSON, line)
 		s.underWay(held)
 	}
 	refused := s.batch(line, "Content-Encoding", "zstd").parsed()
 	require.Equal(t, http.StatusServiceUnavailable, refused[0].Status)
-	taken := s.batch(gzipped(t, ipcLine("", "1")), "Content-Encoding", "gzip").parsed()
+	taken := s.batch(bodies.Gzip(t, ipcLine("", "1")), "Content-Encoding", "gzip").parsed()
 	require.NotNil(t, taken[0].Seq)
 }

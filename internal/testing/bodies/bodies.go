@@ -1,0 +1,54 @@
+// Package bodies makes compressed request bodies, and measures what reading them allocates.
+package bodies
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+)
+
+// Gzip returns the parts, each compressed as a member of its own.
+func Gzip(t testing.TB, parts ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, part := range parts {
+		z := gzip.NewWriter(&b)
+		_, err := io.WriteString(z, part)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+	}
+	return b.String()
+}
+
+// Zstandard returns the parts, each compressed as a frame of its own. A frame is a stream, whose
+// window is that of its level.
+func Zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, part := range parts {
+		z, err := zstd.NewWriter(&b, options...)
+		require.NoError(t, err)
+		_, err = io.Copy(z, strings.NewReader(part))
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+	}
+	return b.String()
+}
+
+// Allocated returns the bytes that f allocates in all.
+func Allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Unbounded is a hold of memory that refuses none.
+func Unbounded(int64) (release func(), err error) { return func() {}, nil }
