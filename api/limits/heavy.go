@@ -37,16 +37,12 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, work.wait)
-	defer cancel()
-	select {
-	case work.Cores <- struct{}{}:
+	switch taken, err := takeToken(ctx, work.Cores, work.wait); {
+	case err != nil:
+		return err
+	case taken:
 		s.work = work
 		return nil
-	case <-waiting.Done():
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
 	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
 		"too many large requests are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))

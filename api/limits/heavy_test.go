@@ -26,3 +26,18 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 		require.Empty(t, work.Cores)
 	})
 }
+
+// What is free is taken, even if there is no time to wait.
+func TestFreeTokensAreTaken(t *testing.T) {
+	work, redactions := newHeavyWork(1, 0), newTurns(0)
+	for range 100 {
+		var slot heavySlot
+		require.NoError(t, slot.Take(t.Context(), &work))
+		slot.Release()
+		done, err := redactions.Take(t.Context(), "default")
+		require.NoError(t, err)
+		_, err = redactions.Take(t.Context(), "default")
+		require.Error(t, err)
+		done()
+	}
+}

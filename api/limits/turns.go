@@ -23,15 +23,11 @@ func newTurns(wait time.Duration) *turns {
 // Refusal. The ledger must exist. done ends the turn.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
-	waiting, cancel := context.WithTimeout(ctx, t.wait)
-	defer cancel()
-	select {
-	case turn <- struct{}{}:
+	switch taken, err := takeToken(ctx, turn, t.wait); {
+	case err != nil:
+		return nil, err
+	case taken:
 		return func() { <-turn }, nil
-	case <-waiting.Done():
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
 	}
 	return nil, Refuse(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
 		"another redaction of this ledger is in progress; nothing was redacted, try again later")
@@ -46,4 +42,22 @@ func (t *turns) at(name string) chan struct{} {
 		t.of[name] = turn
 	}
 	return turn
+}
+
+// takeToken adds a token to tokens and returns true. It waits for room at most as long as wait, and
+// then returns false. If there is room at once, it takes it without waiting, however short wait is.
+func takeToken(ctx context.Context, tokens chan<- struct{}, wait time.Duration) (taken bool, err error) {
+	select {
+	case tokens <- struct{}{}:
+		return true, nil
+	default:
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case tokens <- struct{}{}:
+		return true, nil
+	case <-waiting.Done():
+		return false, ctx.Err()
+	}
 }
