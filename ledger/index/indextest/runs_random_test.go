@@ -142,6 +142,9 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 		if prompt, ok := r.hashes["system_prompt_hash"]; ok {
 			r.values["system_prompt"] = prompt
 		}
+		for name, value := range body.Record.Labels {
+			r.values["label:"+name] = value
+		}
 		for name, value := range body.Record.Environment {
 			r.values[name] = value
 		}
