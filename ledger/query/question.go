@@ -155,7 +155,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !utf8.ValidString(name):
 			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
 		case r.Question.Refused[name] != "":
-			return nil, invalid(name, "%s", r.Question.Refused[name])
+			return nil, invalid(name, "unknown query parameter; %s", r.Question.Refused[name])
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
