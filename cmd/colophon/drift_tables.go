@@ -9,6 +9,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/ledger/index/rundags"
 )
 
 // newUnstable returns the command for groups whose runs had the same conditions and other outputs.

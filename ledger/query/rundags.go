@@ -155,7 +155,7 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 		if r.Against > 0 {
 			row.Cause = new(wire.RunCause(r.Cause.Cause))
 			if r.Known {
-				row.DifferingDimensions = orEmpty(r.Dimensions)
+				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
 		}
 		return row

@@ -522,7 +522,7 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 			continue
 		}
 		require.NotNil(t, finding, q.String())
-		require.Equal(t, "a row is left out", finding.Message, q.String())
+		require.Contains(t, []string{"a row is left out", "the cursor leads to another row"}, finding.Message, q.String())
 		for _, list := range lists {
 			lied[list]++
 		}

@@ -164,7 +164,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 		if d := naiveDivergence(events[:i+1]); d.Against > 0 {
 			stage := "none"
 			if d.Stage != nil {
-				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "final_label", "outcome")
+				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "render", "final_label", "outcome")
 			}
 			want["diverged "+stage]++
 		}
