@@ -195,6 +195,8 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/records/1/notes", `{"topic":"review","text":"Good.","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
 	{"POST", "/records/2/notes", `{"topic":"step"}`},
 	{"POST", "/records/1/state", `{"state":"live","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
+	{"POST", "/ipc-records", `{"payload":{"q":"Where?"},"output":"Here.","model":"m1","seed":7,"labels":{"region":"eu"}}`},
+	{"POST", "/ipc-records", `{"payload":{"q":"Where?"},"output":"There.","model":"m1","seed":7,"labels":{"region":"us"}}`},
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 

@@ -42,11 +42,11 @@ type labelled struct{ group, combination rowstore.Identity }
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
-		r.first[by] = r.addTo(f, id, seq)
+		r.first[by] = addTo(f, id, seq)
 	}
 	r.firstWith = r.firstWith[:0]
 	for _, l := range of.labels {
-		if r.addTo(f, l.combination, seq) {
+		if addTo(f, l.combination, seq) {
 			r.firstWith = append(r.firstWith, l.group)
 		}
 	}
@@ -54,7 +54,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 
 // addTo adds a run to a combination; f.value is its output. It reports whether the run is the
 // first.
-func (r *run) addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
+func addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) // most seeds are new
 	if !first {
 		_, _, known := f.Rows.Newest(Combinations, id[:])
