@@ -200,7 +200,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label holds it")
+	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label can hold it")
 }
 
 func TestMembersAreBounded(t *testing.T) {
