@@ -13,8 +13,8 @@ import (
 	"colophon/internal/datadir"
 )
 
-// checkAddress: the server asks for credentials if other machines reach it, and they are sent
-// encrypted.
+// checkAddress checks that the server asks for credentials if other machines can reach it, and
+// that credentials are sent encrypted.
 func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
@@ -60,7 +60,7 @@ func (d *deployment) authentication() (required bool, err error) {
 	return err == nil, err
 }
 
-// checkProxies: only proxies may name the address of a client.
+// checkProxies checks that only proxies may name the address of a client.
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
@@ -75,7 +75,7 @@ func checkProxies(d *deployment) []Finding {
 	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
-// checkRates: the rate of requests of other machines is limited.
+// checkRates checks that the rate of requests from other machines is limited.
 func checkRates(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, _ := net.SplitHostPort(config.Listen)
@@ -91,8 +91,8 @@ func checkRates(d *deployment) []Finding {
 // A certificate that expires sooner is reported.
 const certificateExpiresSoon = 21 * 24 * time.Hour
 
-// checkCertificate: the certificate fits its key and is valid for some time and for the host that
-// the server listens on; only the owner can read the key.
+// checkCertificate checks that the certificate fits its key and is valid for some time and for
+// the host that the server listens on, and that only the owner can read the key.
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {
@@ -138,7 +138,7 @@ func certificateNames(names []string, addresses []net.IP) string {
 	return strings.Join(all, ", ")
 }
 
-// checkMetricsAddress: only this machine can reach the metrics and profiles.
+// checkMetricsAddress checks that only this machine can reach the metrics and profiles.
 func checkMetricsAddress(d *deployment) []Finding {
 	config := d.settings.config
 	if config.MetricsListen == "" {
