@@ -253,7 +253,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	}
 	switch {
 	case !known:
-		s.WriteString("; not both runs have cache dimensions.")
+		s.WriteString("; at least one run has no cache dimensions.")
 	case len(dimensions) == 0:
 		s.WriteString("; the cache dimensions agree.")
 	default:
