@@ -22,9 +22,9 @@ model, temperature, max_tokens or seed.
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
 
-A and B can be a hash, or its first 8 digits or more. For input_hash and
-system_prompt_hash they can also be a label, label:NAME=VALUE, whose runs all have one
-hash.
+A hash can be shortened to its first 8 digits or more. For input_hash and
+system_prompt_hash, A and B can also be a label whose runs all have one hash:
+label:NAME=VALUE.
 
 If a side has several runs with one ipc_id, effects pairs the first with the first, the
 second with the second, and so on.`,

@@ -16,7 +16,7 @@ func newShow(c *cli.Console) *cobra.Command {
 		Short: "Show one record: what it says, its hashes, and its content",
 		Long: `Show one record, or another event. The tables have what the event says, the hashes with
 the ledger's check of each, and the content. If the credentials allow reading content,
-the first words of its text stand beside each hash.`,
+each hash has the first words of its text beside it.`,
 		Example: `  colophon show 41
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 1) },
