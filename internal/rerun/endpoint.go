@@ -271,5 +271,5 @@ func reasonOf(body []byte) string {
 }
 
 func (e *Endpoint) malformed(target, why string) error {
-	return cli.Exitf(cli.ExitFailed, "the answer from %s does not have the form of %s's API: %s; give --api ollama or --api openai, whichever the endpoint has", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+	return cli.Exitf(cli.ExitFailed, "the answer from %s is not one of %s's API: %s; give --api ollama or --api openai, whichever the endpoint has", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
 }
