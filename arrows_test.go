@@ -86,7 +86,7 @@ var arrows = map[string][]string{
 	"api/limits":                         {"internal/size", "ledger/record"},
 	"internal/testing/ledgertest":        {"api", "client/wire", "internal/datadir", "internal/server", "ledger", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"proofs/monitor/fetch":               {"client", "proofs", "proofs/audit"},
-	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "proofs/replay/reference"},
+	"proofs/replay":                      {"client/wire", "ledger/index", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/rundags", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "proofs/monitor", "proofs/monitor/fetch", "proofs/replay/reference"},
 	"ledger/keystore":                    {"internal/safefile", "ledger", "proofs", "storage"},
 	"ledger/record/strict":               {"ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/record/seqs":                 {"ledger/record/pyjson", "ledger/record/strict"},

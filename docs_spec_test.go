@@ -199,7 +199,7 @@ var specExamples = []struct {
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
-	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"stage-comparison", exampleStageComparison},
+	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"run-groups", exampleRunGroups}, {"stage-comparison", exampleStageComparison},
 	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
@@ -794,6 +794,26 @@ func exampleEffects(e *example) {
 	e.computed("pairs", strconv.Itoa(answer.Pairs))
 	e.computed("changed", strconv.Itoa(answer.Changed))
 	e.computed("unchanged", strconv.Itoa(answer.Unchanged))
+}
+
+func exampleRunGroups(e *example) {
+	s := newServer(e.t)
+	var answers []*string
+	e.decode("answers", &answers)
+	zeros := strings.Repeat("0", 64)
+	for _, answer := range answers {
+		nodes := []map[string]any{{"stage": "question", "hash": zeros}}
+		if answer != nil {
+			nodes = append(nodes, map[string]any{"stage": "answer", "hash": sha256Hex([]byte(*answer))})
+		}
+		s.ask(http.MethodPost, "/run-dags", map[string]any{"question": "Why?", "dag": map[string]any{"root": zeros, "nodes": nodes}}, new(any))
+	}
+	var list struct{ Rows []map[string]json.RawMessage }
+	s.ask(http.MethodGet, "/run-dags/groups?by=question_hash", nil, &list)
+	require.Len(e.t, list.Rows, 1)
+	for _, key := range []string{"runs", "distinct_answers"} {
+		e.computed(key, string(list.Rows[0][key]))
+	}
 }
 
 // compactJSON is a value as examples show it; [] for no elements.

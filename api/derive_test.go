@@ -36,15 +36,31 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
+// someDimensions are those of a cache key, without its question.
+const someDimensions = `{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros + `","conversation_hash":"` + zeros +
+	`","governance_policy_hash":"` + zeros + `","schema_version":"s1","canonicalization_version":"1","chunking_version":"c1"}`
+
 func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	s := start(t)
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
 	require.Equal(t, wire.Derived{}, s.derived("/run-dags", filled))
-	require.Equal(t, &wire.DerivedDivergence{Against: 1}, s.derived("/run-dags", filled).Divergence)
-	stage := "answer"
-	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: &stage},
-		s.derived("/run-dags", strings.Replace(filled, `"11`, `"22`, 1)).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunIdentical}, s.derived("/run-dags", filled).Divergence)
+	other := strings.Replace(filled, `"11`, `"22`, 1)
+	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunUnknown}, s.derived("/run-dags", other).Divergence)
+	keyed := func(body, schema, chunking string) string {
+		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
+	}
+	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
+	require.Equal(t, wire.RunUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the run before has no dimensions")
+	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunNoDimension, DifferingDimensions: []string{}},
+		cause(keyed(other, `"1"`, `"1"`)))
+	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
+		cause(keyed(filled, `"1"`, `"2"`)))
+	require.Equal(t, wire.RunConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
+	var again wire.RecordRow
+	s.get("/records/6?derive=true").want(http.StatusOK).json(&again)
+	require.Equal(t, wire.RunCause("chunking_version"), again.Divergence.Cause, "later the same")
 }
 
 func TestDerivedFactsOfPaths(t *testing.T) {

@@ -42,3 +42,36 @@ func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s.post("/records/1/state", `{"state":"stale","reason":"r"}`).want(http.StatusCreated)
 	require.Equal(t, uint64(11), asked("").Pairs)
 }
+
+// Runs that agree in all variables and differ in a label are pairs. Another label, and runs that differ
+// in a variable, do not matter.
+func TestEffectsOfLabels(t *testing.T) {
+	s := start(t)
+	run := func(model, output, labels string) {
+		s.post("/ipc-records", fmt.Sprintf(`{"payload":{"q":1},"system_prompt":"s","output":%q,"model":%q,"temperature":0,"max_tokens":1,"seed":1,"labels":{%s}}`, output, model, labels)).
+			want(http.StatusCreated)
+	}
+	run("m", "x", `"region":"eu","a":"1"`) // 1
+	run("m", "y", `"region":"us","a":"2"`) // 2
+	run("m", "x", `"region":"us"`)         // 3
+	run("n", "z", `"region":"us"`)         // 4
+	run("m", "x", `"region":"eu"`)         // 5
+	run("m", "z", `"region":"asia"`)       // 6
+	run("m", "z", ``)                      // 7
+	asked := func(query string) (answer struct {
+		Pairs, Changed, Unchanged uint64
+		Rows                      []struct{ A, B struct{ Seq uint64 } }
+	}) {
+		s.get("/drift/effects?variable=label:region&" + query).want(http.StatusOK).json(&answer)
+		return answer
+	}
+	got := asked("a=eu&b=us")
+	require.Equal(t, []uint64{2, 1, 1}, []uint64{got.Pairs, got.Changed, got.Unchanged})
+	require.Equal(t, []uint64{1, 2, 5, 3}, []uint64{got.Rows[0].A.Seq, got.Rows[0].B.Seq, got.Rows[1].A.Seq, got.Rows[1].B.Seq})
+	require.Equal(t, uint64(1), asked("a=us&b=asia").Pairs)
+	require.Zero(t, asked("a=us&b=none").Pairs)
+	s.post("/records/2/state", `{"state":"stale","reason":"r"}`).want(http.StatusCreated)
+	got = asked("a=eu&b=us")
+	require.Equal(t, []uint64{1, 0, 1}, []uint64{got.Pairs, got.Changed, got.Unchanged}, "1 with 3")
+	require.Equal(t, uint64(2), asked("a=eu&b=us&as_of=8").Pairs)
+}

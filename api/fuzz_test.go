@@ -109,6 +109,7 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/paths/p/builds/1/gone?", "cursor"}, {"/paths/p/collisions?", "cursor"}, {"/drift/groups?by=model&", "cursor"}, {"/drift/groups?by=model&sort=runs&", "cursor"},
 	{"/drift/groups?by=label:step&sort=stability&", "cursor"}, {"/drift/groups/model/m0?", "cursor"}, {"/drift/groups/model/m0?", "outputs_cursor"}, {"/drift/timeline?model=m0&", "cursor"},
 	{"/drift/effects?variable=model&a=m0&b=m1&", "cursor"}, {fmt.Sprintf("/run-dags/divergence?question_hash=%064d&", 0), "cursor"}, {"/citation-sets/drift?subject=s&", "cursor"},
+	{"/run-dags/groups?by=question_hash&", "cursor"}, {"/run-dags/groups?by=question_hash&since=2020-01-01T00:00:00Z&", "cursor"}, {"/drift/effects?variable=label:step&a=a&b=b&", "cursor"},
 	{"/citation-sets/conflicts?", "cursor"}, {"/citation-sets/stale?source_id=b0&", "cursor"}, {"/citation-sets/by-source/b?", "cursor"},
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }

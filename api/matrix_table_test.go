@@ -115,6 +115,7 @@ func expectedOfQueries() []expectation {
 		{"POST " + ofALedger + "/drift/reproduce", read, 200, "~/drift/reproduce", `{"seq":1,"output":"o"}`},
 		{"GET " + ofALedger + "/run-dags", read, 200, "~/run-dags?shape=unrecognised", ""},
 		{"POST " + ofALedger + "/run-dags/lookup", "read and content" + onLedger, 200, "~/run-dags/lookup", `{"question":"q","cache_dimensions":` + cachedDimensions + `}`},
+		{"GET " + ofALedger + "/run-dags/groups", read, 200, "~/run-dags/groups?by=cache_key", ""},
 		{"GET " + ofALedger + "/run-dags/compare", read, 200, "~/run-dags/compare?a=2&b=5", ""},
 		{"GET " + ofALedger + "/run-dags/divergence", read, 200, "~/run-dags/divergence?question_hash=" + zeros, ""},
 		{"GET " + ofALedger + "/run-dags/failures", read, 200, "~/run-dags/failures", ""},

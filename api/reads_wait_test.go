@@ -142,7 +142,7 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	go post("/records/1/state", `{"state":"stale","reason":"r"}`)
 	for _, path := range []string{s.url, "/stats", "/records", "/records/1?derive=true", "/records/1/receipt", "/records/1/content/output", "/records/2/proof?stage=question",
 		"/runs/r", "/events?from=0", "/proofs/inclusion?seq=1&tree_size=3", "/proofs/consistency?first=1&second=3", "/log/checkpoint", "/log/key",
-		"/log/tile/0/000.p/3", "/log/tile/entries/000.p/3", "/drift/groups?by=model", "/drift/attribution?a=1&b=1", "/run-dags/failures",
+		"/log/tile/0/000.p/3", "/log/tile/entries/000.p/3", "/drift/groups?by=model", "/drift/attribution?a=1&b=1", "/run-dags/failures", "/run-dags/groups?by=question_hash",
 		"/citation-sets/conflicts", "/paths", "/sources", "/producers"} {
 		s.get(path).want(http.StatusOK)
 	}

@@ -309,3 +309,38 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Equal(t, "unknown", *list.Rows[2].Cause, "the rejected run has no dimensions")
 	require.Nil(t, list.Rows[2].Dimensions)
 }
+
+// Groups of run-DAGs count those of one hash. A period lists them at the head by their last run-DAG;
+// the run-DAGs of a group are in /run-dags.
+func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
+	s := answered(t)
+	groups := prefix + "/run-dags/groups"
+	s.requireExample(t, "RunGroupList", get(groups).asking("?by=question_hash&after=5"))
+	s.requireExample(t, "RunGroupList", get(groups).asking("?by=question_hash&since=2020-01-01T00:00:00Z"))
+	s.requireExample(t, "RunGroupList", get(groups).asking("?by=question_hash&since=2020-01-01T00:00:00Z&as_of=6"))
+	type row struct {
+		Value string
+		Runs  uint64
+		Seq   uint64
+	}
+	rows := func(query string) []row {
+		var list struct{ Rows []row }
+		s.do(t, get(groups).asking(query), http.StatusOK).decode(t, &list)
+		return list.Rows
+	}
+	require.Equal(t, []row{{digit("1"), 2, 2}}, rows("?by=model_profile_hash&proofs=true"))
+	require.Equal(t, []row{{digit("1"), 3, 4}}, rows("?by=model_profile_hash&state=any"))
+	require.Equal(t, []row{{digit("3"), 3, 4}}, rows("?by=governance_policy_hash&as_of=5"), "it was live")
+	require.Equal(t, []row{{cacheKey(digit("6")), 1, 2}, {cacheKey(digit("5")), 1, 1}}, rows("?by=cache_key"))
+	require.Empty(t, rows("?by=verifier_policy_hash"))
+	require.Empty(t, rows("?by=question_hash&until=2020-01-01T00:00:00Z"))
+	var members struct{ Rows []row }
+	s.do(t, get(prefix+"/run-dags").asking("?model_profile_hash="+digit("1")), http.StatusOK).decode(t, &members)
+	require.Len(t, members.Rows, 2)
+	for query, detail := range map[string]string{
+		"?by=model": "by: must be one of question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash, cache_key",
+		"":          "by: must be one of ",
+	} {
+		require.Contains(t, string(s.send(t, get(groups).asking(query), http.StatusBadRequest).body), detail)
+	}
+}

@@ -31,11 +31,14 @@ func TestParametersAreExplained(t *testing.T) {
 		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs, text",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, output_hash, proofs, seeded, state, system_prompt_hash, text",
-		"/stats?x=1":                    "x: unknown query parameter; this route has none",
-		"/records?limit=abc":            "limit: must be a number from 1 to 1000",
-		"/records?limit=1001":           "limit: must be a number from 1 to 1000",
-		"/events?limit=0":               "limit: must be a number from 1 to 1000",
-		"/drift/timeline?input_hash=xy": "input_hash: must be 64 lower-case hexadecimal digits",
+		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups are of all runs, with a seed and without; " +
+			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
+		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, or label:<name>",
+		"/stats?x=1":                             "x: unknown query parameter; this route has none",
+		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",
+		"/records?limit=1001":                    "limit: must be a number from 1 to 1000",
+		"/events?limit=0":                        "limit: must be a number from 1 to 1000",
+		"/drift/timeline?input_hash=xy":          "input_hash: must be 64 lower-case hexadecimal digits",
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}

@@ -34,6 +34,25 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 	return list[wire.ListedRun](s.ledger, "/run-dags", q)
 }
 
+// RunGroupFilter chooses groups of run-DAGs. A nil pointer chooses all.
+type RunGroupFilter struct {
+	StateOptions
+	Since, Until time.Time // of a group's last run-DAG; zero for no bound
+}
+
+// Groups lists the run-DAGs that have a hash in common, by question_hash, model_profile_hash, governance_policy_hash,
+// verifier_policy_hash or cache_key: GET /run-dags/groups. List lists the run-DAGs of a group, if Where has the same hash.
+func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
+	if f == nil {
+		f = new(RunGroupFilter)
+	}
+	q := f.StateOptions.values()
+	q.Set("by", by)
+	setTime(q, "since", f.Since)
+	setTime(q, "until", f.Until)
+	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
+}
+
 // LookUp finds the live run-DAG of a question and of dimensions, with its answer: POST /run-dags/lookup.
 // [ErrNotFound] says that there is none.
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {

@@ -54,6 +54,7 @@ var operations = map[string]exchange{
 	"lookUpRunDAG":         {wire.LookupRequest{}, wire.Lookup{}},
 	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKey{}},
 	"computeQuestionHash":  {wire.QuestionRequest{}, wire.QuestionHash{}},
+	"listRunGroups":        {nil, wire.Page[wire.RunGroup]{}},
 	"compareRunDAGs":       {nil, wire.RunComparison{}},
 	"listDivergence":       {nil, wire.Page[wire.DivergenceRow]{}},
 	"getByCacheKey":        {nil, wire.CachedRun{}},

@@ -461,10 +461,12 @@ type DerivedDrift struct {
 	OutputChanged bool     `json:"output_changed"`
 }
 
-// DerivedDivergence is the first stage in which a run-DAG differs from the one before it.
+// DerivedDivergence is the first stage in which a run-DAG differs from the one before it, and why.
 type DerivedDivergence struct {
-	Against             uint64  `json:"against"`
-	FirstDivergingStage *string `json:"first_diverging_stage"` // nil if no stage differs
+	Against             uint64   `json:"against"`
+	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
+	Cause               RunCause `json:"cause"`
+	DifferingDimensions []string `json:"differing_dimensions"` // of the cache key; nil if one run has no dimensions
 }
 
 // DerivedConflict is a chunk of a citation set that is cited under other sources too.

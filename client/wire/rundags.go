@@ -105,6 +105,29 @@ type ListedRun struct {
 	Inconsistent         []string `json:"inconsistent"` // rules that its verdict breaks
 }
 
+// RunGroup is the run-DAGs that have a hash in common. Its Seq is that of the last of them.
+type RunGroup struct {
+	Row
+	By              string    `json:"by"`
+	Value           string    `json:"value"`
+	Runs            uint64    `json:"runs"`
+	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer add none
+	Verdicts        []Verdict `json:"verdicts"`
+	FirstSeq        uint64    `json:"first_seq"`
+	FirstTime       Time      `json:"first_time"`
+	LastSeq         uint64    `json:"last_seq"`
+	LastTime        Time      `json:"last_time"`
+}
+
+// Verdict is how many run-DAGs of a group ended in one way.
+type Verdict struct {
+	FailureStage *string `json:"failure_stage"` // nil: they did not fail; unknown: stages without inputs
+	AuditMode    *string `json:"audit_mode"`
+	Shape        *string `json:"shape"`
+	Runs         uint64  `json:"runs"`
+	Share        Decimal `json:"share"` // of the group's runs
+}
+
 // StageProof proves a stage of a run-DAG.
 type StageProof struct {
 	View

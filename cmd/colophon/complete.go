@@ -12,7 +12,7 @@ import (
 // Names that the shell completes.
 var (
 	groupings       = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
-	effectVariables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed"}
+	effectVariables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "label:"}
 )
 
 // fixed lets the shell complete the values of a flag.

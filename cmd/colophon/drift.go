@@ -55,7 +55,7 @@ func newDrift(c *cli.Console) *cobra.Command {
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newTimeline(), d.newEffects(), d.newPaths(),
-		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newProducers(d))
+		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d))
 	return command
 }
 

@@ -17,7 +17,8 @@ func (d *driftCommand) newEffects() *cobra.Command {
 		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
 covers. In each pair, the variable is A in one run and B in the other. The output is the
 number of changed outputs, then the pairs. VARIABLE is input, input_hash, system_prompt_hash,
-model, temperature, max_tokens or seed.
+model, temperature, max_tokens, seed or label:NAME. Runs that differ in a label agree in
+everything that ipc_id covers.
 
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
@@ -31,6 +32,7 @@ second with the second, and so on.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
   colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
   colophon drift effects system_prompt_hash label:config=plain label:config=concise
+  colophon drift effects label:region eu us
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(command *cobra.Command, args []string) error {

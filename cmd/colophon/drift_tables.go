@@ -9,6 +9,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/ledger/index/rundags"
 )
 
 // newUnstable returns the command for groups whose runs had the same conditions and different
@@ -112,17 +113,65 @@ func newDivergence(d *driftCommand) *cobra.Command {
 			query := d.query(command)
 			query.Set("question_hash", args[0])
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("root"), cli.TextColumn("shape"), cli.TextColumn("state"),
-				cli.NumberColumn("against"), cli.TextColumn("diverges at"), cli.TextColumn("run"))
+				cli.NumberColumn("against"), cli.TextColumn("diverges at"), cli.TextColumn("cause"), cli.TextColumn("run"))
 			return list(d, command, "/run-dags/divergence", query, t, "no run-DAG has that question", func(r wire.DivergenceRow) []string {
 				against := cli.None
 				if r.Against != nil {
 					against = cli.Decimal(*r.Against)
 				}
 				return []string{cli.Decimal(r.Seq), cli.Plain(string(r.Time)), d.hash(r.Root), cli.Plain(r.Shape), cli.Plain(string(r.State)), against,
-					cli.PlainOr(r.FirstDivergingStage), cli.PlainOr(r.RunID)}
+					cli.PlainOr(r.FirstDivergingStage), runCause(&r), cli.PlainOr(r.RunID)}
 			})
 		},
 	}
+	d.pageFlags(command.Flags())
+	d.stateFlag(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
+}
+
+// runCause returns the cause of a divergence as a table cell, with the dimensions if several differ.
+func runCause(r *wire.DivergenceRow) string {
+	if r.Cause == nil {
+		return cli.None
+	}
+	if *r.Cause == wire.RunConfounded {
+		return cli.Plain(string(*r.Cause) + ": " + strings.Join(r.DifferingDimensions, ", "))
+	}
+	return cli.Plain(string(*r.Cause))
+}
+
+// newRunGroups returns the command for groups of run-DAGs.
+func newRunGroups(d *driftCommand) *cobra.Command {
+	var by string
+	command := &cobra.Command{
+		Use:   "run-groups",
+		Short: "Show run-DAGs in groups, how they ended, and how many answers they have",
+		Long: `Show groups of run-DAGs that have a hash in common. The group with the latest first
+run-DAG comes first. With --since or --until, the group with the latest run-DAG comes first.
+For each group, the table has the number of run-DAGs and of distinct answers, the share of
+each verdict (audit mode, failure stage, and shape), and the first and last event.`,
+		Example: `  colophon drift run-groups
+  colophon drift run-groups --by model_profile_hash --since 30d`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			query := d.query(command)
+			query.Set("by", by)
+			t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("answers"), cli.TextColumn("verdicts"),
+				cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
+			return list(d, command, "/run-dags/groups", query, t, "no run-DAG has that hash", func(g wire.RunGroup) []string {
+				verdicts := make([]string, len(g.Verdicts))
+				for i, v := range g.Verdicts {
+					verdicts[i] = strings.Join([]string{cli.PlainOr(v.AuditMode), cli.PlainOr(v.FailureStage), cli.PlainOr(v.Shape), cli.Share(float64(v.Share))}, " ")
+				}
+				return []string{d.hash(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctAnswers), strings.Join(verdicts, ", "),
+					cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
+			})
+		},
+	}
+	command.Flags().StringVar(&by, "by", rundags.GroupedBy[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupedBy[:], ", "))
+	fixed(command, "by", rundags.GroupedBy[:]...)
+	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())

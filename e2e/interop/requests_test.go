@@ -121,6 +121,7 @@ var reads = []request{
 	{route: "POST " + ofLedger + "/drift/reproduce", path: "~/drift/reproduce", body: `{"seq":1,"output":"o"}`, status: 200},
 	{route: "GET " + ofLedger + "/run-dags", path: "~/run-dags", status: 200},
 	{route: "POST " + ofLedger + "/run-dags/lookup", path: "~/run-dags/lookup", body: `{"question":"Why?","cache_dimensions":` + dimensions + `}`, status: 404},
+	{route: "GET " + ofLedger + "/run-dags/groups", path: "~/run-dags/groups?by=question_hash&since=2020-01-01T00:00:00Z", status: 200},
 	{route: "GET " + ofLedger + "/run-dags/compare", path: "~/run-dags/compare?a=2&b=5", status: 200},
 	{route: "GET " + ofLedger + "/run-dags/divergence", path: "~/run-dags/divergence?question_hash=" + zeros, status: 200},
 	{route: "GET " + ofLedger + "/run-dags/failures", path: "~/run-dags/failures", status: 200},

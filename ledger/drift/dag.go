@@ -275,3 +275,17 @@ func FailureStage(dag *event.DAG) []byte {
 	}
 	return dag.FailureStage
 }
+
+// AnswerHash returns the hash of a run-DAG's answer: that of the first stage answer, without one
+// that of the first stage render; nil if it has neither.
+func AnswerHash(stages []event.Stage) (hash []byte) {
+	for _, s := range stages {
+		switch {
+		case string(s.Name) == "answer":
+			return s.Hash
+		case string(s.Name) == "render" && hash == nil:
+			hash = s.Hash
+		}
+	}
+	return hash
+}

@@ -3,7 +3,6 @@ package query
 import (
 	"math/big"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -69,8 +69,8 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 // parseEffects returns the two values in the form that events use.
 func parseEffects(p Parameters) (q effects.Query, err error) {
 	q.Variable = p["variable"]
-	if !slices.Contains(effects.Variables[:], q.Variable) {
-		return q, invalid("variable", "must be one of %s", strings.Join(effects.Variables[:], ", "))
+	if !effects.IsVariable(q.Variable) {
+		return q, invalid("variable", "must be one of %s, or label:<name>", strings.Join(effects.Variables[:], ", "))
 	}
 	if q.A, err = effectValue(p, q.Variable, "a"); err != nil {
 		return q, err
@@ -99,16 +99,16 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	if !given {
 		return "", invalid(name, "is required: a value of the variable")
 	}
-	switch variable {
-	case "model":
+	switch {
+	case variable == "model" || strings.HasPrefix(variable, records.LabelPrefix):
 		return value, nil
-	case "temperature":
+	case variable == "temperature":
 		number, err := strconv.ParseFloat(value, 64)
 		if err != nil || len(value) > maxNumber || !doubleForm.MatchString(value) {
 			return "", invalid(name, "must be a number of at most %d characters", maxNumber)
 		}
 		return string(pyjson.AppendFloat(nil, number)), nil
-	case "max_tokens", "seed":
+	case variable == "max_tokens" || variable == "seed":
 		number, ok := new(big.Int).SetString(value, 10)
 		if !ok || len(value) > maxNumber || !integerForm.MatchString(value) {
 			return "", invalid(name, "must be an integer of at most %d digits", maxNumber)

@@ -24,7 +24,10 @@ func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) 
 		if err != nil || d.Against == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage}
+		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunCause(d.Cause.Cause)}
+		if d.Known {
+			facts.Divergence.DifferingDimensions = orEmpty(d.Dimensions)
+		}
 	case record.PathFingerprint:
 		change, err := paths.ChangeOf(ctx, view, seq)
 		if err != nil {

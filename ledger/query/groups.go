@@ -14,7 +14,8 @@ import (
 // Questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: ranked, Ask: asking(parseGroups, Groups)},
+		AtHead: ranked, Refused: map[string]string{"seeded": "the counts of groups are of all runs, with a seed and without; " +
+			"/drift/groups/{by}/{value} takes it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
 	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
 }
 

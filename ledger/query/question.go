@@ -37,6 +37,9 @@ type Question struct {
 	// AtHead reports whether the question is about rankings, which exist for the head only.
 	// Every page is then read at the head of its own request. nil means never.
 	AtHead func(Parameters) bool
+	// Refused has parameters that similar questions take, each with the reason why this one does
+	// not.
+	Refused map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
 	// request has a body; the answer is then a function of the view and of that body.
 	Ask Ask
@@ -151,6 +154,8 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		switch {
 		case !utf8.ValidString(name):
 			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
+		case r.Question.Refused[name] != "":
+			return nil, invalid(name, "unknown query parameter; %s", r.Question.Refused[name])
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"colophon/client/wire"
@@ -16,9 +17,10 @@ import (
 )
 
 // Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
-// counts).
+// counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
 	{Path: "/run-dags", Takes: Pages | States | Proofs, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
+	{Path: "/run-dags/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until"}, Ask: asking(Parameters.bounds, Failures)},
@@ -72,6 +74,52 @@ func Runs(v *View, f RecordFilter) (*wire.Page[wire.ListedRun], error) {
 	})
 }
 
+// RunGroupsQuery selects groups of run-DAGs.
+type RunGroupsQuery struct {
+	rundags.GroupQuery
+	// Recent lists the groups by their last run-DAG, and is asked of a view at the head.
+	Recent bool
+}
+
+func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
+	if q.By = p["by"]; !slices.Contains(rundags.GroupedBy[:], q.By) {
+		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupedBy[:], ", "))
+	}
+	q.Recent = recentRuns(p)
+	q.Bounds, err = p.bounds()
+	return q, err
+}
+
+// recentRuns reports whether a request for groups of run-DAGs is answered by their last run-DAG,
+// so that groups outside of a period are not read. That order exists for live run-DAGs at the head
+// only, so recentRuns returns false for a request or a cursor of another size.
+func recentRuns(p Parameters) bool {
+	size, _, _ := decodeCursor(p["cursor"])
+	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
+}
+
+// RunGroups lists the groups of run-DAGs that have one hash in common.
+func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunGroup], error) {
+	list := rundags.ListGroups
+	if q.Recent {
+		list = rundags.ListRecentGroups
+	}
+	q.Any = v.Any
+	found, next, err := list(v.Context, v.View, q.GroupQuery, v.Page)
+	if err != nil {
+		return nil, err
+	}
+	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunGroup {
+		row := wire.RunGroup{Row: v.row(g.LastSeq), By: q.By, Value: g.Value, Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.Verdict, len(g.Verdicts)),
+			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
+		for i, o := range g.Verdicts {
+			row.Verdicts[i] = wire.Verdict{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
+				Runs: o.Count, Share: wire.Decimal(float64(o.Count) / float64(g.Runs))}
+		}
+		return row
+	})
+}
+
 // RunComparison returns the stages and cache dimensions in which two run-DAGs differ.
 func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
 	a, b, err := readPair(v, pair, "a run-DAG", rundags.Get)
@@ -107,7 +155,7 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 		if r.Against > 0 {
 			row.Cause = new(wire.RunCause(r.Cause.Cause))
 			if r.Known {
-				row.DifferingDimensions = orEmpty(r.Dimensions)
+				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
 		}
 		return row

@@ -474,6 +474,65 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	require.Greater(t, tried, 1000)
 }
 
+// A server that leaves rows out of lists with filters is named: of run-DAGs by how they ended and by
+// what they rest on, of their groups, of effects of labels, and of runs with a seed.
+func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
+	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
+	lied := make(map[string]int)
+	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+		var lists []string
+		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
+			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {
+				lists = append(lists, q.path+" "+name)
+			}
+		}
+		switch {
+		case q.values.Get("seeded") == "true":
+			list, _, _ := strings.Cut(strings.TrimPrefix(q.path, "/drift/"), "/")
+			lists = append(lists, list+" seeded")
+		case q.path == "/run-dags/groups":
+			lists = append(lists, "groups by "+q.values.Get("by"))
+			if q.atHead {
+				lists = append(lists, "groups at the head")
+			}
+		case strings.HasPrefix(q.values.Get("variable"), "label:"):
+			lists = append(lists, "effects of labels")
+		}
+		if lists == nil {
+			continue
+		}
+		left := false
+		finding, err := w.named(q, func(r *http.Request, response *http.Response) {
+			if strings.Contains(r.URL.Path, "/log/") || response.StatusCode != http.StatusOK {
+				return
+			}
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			answer := decoded(t, body).(map[string]any)
+			if rows := answer["rows"].([]any); len(rows) > 0 {
+				left, answer["rows"] = true, rows[:len(rows)-1]
+			}
+			body, err = json.Marshal(answer)
+			require.NoError(t, err)
+			answersWith(response, http.StatusOK, body, nil)
+		})
+		require.NoError(t, err)
+		if !left {
+			require.Nil(t, finding, q.String())
+			continue
+		}
+		require.NotNil(t, finding, q.String())
+		require.Contains(t, []string{"a row is left out", "the cursor leads to another row"}, finding.Message, q.String())
+		for _, list := range lists {
+			lied[list]++
+		}
+	}
+	require.ElementsMatch(t, []string{"/run-dags failure_stage", "/run-dags audit_mode", "/run-dags shape", "/run-dags verifier_method", "/run-dags document_root", "/run-dags evidence_id",
+		"/records failure_stage", "/records audit_mode", "/records shape", "/records verifier_method", "/records document_root", "/records evidence_id",
+		"groups seeded", "timeline seeded", "effects seeded", "effects of labels", "groups at the head",
+		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
+}
+
 // with returns an object with another member.
 func with(object any, name string, value any) map[string]any {
 	changed := maps.Clone(object.(map[string]any))

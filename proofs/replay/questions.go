@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/index/rundags"
 	"colophon/ledger/record"
 	"colophon/proofs/replay/reference"
 )
@@ -324,6 +325,10 @@ func (b *questionBuilder) groups() {
 				b.ask("/drift/timeline", rowsList, by, value, "state", state)
 			}
 		}
+		for _, value := range b.some(findable(by)) {
+			b.ask("/drift/groups/"+url.PathEscape(by)+"/"+url.PathEscape(value), inGroup, "seeded", "true")
+			b.ask("/drift/timeline", rowsList, by, value, "seeded", "true")
+		}
 	}
 	seqs := b.values.of(seqsOf + string(record.IPCRecord))
 	for i := 1; i < len(seqs); i++ {
@@ -367,21 +372,38 @@ func (b *questionBuilder) rankings() {
 	}
 }
 
-// effects asks for the effect of a change of each variable between two of its values.
+// effects asks for the effect of a change of each variable, and of each label, between two of its
+// values.
 func (b *questionBuilder) effects() {
 	for _, variable := range effects.Variables {
-		values, asked := b.values.of(variableOf+variable), 0
-		// Neighbours in the sample come first.
-		for apart := 1; apart < len(values); apart++ {
-			for i := apart; i < len(values); i++ {
-				if asked >= b.pairs {
-					break
-				}
-				asked++
-				q := b.ask("/drift/effects", rowsList, "variable", variable, "a", values[i-apart], "b", values[i])
-				if asked%4 == 0 {
-					q.values.Set("state", "any")
-				}
+		b.effectsOf(variable, b.values.of(variableOf+variable), b.pairs)
+	}
+	for _, label := range b.labels() {
+		b.effectsOf(label, b.some(findable(label)), b.few)
+	}
+}
+
+// labels returns a few labels that can be variables.
+func (b *questionBuilder) labels() []string {
+	labels := slices.DeleteFunc(b.dimensions(), func(name string) bool { return !strings.HasPrefix(name, "label:") })
+	return labels[:min(len(labels), b.few)]
+}
+
+// effectsOf asks for the effects between pairs of values, neighbours first.
+func (b *questionBuilder) effectsOf(variable string, values []string, pairs int) {
+	asked := 0
+	for apart := 1; apart < len(values); apart++ {
+		for i := apart; i < len(values); i++ {
+			if asked >= pairs {
+				return
+			}
+			asked++
+			q := b.ask("/drift/effects", rowsList, "variable", variable, "a", values[i-apart], "b", values[i])
+			if asked%4 == 0 {
+				q.values.Set("state", "any")
+			}
+			if asked%3 == 0 {
+				q.values.Set("seeded", "true")
 			}
 		}
 	}
@@ -396,12 +418,41 @@ func (b *questionBuilder) runDAGs() {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
 		}
 	}
+	for _, name := range [...]string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id", "inconsistent"} {
+		for i, value := range b.some(findable(name)) {
+			b.ask("/run-dags", rowsList, name, value)
+			if i%2 == 0 {
+				b.ask("/run-dags", rowsList, name, value, "state", "any")
+			}
+		}
+	}
+	for _, by := range rundags.GroupedBy {
+		b.runGroups(by)
+	}
 	for _, key := range b.values.of(findable("cache_key")) {
 		b.ask("/run-dags/by-cache-key/"+key, nil)
 	}
 	seqs := b.values.of(seqsOf + string(record.RunDAG))
 	for i := 1; i < len(seqs); i++ {
 		b.ask("/run-dags/compare", nil, "a", seqs[i-1], "b", seqs[i])
+	}
+}
+
+// runGroups asks for the groups of run-DAGs by a hash, and for the run-DAGs of some. Without a size,
+// those of a period are as of the head.
+func (b *questionBuilder) runGroups(by string) {
+	const path = "/run-dags/groups"
+	for _, state := range [...]string{"live", "any"} {
+		b.askAll(path, "by", by, "state", state)
+	}
+	b.someTimes(timesOf, 3, func(span ...string) {
+		span = append(span, "by", by)
+		b.ask(path, rowsList, span...).atHead = true
+		b.ask(path, rowsList, span...).asOf = b.size
+		b.ask(path, rowsList, append(span, "state", "any")...)
+	})
+	for _, value := range b.some(findable(by)) {
+		b.ask("/run-dags", rowsList, by, value)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // logValues are the values in a log's events that questions can be about: all of them, or a
@@ -144,13 +145,14 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {
 			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
 		}
+		if rule, is := strings.CutPrefix(string(name.Text()), rules.VerdictPrefix); is {
+			v.add(findable("inconsistent"), rule)
+		}
 	}
 	for name, value := range r.Member("labels").Members() {
 		v.text(findable("label:"+string(name.Text())), value)
 	}
-	for root := range r.Member("document_roots").Elements() {
-		v.text(findable("document_root"), root)
-	}
+	v.runDAG(kind, r)
 	for node := range r.Member("nodes").Elements() {
 		v.text(findable("stage:"+string(node.Member("stage").Text())), node.Member("hash"))
 		v.add(stagesOf, decimal(seq)+"\x00"+string(node.Member("stage").Text()))
@@ -167,6 +169,27 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(buildOf, string(r.Member("project").Text())+"\x00"+string(build.Text()))
 	}
 	v.variables(kind, r)
+}
+
+// runDAG adds what a run-DAG says of its end, and what it rests on.
+func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
+	if kind != record.RunDAG {
+		return
+	}
+	switch failed := r.Member("failure_stage"); {
+	case failed.Kind() == pyjson.String:
+		v.text(findable("failure_stage"), failed)
+	case r.Member("n_quotes").Kind() == pyjson.Absent && string(r.Member("shape").Text()) != rules.ShapeReject:
+		v.add(findable("failure_stage"), "unknown")
+	default:
+		v.add(findable("failure_stage"), "none")
+	}
+	for root := range r.Member("document_roots").Elements() {
+		v.text(findable("document_root"), root)
+	}
+	for id := range r.Member("evidence_ids").Elements() {
+		v.text(findable("evidence_id"), id)
+	}
 }
 
 // variables adds the values of variables whose effects can be asked for.

@@ -184,7 +184,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 // answerRequests add what only some answers are about.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
-		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1}]}}`},
+		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},
 	{"POST", "/citation-sets", `{"run_id":"set 2","subject":"s","producer":{"id":"maker","seq":1},"citations":[{"source_id":"x","text":"Another.","weight":1,"section":"a"},{"source_id":"z","chunk_hash":"sha256:` + ZeroHash + `","weight":0.25}]}`},
 	{"POST", "/citation-sets", `{"run_id":"set 3","subject":"s","producer":{"id":"maker","seq":4},"citations":[{"source_id":"x","text":"Ana  Varga keeps it.","weight":1}]}`},
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Made?"},"output":"Made.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7,"timestamp":"2026-01-01T00:00:00Z","producer":{"id":"maker","seq":4}}`},
@@ -195,6 +195,8 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/records/1/notes", `{"topic":"review","text":"Good.","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
 	{"POST", "/records/2/notes", `{"topic":"step"}`},
 	{"POST", "/records/1/state", `{"state":"live","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
+	{"POST", "/ipc-records", `{"payload":{"q":"Where?"},"output":"Here.","model":"m1","seed":7,"labels":{"region":"eu"}}`},
+	{"POST", "/ipc-records", `{"payload":{"q":"Where?"},"output":"There.","model":"m1","seed":7,"labels":{"region":"us"}}`},
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 

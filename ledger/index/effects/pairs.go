@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index"
@@ -38,6 +39,10 @@ type combinations struct{ leading, other rowstore.Identity }
 
 // ids returns the combinations that a run would have with either value.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
+	if e.ofLabel() {
+		both := groups.Combination(&ipc, groups.ByInputHash)
+		return combinations{groups.LabelCombination(both, e.id), groups.LabelCombination(both, e.otherID)}
+	}
 	by := inputIn(e.query.Variable)
 	setValue(&ipc, e.query.Variable, e.leading)
 	ids.leading = groups.Combination(&ipc, by)
@@ -45,6 +50,9 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	ids.other = groups.Combination(&ipc, by)
 	return ids
 }
+
+// ofLabel reports whether the variable is a label.
+func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
 // pairOf returns a pair of combinations, either of which may have no runs.
 func (e *walk) pairOf(ids combinations) (matched, error) {

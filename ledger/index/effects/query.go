@@ -3,6 +3,8 @@ package effects
 import (
 	"context"
 	"encoding/binary"
+	"slices"
+	"strings"
 
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
@@ -10,13 +12,19 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Variables are the possible values of Query.Variable.
+// Variables are the possible values of Query.Variable, besides labels.
 var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
+
+// IsVariable reports whether a name is a valid Query.Variable.
+func IsVariable(name string) bool {
+	label, is := strings.CutPrefix(name, records.LabelPrefix)
+	return is && label != "" || slices.Contains(Variables[:], name)
+}
 
 // Query asks what changed when one variable changed from A to B while all others stayed the same
 // (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables
+	Variable string // one of Variables, or label: and the name of a label
 	// A and B are the values. Numbers are written as in events.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
@@ -79,6 +87,7 @@ type walk struct {
 	view     *index.View
 	query    Query
 	id       rowstore.Identity // of the leading value
+	otherID  rowstore.Identity // of the other value
 	leading  []byte            // the leading value
 	partner  []byte            // the other value
 	count    uint64            // number of combinations with the leading value
@@ -88,7 +97,7 @@ type walk struct {
 
 func newWalk(v *index.View, q Query) (*walk, error) {
 	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
-	e := &walk{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
+	e := &walk{view: v, query: q, id: a, otherID: b, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err
@@ -98,7 +107,7 @@ func newWalk(v *index.View, q Query) (*walk, error) {
 		return nil, err
 	}
 	if e.count, e.last = fewer, last; more < fewer {
-		e.id, e.leading, e.partner, e.count, e.last, e.reversed = b, e.partner, e.leading, more, lastB, true
+		e.id, e.otherID, e.leading, e.partner, e.count, e.last, e.reversed = b, a, e.partner, e.leading, more, lastB, true
 	}
 	return e, nil
 }

@@ -117,7 +117,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 		switch decoded.Kind {
 		case record.IPCRecord:
 			ipc := decoded.IPC()
-			e.touch(touched, &ipc)
+			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
 			// A record that is not found is not a run, does not exist (the fold ignores it
 			// too), or is at or above the view's size: then its own event is between the
@@ -127,21 +127,36 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 				return nil, err
 			}
 			if err == nil {
-				e.touch(touched, &run.IPC)
+				// The labels of the run are not at hand. Combinations without it do no harm.
+				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(valueOf(&run.IPC, e.query.Variable)))
 			}
 		}
 	}
 	return touched, nil
 }
 
-// touch adds the combinations of a run if it has one of the two values.
-func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC) {
-	if e.query.Seeded && ipc.Seed == nil {
-		return
-	}
-	if value := string(valueOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+// touch adds the combinations of a run if it counts and has one of the two values.
+func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
+	if has && !(e.query.Seeded && ipc.Seed == nil) {
 		touched[e.ids(*ipc)] = true
 	}
+}
+
+// hasValue reports whether a run has one of the two values.
+func (e *walk) hasValue(decoded *event.Event, ipc *event.IPC) bool {
+	if !e.ofLabel() {
+		return e.isValue(valueOf(ipc, e.query.Variable))
+	}
+	for name, value := range decoded.Labels() {
+		if records.LabelPrefix+string(name) == e.query.Variable {
+			return e.isValue(value)
+		}
+	}
+	return false
+}
+
+func (e *walk) isValue(value []byte) bool {
+	return string(value) == e.query.A || string(value) == e.query.B
 }
 
 // countThese counts the pairs of some combinations as of t.AsOf.

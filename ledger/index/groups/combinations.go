@@ -29,22 +29,44 @@ func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
+// LabelCombination returns the identity of a combination together with the value of a label, which
+// is given by its group.
+func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
+	return rowstore.Identify([]byte("label"), combination[:], group[:])
+}
+
+// labelled is a value of a label that a run has, and the run's combination together with it.
+type labelled struct{ group, combination rowstore.Identity }
+
 // combine adds a run to its combinations.
-func (r *run) combine(f *Deriver, seq uint64, of *[byCount]rowstore.Identity) {
+func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
-	for by, id := range of {
-		r.first[by] = !f.Filter().MayContain(id) // most seeds are new
-		if !r.first[by] {
-			_, _, known := f.Rows.Newest(Combinations, id[:])
-			r.first[by] = !known
-		}
-		if r.first[by] {
-			f.Filter().Add(id)
-			f.Rows.Start(Combinations, id[:], seq, f.value)
-		} else {
-			f.Rows.Put(Combinations, id[:], seq, f.value)
+	for by, id := range of.combinations {
+		r.first[by] = addTo(f, id, seq)
+	}
+	r.firstWith = r.firstWith[:0]
+	for _, l := range of.labels {
+		if addTo(f, l.combination, seq) {
+			r.firstWith = append(r.firstWith, l.group)
 		}
 	}
+}
+
+// addTo adds a run to a combination; f.value is its output. It reports whether the run is the
+// first.
+func addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
+	first = !f.Filter().MayContain(id) // most seeds are new
+	if !first {
+		_, _, known := f.Rows.Newest(Combinations, id[:])
+		first = !known
+	}
+	if first {
+		f.Filter().Add(id)
+		f.Rows.Start(Combinations, id[:], seq, f.value)
+	} else {
+		f.Rows.Put(Combinations, id[:], seq, f.value)
+	}
+	return first
 }
 
 // OutputOf returns the output of the run that wrote a version in Combinations.

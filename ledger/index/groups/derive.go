@@ -2,6 +2,7 @@ package groups
 
 import (
 	"context"
+	"slices"
 
 	"colophon/ledger/drift"
 	"colophon/ledger/index"
@@ -20,7 +21,9 @@ type run struct {
 	repeats bool
 	// first is true if this is the first run of its combination.
 	first [byCount]bool
-	facts []byte
+	// firstWith lists the groups of labels with which it is the first of its combination.
+	firstWith []rowstore.Identity
+	facts     []byte
 	// sameOutput is the group of its output_hash before this run.
 	sameOutput Version
 }
@@ -47,6 +50,7 @@ func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) 
 // preparedRun is what follows from the event of a run alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
+	labels       []labelled
 	facts        []byte
 }
 
@@ -58,6 +62,12 @@ func (f *Deriver) Prepare(e *index.Event) {
 	p := index.Prepared[preparedRun](e)
 	for by := range byCount {
 		p.combinations[by] = Combination(&e.IPC, by)
+	}
+	p.labels = p.labels[:0]
+	for one := range index.Prepared[records.Values](e).Grouped() { // records.Deriver has prepared them
+		if one.IsLabel() {
+			p.labels = append(p.labels, labelled{one.ID, LabelCombination(p.combinations[ByInputHash], one.ID)})
+		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
@@ -102,7 +112,7 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 		}
 	}
 	r.facts = own.facts
-	r.combine(f, e.Seq, &own.combinations)
+	r.combine(f, e.Seq, own)
 	return f.Rows.Err
 }
 
@@ -176,6 +186,8 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 		if r.repeats {
 			g.flags |= isMarked
 		}
+	default:
+		g.addCondition(slices.Contains(r.firstWith, p.ID)) // never for an ipc_id
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)

@@ -33,8 +33,8 @@ const (
 	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
 	// that number.
 	outputLevels rowstore.Dimension = 0x84
-	// Combinations: a combination; one version for each run with it: its output, as the distance
-	// to the first run of the ledger with that output.
+	// Combinations: a combination, alone or together with a label; one version for each run with
+	// it: its output, as the distance to the first run of the ledger with that output.
 	Combinations rowstore.Dimension = 0x85
 )
 

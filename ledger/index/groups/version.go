@@ -36,7 +36,7 @@ type Version struct {
 	Live, All Tally
 	// The newest earlier events with addsOutput and AddsCondition; 0 for none. They link the
 	// versions into two lists, newest first. The list of conditions exists in groups of the
-	// input, the input_hash, the system prompt, and the model.
+	// input, the input_hash, the system prompt, the model, and labels.
 	outputBefore, ConditionBefore uint64
 	Conditions                    uint64 // length of the list of conditions, including this event
 	// Facts are the facts of the last live run; only in groups of an input.

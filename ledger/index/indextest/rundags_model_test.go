@@ -27,6 +27,9 @@ type dagEvent struct {
 		Hashes struct {
 			QuestionHash *string `json:"question_hash"`
 			CacheKey     *string `json:"cache_key"`
+			Model        *string `json:"model_profile_hash"`
+			Policy       *string `json:"governance_policy_hash"`
+			Verifier     *string `json:"verifier_policy_hash"`
 		}
 		Nodes      []struct{ Stage, Hash string }
 		Dimensions map[string]*string `json:"cache_dimensions"`
@@ -81,9 +84,9 @@ func stateIn(states map[uint64]string, seq uint64) string {
 
 // naiveRun is a row of OfQuestion, without what its event says.
 type naiveRun struct {
-	seq, against uint64
-	state        string
-	stage        *string
+	seq        uint64
+	state      string
+	comparison rundags.Comparison
 }
 
 func isText(text *string, want string) bool { return text != nil && *text == want }
@@ -103,10 +106,7 @@ func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun 
 		}
 		r := naiveRun{seq: e.seq, state: state}
 		if before != nil {
-			change := drift.CompareStages(before.stages(), e.stages())
-			if r.against = before.seq; len(change.Differing) > 0 {
-				r.stage = new(change.First())
-			}
+			r.comparison = naiveComparison(before, e)
 		}
 		list = append(list, r)
 		if state == "live" {
@@ -114,6 +114,92 @@ func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun 
 		}
 	}
 	return list
+}
+
+// naiveComparison compares two run-DAGs.
+func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
+	c.Against = before.seq
+	change := drift.CompareStages(before.stages(), after.stages())
+	if c.Known = len(before.Record.Dimensions) > 0 && len(after.Record.Dimensions) > 0; c.Known {
+		for _, name := range someDimensions {
+			if !sameText(before.Record.Dimensions[name], after.Record.Dimensions[name]) {
+				c.Dimensions = append(c.Dimensions, name)
+			}
+		}
+	}
+	switch n := len(c.Dimensions); {
+	case len(change.Differing) == 0:
+		c.Cause.Cause = "identical"
+		return c
+	case !c.Known:
+		c.Cause.Cause = "unknown"
+	case n == 0:
+		c.Cause.Cause = "no_dimension"
+	case n == 1:
+		c.Cause.Cause = c.Dimensions[0]
+	default:
+		c.Cause.Cause = "confounded"
+	}
+	c.Stage = new(change.First())
+	return c
+}
+
+func sameText(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+
+// naiveGroups returns the groups of run-DAGs by one hash, those with the latest first run-DAG
+// first.
+func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Group) {
+	states := naiveRunStates(events)
+	members := make(map[string][]*dagEvent)
+	var values []string
+	for i := range events {
+		e := &events[i]
+		if value := e.hash(q.By); e.Kind == "run_dag" && value != nil {
+			if members[*value] = append(members[*value], e); len(members[*value]) == 1 {
+				values = append(values, *value)
+			}
+		}
+	}
+	slices.Reverse(values)
+	for _, value := range values {
+		counted := slices.DeleteFunc(members[value], func(e *dagEvent) bool { return !q.Any && stateIn(states, e.seq) != "live" })
+		if len(counted) == 0 {
+			continue
+		}
+		first, last := counted[0], counted[len(counted)-1]
+		if q.Since != nil && last.Time.Before(*q.Since) || q.Until != nil && !last.Time.Before(*q.Until) {
+			continue
+		}
+		g := rundags.Group{Value: value, Runs: uint64(len(counted)), FirstSeq: first.seq, FirstTime: first.Time, LastSeq: last.seq, LastTime: last.Time}
+		answers := make(map[string]bool)
+		var alone []dagEvent // without changes of state
+		for _, e := range counted {
+			alone = append(alone, *e)
+			if answer := e.answer(); answer != "" {
+				answers[answer] = true
+			}
+		}
+		g.Answers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.Bounds{}, true)
+		list = append(list, g)
+	}
+	return list
+}
+
+// answer returns the hash of the stage with the answer; "" if there is none.
+func (e *dagEvent) answer() string {
+	for _, stage := range []string{"answer", "render"} {
+		for _, n := range e.Record.Nodes {
+			if n.Stage == stage {
+				return n.Hash
+			}
+		}
+	}
+	return ""
+}
+
+func (e *dagEvent) hash(name string) *string {
+	return map[string]*string{"question_hash": e.Record.Hashes.QuestionHash, "cache_key": e.Record.Hashes.CacheKey, "model_profile_hash": e.Record.Hashes.Model,
+		"governance_policy_hash": e.Record.Hashes.Policy, "verifier_policy_hash": e.Record.Hashes.Verifier}[name]
 }
 
 // naiveCached returns the run-DAG for a cache key; 0 if there is none.
@@ -210,7 +296,7 @@ var longStage = strings.Repeat("s", 1<<10)
 
 func drawRun(t *rapid.T) string {
 	var nodes []string
-	for _, stage := range []string{"question", few(t, "second", "preflight", "retrieval", "mine", longStage), "answer", "answer"} {
+	for _, stage := range []string{"question", few(t, "second", "preflight", "retrieval", "mine", longStage), "render", "answer", "answer"} {
 		if rapid.IntRange(0, 4).Draw(t, "has "+stage) > 0 {
 			nodes = append(nodes, node(stage, few(t, "hash", "0", "1")))
 		}
@@ -224,10 +310,10 @@ func drawRun(t *rapid.T) string {
 	}
 	dimensions := ""
 	if rapid.Bool().Draw(t, "has dimensions") {
-		dimensions = fmt.Sprintf(`"cache_dimensions":{"schema_version":%s,"chunking_version":"1"},`, orNull(t, "schema", "1", "1", "2"))
+		dimensions = fmt.Sprintf(`"cache_dimensions":{"schema_version":%s,"chunking_version":%s},`, orNull(t, "schema", "1", "1", "2"), orNull(t, "chunking", "1", "1", "1", "2"))
 	}
-	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s},%s%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
-		orNull(t, "question", someQuestions...), orNull(t, "key", someKeys...), dimensions, few(t, "quotes", "", `"n_quotes":0,`), strings.Join(nodes, ","),
+	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s,"model_profile_hash":%s,"governance_policy_hash":%s},%s%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
+		orNull(t, "question", someQuestions...), orNull(t, "key", someKeys...), orNull(t, "model", "m1", "m2", "m3", "m4", "m5"), orNull(t, "policy", "p1"), dimensions, few(t, "quotes", "", `"n_quotes":0,`), strings.Join(nodes, ","),
 		orNull(t, "shape", "quote", "reject", "new"), orNull(t, "failure", "retrieval", "answer", "none"), orNull(t, "mode", "STRICT", "HYBRID", "LAX")))
 }
 

@@ -3,6 +3,7 @@ package indextest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,60 @@ func TestRunDAGsEqualModel(t *testing.T) {
 	})
 }
 
+// The lists of groups of run-DAGs agree with the naive model, over changes of state, as of any size,
+// by first run-DAG and by last.
+func TestRunGroupsEqualModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := newJournal(t, "default")
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		c := testConfig(vfs.NewMem())
+		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
+		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
+		for range 2 { // the second time, the index has rows already
+			for range rapid.IntRange(1, 25).Draw(t, "events") {
+				log.append(drawDAGEvent(t, log.head.Size))
+			}
+			s := openTest(t, c)
+			f := follow(t, s, log)
+			log.catchUp(f)
+			requireRunGroups(t, f, log)
+			require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+			require.NoError(t, s.Close())
+		}
+	})
+}
+
+func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
+	size := drawSize(t, log)
+	v, err := f.View(size)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, v.Close()) }()
+	limit := rapid.IntRange(1, 5).Draw(t, "limit")
+	for _, by := range rundags.GroupedBy {
+		q := rundags.GroupQuery{By: by, Any: rapid.Bool().Draw(t, "any"), Bounds: index.Bounds{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}}
+		want := naiveRunGroups(log.ranEvents(size), q)
+		got := pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) { return rundags.ListGroups(background, v, q, p) })
+		require.Equal(t, want, inUTC(got))
+		if q.Any || size < log.head.Size {
+			_, _, err := rundags.ListRecentGroups(background, v, q, index.Page{Limit: 1})
+			require.ErrorIs(t, err, rundags.ErrNotLatest)
+			continue
+		}
+		slices.SortFunc(want, func(a, b rundags.Group) int { return cmp.Compare(b.LastSeq, a.LastSeq) })
+		got = pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) {
+			return rundags.ListRecentGroups(background, v, q, p)
+		})
+		require.Equal(t, want, inUTC(got))
+	}
+}
+
+func inUTC(groups []rundags.Group) []rundags.Group {
+	for i := range groups {
+		groups[i].FirstTime, groups[i].LastTime = groups[i].FirstTime.UTC(), groups[i].LastTime.UTC()
+	}
+	return groups
+}
+
 func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 	for _, any := range []bool{false, true} {
 		for _, question := range someQuestions {
@@ -53,7 +108,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 			for _, r := range pages(t, limit, func(p index.Page) ([]rundags.QuestionRun, []byte, error) {
 				return rundags.OfQuestion(background, v, question, any, p)
 			}) {
-				got = append(got, naiveRun{r.Seq, r.Against, r.State, r.Stage})
+				got = append(got, naiveRun{r.Seq, r.State, r.Comparison})
 			}
 			require.Equal(t, naiveQuestionRuns(events, question, any), got)
 		}
@@ -91,14 +146,13 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 }
 
 // naiveDivergence returns the divergence of the last event.
-func naiveDivergence(events []dagEvent) rundags.Divergence {
+func naiveDivergence(events []dagEvent) rundags.Comparison {
 	last := &events[len(events)-1]
 	if last.Record.Hashes.QuestionHash == nil {
-		return rundags.Divergence{}
+		return rundags.Comparison{}
 	}
 	runs := naiveQuestionRuns(events, *last.Record.Hashes.QuestionHash, false)
-	r := runs[len(runs)-1]
-	return rundags.Divergence{Against: r.against, Stage: r.stage}
+	return runs[len(runs)-1].comparison
 }
 
 func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
@@ -110,7 +164,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 		if d := naiveDivergence(events[:i+1]); d.Against > 0 {
 			stage := "none"
 			if d.Stage != nil {
-				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "final_label", "outcome")
+				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "render", "final_label", "outcome")
 			}
 			want["diverged "+stage]++
 		}
@@ -152,7 +206,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Equal(t, rundags.Divergence{Against: 4, Stage: &mine}, rows[2].Divergence)
 	d, err := rundags.DivergenceOf(t.Context(), v, 4)
 	require.NoError(t, err)
-	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d, "as it was when event 4 came")
+	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d.Divergence, "as it was when event 4 came")
 	counted := countsOf(f)
 	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
@@ -220,6 +274,57 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.Touched()-before, 50)
+}
+
+// A page of groups of run-DAGs costs in proportion to its rows, however many groups there are and
+// however old those of a period are.
+func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
+	var bodies []string
+	for n := range 2000 {
+		bodies = append(bodies, dagBody(fmt.Sprint("why ", n%1000), node("question", "1"), node("answer", fmt.Sprint(n))))
+	}
+	f, log := foldBodies(t, append(bodies, stateOf(2000, "failed"))...)
+	q := rundags.GroupQuery{By: "question_hash", Bounds: index.Bounds{Since: new(time.UnixMicro(1991))}}
+	v := viewOf(t, f, log.head.Size)
+	rows, next, err := rundags.ListRecentGroups(t.Context(), v, q, index.Page{Limit: 100})
+	require.NoError(t, err)
+	require.Nil(t, next)
+	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
+	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].Answers, rows[0].FirstSeq, rows[0].LastSeq})
+	require.LessOrEqual(t, v.Touched(), 60)
+	q.Any = true
+	v = viewOf(t, f, log.head.Size)
+	rows, next, err = rundags.ListGroups(t.Context(), v, q, index.Page{Limit: 5})
+	require.NoError(t, err)
+	require.NotNil(t, next)
+	require.Len(t, rows, 5)
+	require.LessOrEqual(t, v.Touched(), 60)
+}
+
+// A group of one run-DAG keeps its answer for when a second one joins, whatever its state is then.
+func TestRunGroupOfAWithdrawnFirst(t *testing.T) {
+	f, _ := foldBodies(t,
+		dagBody("why", node("answer", "1")),   // 1
+		stateOf(1, "failed"),                  // 2
+		dagBody("why", node("answer", "1")),   // 3
+		dagBody("why", node("render", "2")),   // 4
+		dagBody("why", node("question", "1")), // 5: without an answer
+		stateOf(1, "live"),                    // 6
+		stateOf(3, "stale"),                   // 7
+		stateOf(5, "stale"),                   // 8
+		stateOf(1, "stale"),                   // 9
+		stateOf(4, "stale"),                   // 10
+	)
+	type counted struct{ runs, answers, first, last uint64 }
+	for size, want := range map[uint64]counted{2: {1, 1, 1, 1}, 3: {}, 4: {1, 1, 3, 3}, 5: {2, 2, 3, 4}, 6: {3, 2, 3, 5}, 7: {4, 2, 1, 5}, 8: {3, 2, 1, 5}, 9: {2, 2, 1, 4}, 10: {1, 1, 4, 4}, 11: {}} {
+		rows, _, err := rundags.ListGroups(t.Context(), viewOf(t, f, size), rundags.GroupQuery{By: "question_hash"}, index.Page{Limit: 5})
+		require.NoError(t, err)
+		var got counted
+		for _, r := range rows {
+			got = counted{r.Runs, r.Answers, r.FirstSeq, r.LastSeq}
+		}
+		require.Equal(t, want, got, "as of %d", size)
+	}
 }
 
 // A run that brought its stages only has an unknown outcome, unless they show that preflight

@@ -348,7 +348,7 @@ func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGenerati
 func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model")).Draw(t, "variable")
+			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model", "label:step", "label:where", "label:none")).Draw(t, "variable")
 			name := variable
 			if variable == "system_prompt_hash" {
 				name = "system_prompt"

@@ -19,7 +19,7 @@ type generations struct {
 	*rapid.T
 	log   *journal
 	naive naiveGenerations
-	// narrow: most records differ only in model, temperature, and output.
+	// narrow: most records differ only in model, temperature, labels, and output.
 	narrow bool
 	claims []string // ipc_ids so far, and one that is not a hash of anything
 }
@@ -45,7 +45,7 @@ func (g *generations) generation() string {
 		seed = fmt.Sprintf(`"ipc_id":%q,`, rapid.SampledFrom(g.claims).Draw(g.T, "claim"))
 	}
 	return "{" + seed +
-		g.few("labels", `"labels":{"step":"a","where":"here"},`, `"labels":{"step":"b"},`, "") +
+		few(g.T, "labels", `"labels":{"step":"a","where":"here"},`, `"labels":{"step":"b"},`, "") +
 		g.few("run_id", "", `"run_id":"r1",`, `"run_id":"r2",`) +
 		g.few("prompt", `"system_prompt":"kind",`, `"system_prompt":"brief",`, "") +
 		few(g.T, "output", `"output":"yes",`, `"output":"yes",`, `"output":"no",`, `"output":"well",`, "") +
@@ -141,6 +141,9 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 		r.values["input"] = cmp.Or(r.hashes["seedless_input_hash"], r.hashes["input_hash"])
 		if prompt, ok := r.hashes["system_prompt_hash"]; ok {
 			r.values["system_prompt"] = prompt
+		}
+		for name, value := range body.Record.Labels {
+			r.values["label:"+name] = value
 		}
 		for name, value := range body.Record.Environment {
 			r.values[name] = value

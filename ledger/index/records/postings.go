@@ -20,6 +20,15 @@ type Posting struct {
 	recurs bool
 }
 
+// IsLabel reports whether the value is of a label.
+func (p *Posting) IsLabel() bool {
+	switch p.Family {
+	case rowstore.Identity{}, IPCFamily, InputFamily, HashFamily, PromptFamily, OutputFamily, ModelFamily:
+		return false
+	}
+	return true
+}
+
 // Names of values, in addition to the names of hash fields.
 const (
 	kindName        = "kind"

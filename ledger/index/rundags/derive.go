@@ -19,10 +19,11 @@ const (
 	cacheKeyName = "cache_key"
 )
 
-// deriver writes the run-DAGs of questions and cache keys, and counts failures.
+// deriver writes the run-DAGs of questions and cache keys, groups of run-DAGs, and counts failures.
 type deriver struct {
 	*index.Fold
-	value []byte // scratch
+	recent recentFold
+	value  []byte // scratch
 }
 
 // Derive implements Deriver.
@@ -47,6 +48,7 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 		return err
 	}
 	f.countRun(e.Seq, dag)
+	f.joinGroups(e.Seq, dag)
 	if row, served := cacheRowOf(dag); served {
 		runs := f.cachedSet(row)
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfCacheKey, row[:], e.Seq), nil)
@@ -76,7 +78,6 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 		change := drift.CompareStages(before.stages, stages)
 		f.Counters.Add(counters.SeriesOf(counters.DivergenceTotal, stageLabel(&change)), 1)
 	}
-	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfQuestion, question[:], seq), nil)
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
 	return nil
 }
@@ -101,27 +102,29 @@ func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, f
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// changeLive may read stored keys.
+	// changeGroup and changeLive may read stored keys.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
 	dag := target.DAG()
 	f.writeWithdrawn(e.Seq, target.Seq, &dag, live)
-	if err := f.changeQuestion(ctx, e.Seq, target.Seq, &dag, live); err != nil {
-		return err
+	m := memberOf(target.Seq, &dag)
+	for _, k := range groupsOf(&dag) {
+		latest, err := f.changeGroup(e.Seq, k, &m, live)
+		if err == nil && k.by == byQuestion {
+			err = f.changeQuestion(ctx, e.Seq, k.id, latest)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return f.changeCached(e.Seq, target.Seq, &dag, live)
 }
 
 // changeQuestion updates the latest live run-DAG of a question.
-func (f *deriver) changeQuestion(ctx context.Context, seq, target uint64, dag *event.DAG, live bool) error {
-	if dag.QuestionHash == nil {
+func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowstore.Identity, latest uint64) error {
+	if latest == f.latestRun(question).seq {
 		return nil
-	}
-	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
-	latest, err := f.changeLive(liveOfQuestion, question[:], f.latestRun(question).seq, target, live)
-	if err != nil || latest == f.latestRun(question).seq {
-		return err
 	}
 	next := latestRun{listed: true} // none
 	if latest > 0 {
@@ -153,8 +156,8 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive adds a run-DAG to the live ones with the same question or cache key, or removes
-// it. It returns the latest of them; 0 if there is none. All earlier events must be stored.
+// changeLive adds a run-DAG to the live ones with the same cache key, or removes it. It returns
+// the latest of them; 0 if there is none. All earlier events must be stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
@@ -164,20 +167,37 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 	if target != latest {
 		return latest, nil
 	}
+	return f.liveBefore(d, shared, target)
+}
+
+// liveBefore returns the last live run-DAG before one, as stored before the batch; 0 if there is
+// none.
+func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
-	it, err := f.Rows.Iterate(liveDAGKey(f.Rows.Keys, d, shared, target-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
+	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
+}
+
+// liveAfter returns the first live run-DAG after one, as stored before the batch; 0 if there is
+// none.
+func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
+	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
+	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
+}
+
+// firstLive returns the run-DAG of the key in a range to which a move leads; 0 if there is none.
+func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
+	it, err := f.Rows.Iterate(lower, upper)
 	if err != nil {
 		return 0, err
 	}
-	before := uint64(0)
-	if it.First() {
-		before = rowstore.VersionOf(it.Key())
+	f.Touched++
+	if move(it) {
+		seq = rowstore.VersionOf(it.Key())
 	}
-	return before, errors.Join(it.Error(), it.Close())
+	return seq, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAGKey returns the key of a live run-DAG of a question or cache key. Later ones come
-// first.
+// liveDAGKey returns the key of a live run-DAG of a group or cache key. Later ones come first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
 	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)
 }

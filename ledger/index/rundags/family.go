@@ -1,5 +1,5 @@
-// Package rundags is the family of run-DAGs: by question and by cache key, and counts of
-// failures.
+// Package rundags is the family of run-DAGs: by question and by cache key, in groups, and counts
+// of failures.
 package rundags
 
 import (
@@ -11,10 +11,13 @@ import (
 
 // Dimensions of run-DAGs.
 const (
-	// liveOfQuestion: identity of a question_hash and the seq (8, inverted) of a live run-DAG.
+	// liveOfGroup: a group of several run-DAGs and the seq (8, inverted) of a live one.
 	// liveOfCacheKey: the same for a row of cachedRuns.
-	liveOfQuestion rowstore.Dimension = 0x28
+	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
+	// recentGroups: the position of a name in GroupedBy and the seq (8, inverted) of the last live
+	// run-DAG of a group of several; the group.
+	recentGroups rowstore.Dimension = 0x2a
 
 	// questionRuns: identity of a question_hash; its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
@@ -25,9 +28,18 @@ const (
 	failureCounts rowstore.Dimension = 0xaa
 	// withdrawnRuns: the seq (8) of a run-DAG whose state has changed; whether it is live.
 	withdrawnRuns rowstore.Dimension = 0xab
+	// groupVersions: identity of a name in GroupedBy and a value; the group.
+	groupVersions rowstore.Dimension = 0xac
+	// groupLists: the position of a name in GroupedBy; one version for each group, written by its
+	// first run-DAG: the group.
+	groupLists rowstore.Dimension = 0xad
+	// groupAnswers: a group of several run-DAGs and the identity of an answer; how many run-DAGs
+	// have it.
+	groupAnswers rowstore.Dimension = 0xae
 )
 
-// Family answers questions about run-DAGs: by question, by cache key, and how many failed.
+// Family answers questions about run-DAGs: by question, by cache key, in groups, and how many
+// failed.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series
@@ -37,7 +49,8 @@ func Family() index.Family {
 		}
 	}
 	return index.Family{
-		Rows:     map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes},
+		Rows: map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes,
+			groupVersions: identity, groupLists: 1, groupAnswers: 2 * identity},
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}

@@ -59,57 +59,55 @@ type Cause struct {
 	Known      bool     // both run-DAGs have dimensions
 }
 
-func causeOf(before, after *RunDAG) (c Cause) {
+// Comparison is where a run-DAG begins to differ from another one, and why.
+type Comparison struct {
+	Divergence
+	Cause
+}
+
+// compare compares a run-DAG with another one; before.Seq is 0 if there is none.
+func compare(before, after *RunDAG) (c Comparison) {
 	if before.Seq == 0 {
 		return c
 	}
+	c.Against = before.Seq
 	change := drift.CompareStages(before.Stages, after.Stages)
+	if len(change.Differing) > 0 {
+		c.Stage = new(change.First())
+	}
 	c.Dimensions, c.Known = drift.CompareDimensions(before.Dimensions, after.Dimensions)
-	c.Cause = change.Cause(c.Dimensions, c.Known)
+	c.Cause.Cause = change.Cause(c.Dimensions, c.Known)
 	return c
-}
-
-func divergenceOf(against uint64, before, after []event.Stage) Divergence {
-	d := Divergence{Against: against}
-	if against == 0 {
-		return d
-	}
-	if change := drift.CompareStages(before, after); len(change.Differing) > 0 {
-		stage := change.First()
-		d.Stage = &stage
-	}
-	return d
 }
 
 // DivergenceOf compares the run-DAG at seq with the latest one of its question that was live
 // when it was recorded. It returns storage.ErrNotFound if the event is of another kind.
-func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (Divergence, error) {
+func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison, err error) {
 	run, err := Get(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
-		return Divergence{}, err
+		return c, err
 	}
 	question := rowstore.Identify([]byte(questionName), run.QuestionHash)
 	_, value, found, err := v.NewestBelow(questionRuns, question[:], seq)
 	if err != nil || !found {
-		return Divergence{}, err
+		return c, err
 	}
-	before, err := decodeLatestRun(value)
-	if err != nil || before.seq == 0 {
-		return Divergence{}, err
+	latest, err := decodeLatestRun(value)
+	if err != nil || latest.seq == 0 {
+		return c, err
 	}
-	if before.listed {
-		return divergenceOf(before.seq, before.stages, shortHashes(run.Stages)), nil
+	before, err := Get(ctx, v, latest.seq) // questionRuns has no dimensions
+	if err != nil {
+		return c, err
 	}
-	earlier, err := Get(ctx, v, before.seq)
-	return divergenceOf(before.seq, earlier.Stages, run.Stages), err
+	return compare(&before, &run), nil
 }
 
 // QuestionRun is a run-DAG of a question, compared with the live one before it.
 type QuestionRun struct {
 	RunDAG
 	State string
-	Divergence
-	Cause
+	Comparison
 }
 
 // OfQuestion returns the live run-DAGs of a question, or, with any, those of every state. The
@@ -141,7 +139,7 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 		if err != nil {
 			return nil, nil, err
 		}
-		rows = append(rows, QuestionRun{run, state, divergenceOf(before.Seq, before.Stages, run.Stages), causeOf(&before, &run)})
+		rows = append(rows, QuestionRun{run, state, compare(&before, &run)})
 		if live {
 			before = run
 		}

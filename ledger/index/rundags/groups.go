@@ -1,0 +1,357 @@
+package rundags
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"colophon/ledger/drift"
+	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
+)
+
+// GroupedBy lists the names by which run-DAGs are grouped. They are hashes of the event. Their
+// positions are stored.
+var GroupedBy = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
+
+// byQuestion is the position of question_hash in GroupedBy.
+const byQuestion = 0
+
+// groupKey identifies a group of run-DAGs.
+type groupKey struct {
+	by byte // position of the name in GroupedBy
+	id rowstore.Identity
+}
+
+// group is the run-DAGs with one value: the value of groupVersions.
+type group struct {
+	seq       uint64 // of the event that wrote the version
+	live, all tally
+	// answer is that of the only run-DAG, if all counts one run-DAG and one answer.
+	answer rowstore.Identity
+	// verdicts counts the run-DAGs by outcome, sorted by outcome.
+	verdicts []verdict
+}
+
+// tally counts some run-DAGs of a group.
+type tally struct {
+	runs        uint64
+	answers     uint64 // distinct
+	first, last uint64 // seqs; 0 if there are no runs
+}
+
+// verdict is how many run-DAGs of a group have one outcome.
+type verdict struct {
+	outcome
+	liveAll
+}
+
+// liveAll is a number of live run-DAGs, and of those of any state.
+type liveAll struct{ live, all uint64 }
+
+func (n *liveAll) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, n.all, n.all-n.live) }
+
+// take decodes what append encodes.
+func (n *liveAll) take(r *rowstore.ValueReader) {
+	var dead uint64
+	r.Numbers(&n.all, &dead)
+	n.live = n.all - dead
+	r.Bad = r.Bad || dead > n.all
+}
+
+func decodeLiveAll(value []byte) (liveAll, error) {
+	var n liveAll
+	r := rowstore.ValueReader{Rest: value}
+	n.take(&r)
+	return n, r.Err("the runs of an answer", value)
+}
+
+// append encodes a group. The live run-DAGs follow only if they differ from all.
+func (g *group) append(dst []byte) []byte {
+	dead := g.all.runs - g.live.runs
+	dst = rowstore.AppendNumbers(dst, g.all.runs, dead, g.all.answers, g.all.first, g.all.last)
+	if dead > 0 {
+		dst = rowstore.AppendNumbers(dst, g.live.answers, g.live.first, g.live.last)
+	}
+	if g.hasOneAnswer() {
+		dst = append(dst, g.answer[:]...)
+	}
+	for _, v := range g.verdicts {
+		dst = v.liveAll.append(append(dst, v.outcome[:]...))
+	}
+	return dst
+}
+
+func (g *group) hasOneAnswer() bool { return g.all.runs == 1 && g.all.answers == 1 }
+
+func decodeGroup(value []byte) (group, error) {
+	var g group
+	var dead uint64
+	r := rowstore.ValueReader{Rest: value}
+	r.Numbers(&g.all.runs, &dead, &g.all.answers, &g.all.first, &g.all.last)
+	g.live = g.all
+	if dead > 0 {
+		r.Numbers(&g.live.answers, &g.live.first, &g.live.last)
+	}
+	g.live.runs -= dead
+	if g.hasOneAnswer() {
+		r.Identity(&g.answer)
+	}
+	for len(r.Rest) > 0 && !r.Bad {
+		var v verdict
+		o, err := decodeOutcome(r.Rest[:min(len(r.Rest), len(v.outcome))])
+		if err != nil {
+			return g, err
+		}
+		v.outcome, r.Rest = o, r.Rest[len(o):]
+		v.liveAll.take(&r)
+		g.verdicts = append(g.verdicts, v)
+	}
+	r.Bad = r.Bad || g.all.runs == 0 || dead > g.all.runs
+	return g, r.Err("a group of run-DAGs", value)
+}
+
+// recent returns the last live run-DAG if the group is in recentGroups, else 0. Groups of one
+// run-DAG are not, because groupLists has them in that order.
+func (g *group) recent() uint64 {
+	if g.all.runs < 2 {
+		return 0
+	}
+	return g.live.last
+}
+
+// count adds run-DAGs to those with an outcome.
+func (g *group) count(o outcome, live, all int) {
+	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
+	if !found {
+		g.verdicts = slices.Insert(g.verdicts, i, verdict{outcome: o})
+	}
+	v := &g.verdicts[i]
+	v.live, v.all = v.live+uint64(live), v.all+uint64(all)
+}
+
+// member is what a run-DAG adds to its groups.
+type member struct {
+	seq     uint64
+	outcome outcome
+	answer  rowstore.Identity
+	answers uint64 // 1 if it has an answer, else 0
+}
+
+func memberOf(seq uint64, dag *event.DAG) member {
+	m := member{seq: seq, outcome: outcomeOf(dag)}
+	if hash := drift.AnswerHash(dag.Stages); hash != nil {
+		m.answer, m.answers = rowstore.Identify(hash), 1
+	}
+	return m
+}
+
+// groupsOf returns the groups of a run-DAG.
+func groupsOf(dag *event.DAG) (keys []groupKey) {
+	for by, name := range GroupedBy {
+		if hash := *dag.Hash(name); hash != nil {
+			keys = append(keys, groupKey{byte(by), rowstore.Identify([]byte(name), hash)})
+		}
+	}
+	return keys
+}
+
+// group returns the newest version of a group; zero if it has no run-DAGs.
+func (f *deriver) group(id rowstore.Identity) group {
+	seq, value, found := f.Rows.Newest(groupVersions, id[:])
+	if !found {
+		return group{}
+	}
+	g := rowstore.Decode(&f.Rows, value, decodeGroup)
+	g.seq = seq
+	return g
+}
+
+func (f *deriver) putGroup(id rowstore.Identity, seq uint64, g *group) {
+	f.value = g.append(f.value[:0])
+	f.Rows.Put(groupVersions, id[:], seq, f.value)
+}
+
+// joinGroups adds a new run-DAG to its groups.
+func (f *deriver) joinGroups(seq uint64, dag *event.DAG) {
+	m := memberOf(seq, dag)
+	for _, k := range groupsOf(dag) {
+		g := f.group(k.id)
+		f.changes(k, &g, true)
+		switch g.all.runs {
+		case 0:
+			f.Rows.Put(groupLists, []byte{k.by}, seq, k.id[:])
+			g.all = tally{1, m.answers, seq, seq}
+			g.live, g.answer = g.all, m.answer
+		case 1:
+			f.writeFirst(k.id, seq, &g)
+			fallthrough
+		default:
+			f.join(k.id, &g, &m)
+		}
+		g.count(m.outcome, 1, 1)
+		f.putGroup(k.id, seq, &g)
+	}
+}
+
+// writeFirst writes the rows of the only run-DAG of a group, when a second one joins. Most groups
+// never have a second one.
+func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
+	if g.live.runs == 1 {
+		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], g.all.first), nil)
+	}
+	if g.all.answers == 1 {
+		f.putAnswer(id, g.answer, seq, liveAll{g.live.runs, 1})
+	}
+}
+
+// join adds a new run-DAG to a group that has others.
+func (f *deriver) join(id rowstore.Identity, g *group, m *member) {
+	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq), nil)
+	var same liveAll
+	if m.answers == 1 {
+		same = f.answer(id, m.answer)
+		f.putAnswer(id, m.answer, m.seq, liveAll{same.live + 1, same.all + 1})
+	}
+	g.all.join(m, same.all)
+	g.live.join(m, same.live)
+}
+
+// join adds a run-DAG that is later than all others. same is the number of others with its answer.
+func (t *tally) join(m *member, same uint64) {
+	if t.runs++; t.runs == 1 {
+		t.first = m.seq
+	}
+	t.last = m.seq
+	if same == 0 {
+		t.answers += m.answers
+	}
+}
+
+// answer returns how many run-DAGs of a group have an answer, if the group has had several run-DAGs.
+func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
+	_, value, found := f.Rows.Newest(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
+	if !found {
+		return liveAll{}
+	}
+	return rowstore.Decode(&f.Rows, value, decodeLiveAll)
+}
+
+func (f *deriver) putAnswer(id, answer rowstore.Identity, seq uint64, n liveAll) {
+	f.value = n.append(f.value[:0])
+	f.Rows.Put(groupAnswers, append(id[:len(id):len(id)], answer[:]...), seq, f.value)
+}
+
+// changeGroup updates a group of a run-DAG that becomes live, or stops being live. It returns the
+// last live run-DAG of the group. All earlier events must be stored.
+func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (latest uint64, err error) {
+	g := f.group(k.id)
+	if g.all.runs == 0 {
+		return 0, fmt.Errorf("%w: run-DAG %d is in no group", rowstore.ErrDamaged, m.seq)
+	}
+	f.changes(k, &g, false)
+	step := -1
+	if live {
+		step = 1
+	}
+	g.count(m.outcome, step, 0)
+	switch {
+	case g.all.runs == 1 && live:
+		g.live = g.all
+	case g.all.runs == 1:
+		g.live = tally{}
+	default:
+		if err := f.changeLiveOf(seq, k.id, &g.live, m, live); err != nil {
+			return 0, err
+		}
+	}
+	f.putGroup(k.id, seq, &g)
+	return g.live.last, nil
+}
+
+// changeLiveOf adds a run-DAG to the live ones of a group of several, or removes it.
+func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
+	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
+	same := f.answer(id, m.answer)
+	if live {
+		f.Rows.Set(key, nil)
+		t.runs++
+		t.last = max(t.last, m.seq)
+		if t.first = min(t.first, m.seq); t.runs == 1 {
+			t.first = m.seq
+		}
+		if same.live++; same.live == 1 {
+			t.answers += m.answers
+		}
+	} else {
+		f.Rows.SingleDelete(key)
+		t.runs--
+		if t.last == m.seq {
+			t.last, err = f.liveBefore(liveOfGroup, id[:], m.seq)
+		}
+		if t.first == m.seq && err == nil {
+			t.first, err = f.liveAfter(liveOfGroup, id[:], m.seq)
+		}
+		if same.live--; same.live == 0 {
+			t.answers -= m.answers
+		}
+	}
+	if m.answers == 1 {
+		f.putAnswer(id, m.answer, seq, same)
+	}
+	return err
+}
+
+// recentFold lists the groups that changed since event since and whose keys in recentGroups are
+// not updated yet. A rebuild updates them seldom.
+type recentFold struct {
+	since   uint64
+	changed []recentChange
+}
+
+// recentChange is a group with the last live run-DAG under which recentGroups has it; 0 if it has
+// not.
+type recentChange struct {
+	groupKey
+	before uint64
+}
+
+// changes notes a group before its first change since recentGroups was updated. A group that is
+// new since then is noted when its second run-DAG joins.
+func (f *deriver) changes(k groupKey, g *group, joins bool) {
+	switch {
+	case g.all.runs == 0:
+	case g.seq < f.recent.since, joins && g.all.runs == 1 && g.all.first >= f.recent.since:
+		f.recent.changed = append(f.recent.changed, recentChange{k, g.recent()})
+	}
+}
+
+// BeginBatch implements Deferring.
+func (f *deriver) BeginBatch(from uint64) { f.recent.since = from }
+
+// Pending implements Deferring. It returns the number of groups to be updated in recentGroups.
+func (f *deriver) Pending() int { return len(f.recent.changed) }
+
+// FlushPending implements Deferring.
+func (f *deriver) FlushPending(count int) {
+	left := len(f.recent.changed) - count
+	for _, c := range f.recent.changed[left:] {
+		g := f.group(c.id)
+		last := g.recent()
+		if last == c.before {
+			continue
+		}
+		if c.before != 0 {
+			f.Rows.SingleDelete(recentKey(f.Rows.Keys, c.by, c.before))
+		}
+		if last != 0 {
+			f.Rows.Set(recentKey(f.Rows.Keys, c.by, last), c.id[:])
+		}
+	}
+	f.recent.changed = f.recent.changed[:left]
+}
+
+// recentKey returns the key of a group in recentGroups. Groups with later run-DAGs come first.
+func recentKey(k rowstore.Keyspace, by byte, last uint64) []byte {
+	return rowstore.AppendVersion(append(k.Key(nil, recentGroups), by), last)
+}

@@ -1,0 +1,196 @@
+package rundags
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// Group describes the run-DAGs with one value (spec: Groups of run-DAGs).
+type Group struct {
+	Value               string
+	Runs, Answers       uint64
+	FirstSeq, LastSeq   uint64
+	FirstTime, LastTime time.Time
+	Verdicts            []Failures // sorted as by CountFailures
+}
+
+// GroupQuery selects groups of run-DAGs.
+type GroupQuery struct {
+	By           string // one of GroupedBy
+	Any          bool   // run-DAGs of any state, not only live ones
+	index.Bounds        // of the time of a group's last run-DAG
+}
+
+// ErrNotLatest: the view is not the latest, or the query counts run-DAGs that are not live.
+var ErrNotLatest = errors.New("index: groups are listed by their last run-DAG only for live ones at the latest size")
+
+// groupWalk collects a page of groups.
+type groupWalk struct {
+	view        *index.View
+	query       GroupQuery
+	by          byte
+	from, below uint64 // the last run-DAG of a group is in this range
+	budget      rowstore.Budget
+	rows        []Group
+}
+
+func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error) {
+	by := slices.Index(GroupedBy[:], q.By)
+	if by < 0 {
+		return nil, fmt.Errorf("run-DAGs are not grouped by %q", q.By)
+	}
+	from, below, err := v.SeqsIn(q.Bounds)
+	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
+}
+
+// ListGroups returns groups by their first run-DAG of any state, newest first. A page may have
+// fewer rows than its limit, even none, if few groups pass the filter.
+func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
+	w, err := newGroupWalk(v, q, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	below := v.Size()
+	if p.After != nil {
+		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
+			return nil, nil, index.ErrPosition
+		}
+	}
+	for listed, err := range v.Descend(groupLists, []byte{w.by}, below) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if w.budget.Spent(len(w.rows)) {
+			return w.rows, rowstore.AppendSeq(nil, below), nil
+		}
+		below = listed.Seq
+		g, err := w.read(listed.Value)
+		if err == nil {
+			err = w.take(ctx, &g)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return w.rows, nil, nil
+}
+
+// ListRecentGroups returns groups by their last live run-DAG, newest first. It reads no group
+// whose last live run-DAG is outside of the bounds, except groups of one run-DAG that is not
+// live. It returns ErrNotLatest unless the view is the latest and the query counts live run-DAGs
+// only. Groups may move between two pages.
+func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
+	if !v.IsLatest() || q.Any {
+		return nil, nil, ErrNotLatest
+	}
+	w, err := newGroupWalk(v, q, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	below := w.below
+	if p.After != nil {
+		after, err := rowstore.DecodeSeq(p.After)
+		if err != nil {
+			return nil, nil, index.ErrPosition
+		}
+		below = min(below, after)
+	}
+	prefix := append(v.Keys.Key(nil, recentGroups), w.by)
+	several, err := v.Iterate(recentKey(v.Keys, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
+	if err != nil {
+		return nil, nil, err
+	}
+	// Groups of one run-DAG come from the list of all groups.
+	listed := v.Descent(groupLists, []byte{w.by})
+	defer func() { err = errors.Join(err, several.Close(), listed.Close()) }()
+	several.First()
+	for below > w.from {
+		var one rowstore.Version
+		if one, _, err = listed.Seek(below - 1); err != nil {
+			return nil, nil, err
+		}
+		last, single := one.Seq, true // event 0 is no run-DAG
+		if several.Valid() {
+			if seq := rowstore.VersionOf(several.Key()); seq >= last {
+				last, single = seq, false
+			}
+		}
+		if err := several.Error(); err != nil {
+			return nil, nil, err
+		}
+		if last == 0 || last < w.from {
+			break
+		}
+		if w.budget.Spent(len(w.rows)) {
+			return w.rows, rowstore.AppendSeq(nil, below), nil
+		}
+		below = last
+		id := one.Value
+		if !single {
+			v.Count(1, 0)
+			if id, err = several.Value(); err != nil {
+				return nil, nil, err
+			}
+		}
+		g, err := w.read(id)
+		if err == nil && single == (g.all.runs == 1) {
+			err = w.take(ctx, &g)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if !single {
+			several.Next()
+		}
+	}
+	return w.rows, nil, nil
+}
+
+// read reads the newest version of a group that is in a list.
+func (w *groupWalk) read(id []byte) (group, error) {
+	if len(id) != len(rowstore.Identity{}) {
+		return group{}, fmt.Errorf("%w: a group of run-DAGs in a list as %x", rowstore.ErrDamaged, id)
+	}
+	_, value, found, err := w.view.Newest(groupVersions, id)
+	if err != nil {
+		return group{}, err
+	}
+	if !found {
+		return group{}, fmt.Errorf("%w: a listed group of run-DAGs %x is absent", rowstore.ErrDamaged, id)
+	}
+	return decodeGroup(value)
+}
+
+// take appends a group if the query selects it.
+func (w *groupWalk) take(ctx context.Context, g *group) error {
+	t := g.live
+	if w.query.Any {
+		t = g.all
+	}
+	if t.runs == 0 || t.last < w.from || t.last >= w.below {
+		return nil
+	}
+	last, err := Get(ctx, w.view, t.last)
+	if err != nil {
+		return err
+	}
+	row := Group{Value: string(*last.Hash(w.query.By)), Runs: t.runs, Answers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
+	if row.FirstTime, err = w.view.RecordedAt(t.first); err != nil {
+		return err
+	}
+	counts := make(map[outcome]uint64)
+	for _, v := range g.verdicts {
+		if counts[v.outcome] = v.live; w.query.Any {
+			counts[v.outcome] = v.all
+		}
+	}
+	row.Verdicts = sortedFailures(counts)
+	w.rows = append(w.rows, row)
+	return nil
+}
