@@ -7,6 +7,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/show"
 )
 
@@ -36,7 +37,7 @@ second with the second, and so on.`,
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
-	command.ValidArgsFunction = d.completeNames(effectVariables, 3)
+	command.ValidArgsFunction = d.completeNames(completion.Variables, 3)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -81,7 +82,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
 	})
 	if err == nil {
-		d.conclude(t, next, d.noPairs(variable, a, b))
+		d.conclude(command, t, next, d.noPairs(variable, a, b), answer.Incomplete)
 	}
 	return err
 }

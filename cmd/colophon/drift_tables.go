@@ -151,17 +151,27 @@ func newProducers(d *driftCommand) *cobra.Command {
 	return command
 }
 
-// producer prints the first page of the gaps and of the repetitions of one producer.
+// producer prints the gaps and the repetitions of one producer.
 func producer(d *driftCommand, command *cobra.Command, id string) error {
-	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, "/producers/"+url.PathEscape(id), d.query(command))
+	path, query := "/producers/"+url.PathEscape(id), d.query(command)
+	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, path, query)
 	if err != nil {
 		return err
 	}
-	if d.json {
-		return cli.PrintJSONLine(d.Out, text)
+	if !d.json {
+		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
+	query.Del("as_of") // the cursor has it
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
-	var rows [][]string
+	next, err := pages(d, command, path, query, "cursor", answer, text, producerRows, t, func(row []string) []string { return row })
+	if err == nil {
+		d.conclude(command, t, next, "", nil)
+	}
+	return err
+}
+
+// producerRows returns the rows of a page, and the cursor after them.
+func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	for _, gap := range answer.Gaps {
 		numbers := cli.Decimal(gap.From)
 		if gap.To > gap.From {
@@ -172,11 +182,7 @@ func producer(d *driftCommand, command *cobra.Command, id string) error {
 	for _, r := range answer.Duplicates {
 		rows = append(rows, []string{cli.Decimal(r.ProducerSeq), "event " + cli.Decimal(r.Seq) + " repeats event " + cli.Decimal(r.FirstSeq)})
 	}
-	d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
-	if answer.Next != "" {
-		d.Say("there may be more rows: --limit asks for more")
-	}
-	return t.Write(rows)
+	return rows, answer.Next
 }
 
 // pathHistory prints the versions of one path.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 )
 
 // run executes one command line and returns the exit code.
@@ -59,5 +60,6 @@ Everyone can verify a receipt without the server.`,
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
+	completion.Flags(c, root)
 	return root
 }
