@@ -68,7 +68,11 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			return err
 		}
 		if d.mostChangedFirst && answer.Text != nil {
-			return show.MostChanged(d.Console, answer.Text)
+			err := show.MostChanged(d.Console, answer.Text)
+			if changed := answer.Text.MostChanged; err == nil && len(changed) > 0 {
+				d.sayCompare(changed[0].A, changed[0].B)
+			}
+			return err
 		}
 	}
 	query.Del("as_of") // the cursor has it
@@ -83,8 +87,16 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	})
 	if err == nil {
 		d.conclude(command, t, next, d.noPairs(variable, a, b), answer.Incomplete)
+		if len(answer.Rows) > 0 && !d.json {
+			d.sayCompare(answer.Rows[0].A.Seq, answer.Rows[0].B.Seq)
+		}
 	}
 	return err
+}
+
+// sayCompare says how to see the texts of a pair.
+func (d *driftCommand) sayCompare(a, b uint64) {
+	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // noPairs says that no pair was found, and which runs were not searched.

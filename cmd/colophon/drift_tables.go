@@ -17,13 +17,16 @@ func newUnstable(d *driftCommand) *cobra.Command {
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
 		Long: `Show groups of runs that have one ipc_id, that is the same input, prompt, model, and
-settings, and different outputs. The least stable group comes first.`,
+settings, and different outputs. The least stable group comes first, or with --as-of the
+one with the latest first run.`,
 		Example: `  colophon drift unstable
   colophon drift unstable --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
-			query.Set("sort", "stability")
+			if !query.Has("as_of") { // rankings exist for the present only
+				query.Set("sort", "stability")
+			}
 			query.Set("min_outputs", "2")
 			return d.groups(command, "ipc_id", query, "no two runs with the same conditions have different outputs")
 		},
@@ -58,23 +61,53 @@ func newMismatches(d *driftCommand) *cobra.Command {
 // newStale returns the command for citations of superseded chunks.
 func newStale(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "stale SOURCE",
-		Short:   "Show citation sets that rest on a chunk that the source no longer has",
-		Example: `  colophon drift stale handbook`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "stale SOURCE",
+		Short: "Show citation sets that rest on a chunk that the source no longer has",
+		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
+source_id of their citations. The column HOW says how the chunk was superseded:
+
+  recited     a later set cites another chunk in the same place of the source: the same
+              section, or where it has no section the same subject
+  registered  the source was registered later with chunk_hashes that lack the chunk
+  not_listed  the source had been registered with chunk_hashes that lack it
+
+RUN is the run_id of the set, which is often the answer that cites it.`,
+		Example: `  colophon drift stale handbook
+  colophon drift stale handbook --all --full`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			query := d.query(command)
 			query.Set("source_id", args[0])
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
-			return list(d, command, "/citation-sets/stale", query, t, "no citation of that source is stale", func(r wire.StaleRow) []string {
+			err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleRow) []string {
 				return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
 			})
+			if err != nil || t.Rows > 0 || d.json {
+				return err
+			}
+			return noStale(d, command, args[0])
 		},
 	}
 	command.ValidArgsFunction = completeRows(d, "/sources", func(s wire.Source) string { return s.SourceID })
 	d.pageFlags(command.Flags())
 	d.fullFlag(command.Flags())
 	return command
+}
+
+// noStale says why no citation of a source is stale.
+func noStale(d *driftCommand, command *cobra.Command, source string) error {
+	query := d.query(command)
+	query.Set("limit", "1")
+	cited, _, err := fetchDrift[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	switch {
+	case err != nil:
+		return err
+	case len(cited.Rows) == 0:
+		d.Say("no citation set cites that source; SOURCE is the source_id of citations")
+	default:
+		d.Say("no citation of that source is stale")
+	}
+	return nil
 }
 
 // newConflicts returns the command for chunks under several sources.

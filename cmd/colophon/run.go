@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		c.Say("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.Plain {
+		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // the number of arguments
+			c.Say("usage: %s", command.UseLine())
+		}
 		c.Say("run %q for help", command.CommandPath()+" --help")
 	}
 	return exit.Code
