@@ -55,11 +55,12 @@ type ReplacedKey struct {
 
 // Stats counts the events of a ledger.
 type Stats struct {
-	AsOf     uint64            `json:"as_of"`
-	TreeSize uint64            `json:"tree_size"`
-	Records  map[Kind]uint64   `json:"records"`
-	Refusals map[string]uint64 `json:"refusals"` // by reason
-	Checks   []CheckCount      `json:"checks"`
+	AsOf       uint64            `json:"as_of"`
+	TreeSize   uint64            `json:"tree_size"`
+	Records    map[Kind]uint64   `json:"records"`
+	Refusals   map[string]uint64 `json:"refusals"`   // by reason
+	Incomplete map[string]uint64 `json:"incomplete"` // IPC records, by what they lack
+	Checks     []CheckCount      `json:"checks"`
 }
 
 // CheckCount is the number of checks with one result.

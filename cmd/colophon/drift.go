@@ -29,8 +29,8 @@ type driftCommand struct {
 }
 
 const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
-/run-dags/…, /citation-sets/…, /paths/…, /producers and /records of the API. All pages of an answer are for one tree size. With
---as-of, you get the answer at an earlier tree size.
+/run-dags/…, /citation-sets/…, /paths/…, /producers and /records of the API. All pages of
+an answer are for one tree size. With --as-of, you get the answer at an earlier one.
 
 With --json, the commands print the server's answers, one JSON document per line. For a
 list, they print the first page that has rows or, with --all, every page.`

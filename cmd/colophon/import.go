@@ -91,7 +91,6 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.subject, "subject", "", "`name` of what citations are for; default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: say what would be taken, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
-	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has its own limit")
@@ -166,14 +165,6 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return err
-}
-
-func formatNames() []string {
-	names := make([]string, len(formats.All))
-	for i, f := range formats.All {
-		names[i] = string(f)
-	}
-	return names
 }
 
 // native reads the flags that describe the format of the files. It returns nil if they have

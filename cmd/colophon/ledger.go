@@ -12,6 +12,7 @@ import (
 	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/remote"
 )
 
@@ -69,7 +70,8 @@ This cannot be undone. On a terminal, the command asks for the name of the ledge
 elsewhere, it needs --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
@@ -172,7 +174,8 @@ Readers keep what they have read; unpublish does not change this. On a terminal,
 command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Example: `  colophon ledger publish generations
   colophon ledger publish generations --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "unpublish does not take back what readers have copied", "published"); err != nil {
@@ -192,8 +195,9 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 		Short: "Require a token to read a ledger's transparency log",
 		Long: `Require a token with the scope log or read to read a ledger's transparency log. This is
 the default for new ledgers. Copies of the log that readers or caches have stay there.`,
-		Example: `  colophon ledger unpublish generations`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  colophon ledger unpublish generations`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			return l.setVisibility(command, args[0], "private")
 		},
