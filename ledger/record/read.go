@@ -63,12 +63,13 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 // only by the bound of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
-	MaxShort = 128  // name of a stage, a mode, a producer's id
+	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
 	// MaxTimestamp bounds a timestamp.
 	MaxTimestamp = 64
 
-	maxName  = MaxName
-	maxStage = MaxShort
+	maxName    = MaxName
+	maxStage   = MaxShort
+	maxVersion = MaxShort
 )
 
 // IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case hexadecimal

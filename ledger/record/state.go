@@ -32,7 +32,7 @@ func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 var stateNames = append([]string{"state", "reason"}, originNames...)
 
 func (f *StateFields) read(o strict.Object) {
-	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), readOrigin(o)
+	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
 }
 
 // StateRequest asks to change the state of many records, or what that would do (spec: States).

@@ -40,12 +40,21 @@ func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object),
 // parseRequest decodes a request, an object with only the known members. What read takes from
 // it stays valid. The error is a *strict.Error.
 func parseRequest(body []byte, read func(o strict.Object), known ...string) error {
+	return parseMember(body, "", read, known...)
+}
+
+// parseMember is parseRequest for a request that is a member.
+func parseMember(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
-	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
+	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
 		return strict.SyntaxError(err)
 	}
+	v, pointer := document.Root(), ""
+	if member != "" {
+		v, pointer = v.Member(member), "/"+member
+	}
 	var d strict.Decoder
-	read(d.Object(document.Root(), "", known...))
+	read(d.Object(v, pointer, known...))
 	if d.Failed() {
 		return d.Err()
 	}
@@ -53,14 +62,10 @@ func parseRequest(body []byte, read func(o strict.Object), known ...string) erro
 }
 
 // lineVerbs lists the kinds of verbs that can be lines of a batch.
-var lineVerbs = [...]Kind{RecordStateChanged, Note}
+var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
-// parseVerbLine decodes the record of a line of a batch. The line has been parsed before.
+// parseVerbLine decodes a state change or a note that is a line of a batch.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
-	var document pyjson.Document
-	if err := document.Parse(bytes.Clone(line)); err != nil {
-		return nil, strict.SyntaxError(err)
-	}
 	var fields VerbFields
 	var about *uint64
 	var read func(strict.Object)
@@ -72,16 +77,16 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 		f := new(StateFields)
 		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, stateNames...)
 	}
-	var d strict.Decoder
-	o := d.Object(document.Root().Member("record"), "/record", names...)
-	if seq := o.Seq("record_seq"); seq != nil {
-		*about = *seq
-	} else if !o.Member("record_seq").Given() {
-		o.Missing("record_seq")
-	}
-	read(o)
-	if d.Failed() {
-		return nil, d.Err()
+	err := parseMember(line, "record", func(o strict.Object) {
+		if seq := o.Seq("record_seq"); seq != nil {
+			*about = *seq
+		} else if !o.Member("record_seq").Given() {
+			o.Missing("record_seq")
+		}
+		read(o)
+	}, names...)
+	if err != nil {
+		return nil, err
 	}
 	v := newVerb(kind, fields)
 	v.RecordSeq = *about
@@ -136,7 +141,8 @@ type Origin struct {
 
 var originNames = []string{"original_actor", "timestamp"}
 
-func readOrigin(o strict.Object) Origin {
+// ReadOrigin reads the members original_actor and timestamp.
+func ReadOrigin(o strict.Object) Origin {
 	return Origin{o.Identifier("original_actor", maxName), readTimestamp(o, "timestamp")}
 }
 
