@@ -40,7 +40,7 @@ type DivergenceRow struct {
 // the causes below.
 type RunCause string
 
-// The causes that are no dimensions.
+// The causes other than a dimension.
 const (
 	RunIdentical   RunCause = "identical"    // no stage differs
 	RunConfounded  RunCause = "confounded"   // several dimensions differ
