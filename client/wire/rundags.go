@@ -45,7 +45,7 @@ const (
 	RunIdentical   RunCause = "identical"    // no stage differs
 	RunConfounded  RunCause = "confounded"   // several dimensions differ
 	RunNoDimension RunCause = "no_dimension" // stages differ, and all dimensions agree
-	RunUnknown     RunCause = "unknown"      // stages differ, and not both runs have dimensions
+	RunUnknown     RunCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
 // CachedRun is the live run-DAG of a cache key.

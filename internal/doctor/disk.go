@@ -109,7 +109,8 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// checkFileSystem checks that the file system survives a restart, and that a sync on it can be relied on.
+// checkFileSystem checks that the file system survives a restart, and that a sync on it can be
+// relied on.
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
 	case kind == "":
@@ -134,8 +135,8 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace checks that free space above the mark, below which the server takes no writes, lasts
-// for some time.
+// checkSpace checks that free space above the mark, below which the server takes no writes,
+// lasts for some time.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {

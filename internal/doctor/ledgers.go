@@ -69,8 +69,8 @@ func checkAuthentication(d *deployment) []Finding {
 	return finding(OK, "", "the server asks for credentials")
 }
 
-// checkLedgerKeys checks that every ledger has its key in the folder, every key its ledger, and
-// the ledgers that tokens name exist.
+// checkLedgerKeys checks that every ledger has its key in the folder and every key its ledger,
+// and that the ledgers that tokens name exist.
 func checkLedgerKeys(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -100,7 +100,8 @@ func checkLedgerKeys(d *deployment) []Finding {
 	return orOK(list, "%s, each with its key: %s", cli.Counted(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
-// checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs with it.
+// checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs
+// with it.
 func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	signer, err := datadir.Keys(d.data()).Load(l.Name)
 	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
@@ -131,8 +132,8 @@ func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
 }
 
-// checkLog checks that the last events of each ledger are a chain that ends in the ledger's tip,
-// and the receipt of the last event verifies.
+// checkLog checks that the last events of each ledger are a chain that ends in the ledger's
+// tip, and that the receipt of the last event verifies.
 func checkLog(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -221,7 +222,7 @@ func checkPublic(d *deployment) []Finding {
 // An index that is further behind, in events, is reported.
 const indexLagging = 10_000
 
-// checkIndex checks that the index of each ledger is running and is not far behind.
+// checkIndex checks that the index of each ledger runs, and is not far behind.
 func checkIndex(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()

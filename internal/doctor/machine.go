@@ -86,8 +86,8 @@ func (d *deployment) serverIsHere() bool {
 	return err == nil && d.answers() && (d.own || cli.Loopback(u.Hostname()))
 }
 
-// checkMemory checks that there is enough memory for caches, bodies and answers, and the garbage
-// collector knows its limit.
+// checkMemory checks that there is enough memory for caches, bodies and answers, and that the
+// garbage collector knows its limit.
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
 	need, have := memoryNeeded(config), limits.Available()
@@ -112,8 +112,8 @@ func inMiB(bytes uint64) uint64 { return bytes >> 20 }
 // clockTolerance is how far clocks may be apart. It includes the time that a request takes.
 const clockTolerance = 2 * time.Second
 
-// checkClock checks that the server's clock is not behind the last events, and agrees with this
-// machine's.
+// checkClock checks that the server's clock is not behind the last events, and agrees with
+// this machine's.
 func checkClock(d *deployment) []Finding {
 	synchronise := "synchronise it (chrony, systemd-timesyncd), for a guest or a container on its host"
 	var list []Finding

@@ -13,8 +13,8 @@ import (
 	"colophon/internal/datadir"
 )
 
-// checkAddress checks that the server asks for credentials if other machines reach it, and they
-// are sent encrypted.
+// checkAddress checks that the server asks for credentials if other machines can reach it, and
+// that credentials are sent encrypted.
 func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
@@ -75,7 +75,7 @@ func checkProxies(d *deployment) []Finding {
 	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
-// checkRates checks that the rate of requests of other machines is limited.
+// checkRates checks that the rate of requests from other machines is limited.
 func checkRates(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, _ := net.SplitHostPort(config.Listen)
@@ -92,7 +92,7 @@ func checkRates(d *deployment) []Finding {
 const certificateExpiresSoon = 21 * 24 * time.Hour
 
 // checkCertificate checks that the certificate fits its key and is valid for some time and for
-// the host that the server listens on; only the owner can read the key.
+// the host that the server listens on, and that only the owner can read the key.
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {

@@ -19,8 +19,8 @@ const (
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
-// checkTokens checks that the token file can be read, and only by its owner; tokens are used, and
-// those of administrators expire, though not soon.
+// checkTokens checks that the token file can be read, and only by its owner, that tokens are
+// used, and that those of administrators expire, but not soon.
 func checkTokens(d *deployment) []Finding {
 	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
 	tokens, err := store.List()

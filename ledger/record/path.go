@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). What is
-// null is nil.
+// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). Fields that
+// are null or missing are nil.
 type PathFields struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
@@ -120,7 +120,7 @@ func (f *PathFields) Check() error {
 		c.text("route", passage, maxName)
 	}
 	if !rules.IsPathID(f.PathID) {
-		c.fail("path_id", f.PathID, "is no path_id")
+		c.fail("path_id", f.PathID, "is not a path_id")
 	}
 	c.filled("hash_version", f.HashVersion, maxVersion)
 	version := string(f.HashVersion)
@@ -129,7 +129,7 @@ func (f *PathFields) Check() error {
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
 		if fingerprint != nil && !rules.IsFingerprintOf(version, fingerprint) {
-			c.fail("fingerprint", fingerprint, "is no fingerprint of its hash_version")
+			c.fail("fingerprint", fingerprint, "is not a fingerprint of its hash_version")
 		}
 	}
 	return c.err
