@@ -47,7 +47,7 @@ type StateRequest struct {
 // "dry_run"?, "as_of"?}`. The request owns its memory. The error is a *strict.Error.
 func ParseStateRequest(body []byte) (*StateRequest, error) {
 	r := new(StateRequest)
-	err := parseRequest(body, func(o strict.Object) {
+	err := parseRequest(body, "", func(o strict.Object) {
 		r.fields.read(o)
 		r.State, r.Selection = State(r.fields.State), readSelection(o)
 	}, append(slices.Clone(stateNames), selectionNames...)...)

@@ -45,7 +45,7 @@ type ValidationRequest struct {
 // "original_actor"?, "timestamp"?}`. The error is a *strict.Error.
 func ParseValidation(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
-	return r, parseRequest(body, r.read, validationNames...)
+	return r, parseRequest(body, "", r.read, validationNames...)
 }
 
 var validationNames = append([]string{"validated", "reason", "build", "content_fingerprint"}, originNames...)
@@ -63,7 +63,7 @@ type PathValidation struct {
 
 func parseValidationLine(line []byte) (*PathValidation, error) {
 	v := new(PathValidation)
-	return v, parseMember(line, "record", func(o strict.Object) {
+	return v, parseRequest(line, "record", func(o strict.Object) {
 		v.Project, v.PathID = string(o.RequiredText("project", maxName)), string(o.RequiredText("path_id", maxName))
 		v.read(o)
 	}, append([]string{"project", "path_id"}, validationNames...)...)

@@ -30,20 +30,15 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 // parseVerb decodes a request, an object with only the known members, into fields that own
 // their memory. The error is a *strict.Error.
 func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
-	if err := parseRequest(body, read, known...); err != nil {
+	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
 	}
 	return newVerb(kind, f), nil
 }
 
-// parseRequest decodes a request, an object with only the known members. What read takes from
-// it stays valid. The error is a *strict.Error.
-func parseRequest(body []byte, read func(o strict.Object), known ...string) error {
-	return parseMember(body, "", read, known...)
-}
-
-// parseMember is parseRequest for a request that is a member.
-func parseMember(text []byte, member string, read func(o strict.Object), known ...string) error {
+// parseRequest decodes a request, an object with only the known members: the text, or a member of
+// it. What read takes from it stays valid. The error is a *strict.Error.
+func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
 		return strict.SyntaxError(err)
@@ -76,7 +71,7 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 		f := new(StateFields)
 		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, stateNames...)
 	}
-	err := parseMember(line, "record", func(o strict.Object) {
+	err := parseRequest(line, "record", func(o strict.Object) {
 		if seq := o.Seq("record_seq"); seq != nil {
 			*about = *seq
 		} else if !o.Member("record_seq").Given() {
