@@ -24,7 +24,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	r.decodeCommon(o)
 	p := &PathFields{Project: o.RequiredText("project", maxName)}
 	readBuild(o, p)
-	r.fields, p.HashVersion = p, o.Identifier("hash_version", maxVersion)
+	r.fields, p.HashVersion = p, o.Identifier("hash_version", MaxShort)
 	computes := p.HashVersion == nil || string(p.HashVersion) == rules.FingerprintVersion
 	if computes {
 		p.HashVersion, r.implied = fingerprintVersion, "hash_version"
@@ -122,13 +122,12 @@ func (f *PathFields) Check() error {
 	if !rules.IsPathID(f.PathID) {
 		c.fail("path_id", f.PathID, "is not a path_id")
 	}
-	c.filled("hash_version", f.HashVersion, maxVersion)
-	version := string(f.HashVersion)
-	if version != rules.FingerprintVersion {
+	c.filled("hash_version", f.HashVersion, MaxShort)
+	if string(f.HashVersion) != rules.FingerprintVersion {
 		c.required("content_fingerprint", f.ContentFingerprint, len(f.ContentFingerprint))
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
-		if fingerprint != nil && !rules.IsFingerprintOf(version, fingerprint) {
+		if fingerprint != nil && !rules.IsFingerprintOf(string(f.HashVersion), fingerprint) {
 			c.fail("fingerprint", fingerprint, "is not a fingerprint of its hash_version")
 		}
 	}

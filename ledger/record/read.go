@@ -68,9 +68,8 @@ const (
 	// MaxTimestamp bounds a timestamp.
 	MaxTimestamp = 64
 
-	maxName    = MaxName
-	maxStage   = MaxShort
-	maxVersion = MaxShort
+	maxName  = MaxName
+	maxStage = MaxShort
 )
 
 // IsDigest reports whether a text is a SHA-256 in the form that events use: 64 lower-case
