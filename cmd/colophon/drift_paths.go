@@ -16,11 +16,13 @@ func (d *driftCommand) newPaths() *cobra.Command {
 		Use:   "paths [PROJECT [PATH_ID]]",
 		Short: "Show how the paths of a project change from build to build",
 		Long: `Show how the paths of a project change from build to build. For each build, the table
-has the build that it is compared with, the numbers of new, modified and unchanged
-records, and the number of paths that are gone since its base. Without PROJECT, paths
-lists the projects. With --build, it lists the paths of one build, or with --status those
-that are new, modified, unchanged, or gone. With PATH_ID, it shows the history of one path.
-drift compare --text shows how the texts of two of its events differ.`,
+has the build that it is compared with, the numbers of new, modified, unchanged, and
+incomparable records, and the number of paths that are gone since its base. A record is
+incomparable if its hash version is another than that of the record before it, and one of
+the two came without its text. Without PROJECT, paths lists the projects. With --build, it
+lists the paths of one build, or with --status those that are new, modified, unchanged,
+incomparable, or gone. With PATH_ID, it shows the history of one path. drift compare --text
+shows how the texts of two of its events differ.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all
   colophon drift paths harrow-vale --build 89023717b66e --status modified
@@ -75,10 +77,10 @@ func (d *driftCommand) projects(command *cobra.Command) error {
 
 func (d *driftCommand) builds(command *cobra.Command, project string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.TextColumn("base"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
-		cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
+		cli.NumberColumn("incomparable"), cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
 	path := "/paths/" + url.PathEscape(project) + "/builds"
 	return list(d, command, path, d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
 		return []string{cli.Plain(r.Build), cli.PlainOr(r.Base), cli.Decimal(r.New), cli.Decimal(r.Modified), cli.Decimal(r.Unchanged),
-			cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(string(r.Time))}
+			cli.Decimal(r.Incomparable), cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(string(r.Time))}
 	})
 }

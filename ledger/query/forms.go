@@ -38,7 +38,7 @@ var (
 	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
-	printForm    = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
 )
 

@@ -95,6 +95,7 @@ func drawAnyPath(t *rapid.T) string {
 	build := few(t, "build", `"b1"`, `"b2"`, `"b2","base":"b1"`, `"b2","base":"b1"`, `"b3"`, `"b3","base":"b1"`, `"b3","base":"b1"`, `"b3","base":"none"`)
 	return "{" + drawCommon(t) + optional(t, "build", `"build":`+build+few(t, "branch", "", "", `,"branch":"main"`, `,"branch":"pr"`)) +
 		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
+		optional(t, "version", `"hash_version":"5","content_fingerprint":"1cb251ec"`) +
 		// The last two routes have one path_id.
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
