@@ -291,6 +291,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 	defer close(waiting)
 	for c := range chunks {
 		<-c.parsed
+		b.checkSources(ctx, c)
 		for i := range c.items {
 			if item := &c.items[i]; item.err == nil {
 				item.ticket, item.err = b.ledger.Enqueue(ctx, item.submission)
@@ -298,6 +299,31 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 		}
 		waiting <- c
 	}
+}
+
+// checkSources refuses citation sets with sources that are not registered, if the ledger has that
+// setting. It can wait for the index, and holds no core then.
+func (b *batch) checkSources(ctx context.Context, c *chunk) {
+	if !b.ledger.RejectsUnregistered() {
+		return
+	}
+	sources := b.Records.CheckSources(b.ledger)
+	defer sources.Close()
+	for i := range c.items {
+		if item := &c.items[i]; item.err == nil && item.record != nil && !item.refused {
+			item.checkSources(ctx, sources)
+		}
+	}
+}
+
+func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceCheck) {
+	// A panic here is in no request's goroutine: it would end the server.
+	defer func() {
+		if r := recover(); r != nil {
+			item.err = problem.Panicked(r)
+		}
+	}()
+	item.err = sources.Check(ctx, item.record, &item.submission)
 }
 
 // answer waits for every line of a chunk and spools what became of it, a piece at a

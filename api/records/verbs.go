@@ -211,10 +211,5 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 // viewNow returns the index at the current head, so that it covers every acknowledged write.
 func (h *Handlers) viewNow(c *call.Call, l *ledger.Ledger) (*index.View, error) {
 	c.EndHeavy() // release the slot of the body before the wait for the index
-	head := l.Head()
-	follower, err := h.WaitForIndex(c.Request().Context(), l, head.Size)
-	if err != nil {
-		return nil, err
-	}
-	return follower.View(head.Size)
+	return h.ViewNow(c.Request().Context(), l)
 }
