@@ -168,7 +168,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Nil(t, x.RunDAGs)
 	require.Nil(t, x.CitationSets)
 	require.Equal(t, uint64(3), *s.compareRuns(t, "?a=a&b=compare&state=any").A.IPCRecord)
-	require.Equal(t, "No stage differs; not both runs have cache dimensions.", s.compareRuns(t, "?a=compare&b=compare").RunDAGs.Says)
+	require.Equal(t, "No stage differs; at least one run has no cache dimensions.", s.compareRuns(t, "?a=compare&b=compare").RunDAGs.Says)
 
 	for _, query := range []string{"", "?a=a", "?b=a", "?a=a&b="} {
 		s.send(t, get(compareRunsOf).asking(query), http.StatusBadRequest)
