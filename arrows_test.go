@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"ledger/drift":                       {"ledger/event", "ledger/record/rules"},
 	"ledger/textdiff":                    {},
 	"ledger/figures":                     {"client/wire", "ledger/event", "ledger/textdiff", "proofs"},
-	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
+	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "storage"},
 	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/effects":               {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "storage"},

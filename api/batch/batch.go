@@ -294,6 +294,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 	var path *ledger.Ticket // of the last path since the last validation; nil if there is none
 	for c := range chunks {
 		<-c.parsed
+		b.checkSources(ctx, c)
 		for i := range c.items {
 			item := &c.items[i]
 			if item.validation != nil && item.err == nil {
@@ -326,6 +327,31 @@ func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	o := b.options
 	o.Key = item.key
 	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
+}
+
+// checkSources refuses citation sets with sources that are not registered, if the ledger has that
+// setting. It can wait for the index, and holds no core then.
+func (b *batch) checkSources(ctx context.Context, c *chunk) {
+	if !b.ledger.RejectsUnregistered() {
+		return
+	}
+	sources := b.Records.CheckSources(b.ledger)
+	defer sources.Close()
+	for i := range c.items {
+		if item := &c.items[i]; item.err == nil && item.record != nil && !item.refused {
+			item.checkSources(ctx, sources)
+		}
+	}
+}
+
+func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceCheck) {
+	// A panic here is in no request's goroutine: it would end the server.
+	defer func() {
+		if r := recover(); r != nil {
+			item.err = problem.Panicked(r)
+		}
+	}()
+	item.err = sources.Check(ctx, item.record, &item.submission)
 }
 
 // answer waits for every line of a chunk and spools what became of it, a piece at a

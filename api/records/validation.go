@@ -61,7 +61,7 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 // key already, it returns the change all the same: the ledger then replays or refuses the
 // request (spec: Idempotency).
 func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
-	view, err := h.view(ctx, l)
+	view, err := h.ViewNow(ctx, l)
 	if err != nil {
 		return nil, err
 	}

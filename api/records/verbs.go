@@ -11,7 +11,6 @@ import (
 	"colophon/api/problem"
 	"colophon/api/receipts"
 	"colophon/ledger"
-	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
@@ -195,7 +194,7 @@ func sourceID(c *call.Call) (string, error) {
 // holds its key.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
 	c.EndHeavy() // release the slot of the body before the wait for the index
-	view, err := h.view(c.Request().Context(), l)
+	view, err := h.ViewNow(c.Request().Context(), l)
 	if err != nil {
 		return err
 	}
@@ -210,14 +209,4 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 		return err
 	}
 	return problem.New(http.StatusNotFound, "no source with that id is registered")
-}
-
-// view returns the index at the current head, so that it covers every acknowledged write.
-func (h *Handlers) view(ctx context.Context, l *ledger.Ledger) (*index.View, error) {
-	head := l.Head()
-	follower, err := h.WaitForIndex(ctx, l, head.Size)
-	if err != nil {
-		return nil, err
-	}
-	return follower.View(head.Size)
 }
