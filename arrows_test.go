@@ -107,6 +107,8 @@ var arrows = map[string][]string{
 	"internal/size":                      {},
 	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"internal/testing/bodies":            {},
+	"storage/postgres":                   {"storage"},
+	"storage/postgres/postgrestest":      {},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors
