@@ -326,3 +326,17 @@ func TestSynchronousCommitIsKept(t *testing.T) {
 		require.Equal(t, "on", shown(db.writes.QueryRow(t.Context(), `SHOW synchronous_commit`)))
 	}
 }
+
+// A read is repeated if its connection was cut before.
+func TestReadAfterCut(t *testing.T) {
+	_, proxy, store, _ := proxied(t)
+	b := batch(storage.Head{}, 3)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	for range 3 {
+		requireLog(t, store, b.Head)
+		proxy.CloseConnections()
+	}
+	next := batch(b.Head, 3)
+	require.NoError(t, store.Commit(t.Context(), b.Head, next))
+	requireLog(t, store, next.Head)
+}

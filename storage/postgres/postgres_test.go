@@ -136,38 +136,50 @@ func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
 }
 
-// A later opening of a ledger takes it over: the earlier one can write nothing any more.
+// A later opening of a ledger takes it over: the earlier ones can write nothing any more.
 func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
-	first := openAt(t, url)
 	ctx := t.Context()
-	earlier, err := first.Create(ctx, storage.Info{Name: "default"})
+	first := openAt(t, url)
+	creator, err := first.Create(ctx, storage.Info{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
-	require.NoError(t, earlier.Commit(ctx, storage.Head{}, b))
+	require.NoError(t, creator.Commit(ctx, storage.Head{}, b))
 	head := b.Head
 
-	second := openAt(t, url)
-	later, err := second.Ledger(ctx, "default")
-	require.NoError(t, err)
-	for range 2 {
-		err = earlier.Commit(ctx, head, batch(head, 1))
-		require.ErrorIs(t, err, storage.ErrConflict)
-		require.ErrorContains(t, err, "another process has taken the ledger over")
+	open := func() storage.Store {
+		store, err := openAt(t, url).Ledger(ctx, "default")
+		require.NoError(t, err)
+		return store
 	}
-	require.ErrorIs(t, earlier.SetSetting(ctx, "log", []byte("public")), storage.ErrConflict)
-	require.ErrorIs(t, earlier.Freeze(ctx), storage.ErrConflict)
+	writes := []func(storage.Store) error{
+		func(s storage.Store) error { return s.Commit(ctx, head, batch(head, 1)) },
+		func(s storage.Store) error { return s.SetSetting(ctx, "log", []byte("public")) },
+		func(s storage.Store) error { return s.Freeze(ctx) },
+	}
+	earlier := []storage.Store{creator, open(), open()}
+	later := open()
+	for i, write := range writes {
+		for range 2 {
+			err := write(earlier[i])
+			require.ErrorIs(t, err, storage.ErrConflict)
+			require.ErrorContains(t, err, "another process has taken the ledger over")
+		}
+	}
 	requireLog(t, later, head)
 	_, err = later.Setting(ctx, "log")
 	require.ErrorIs(t, err, storage.ErrNotFound)
+	info, err := later.Info(ctx)
+	require.NoError(t, err)
+	require.False(t, info.Frozen)
 	b = batch(head, 1)
 	require.NoError(t, later.Commit(ctx, head, b))
-	requireLog(t, earlier, b.Head) // reads continue
+	requireLog(t, creator, b.Head) // reads continue
 
-	earlier, err = first.Ledger(ctx, "default")
+	again, err := first.Ledger(ctx, "default")
 	require.NoError(t, err)
 	next := batch(b.Head, 1)
-	require.NoError(t, earlier.Commit(ctx, b.Head, next), "opened again")
+	require.NoError(t, again.Commit(ctx, b.Head, next), "opened again")
 	require.ErrorIs(t, later.Commit(ctx, next.Head, batch(next.Head, 1)), storage.ErrConflict)
 	requireLog(t, later, next.Head)
 }
