@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,6 +58,11 @@ type Config struct {
 	Patience time.Duration
 	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
 	ReadOnly bool
+}
+
+// IsURL reports whether a text has the form of Config.URL.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 const (

@@ -86,6 +86,12 @@ func (d *Database) prepare(ctx context.Context) error {
 	return checkVersion(stored, len(texts))
 }
 
+// Place names the host and the database, for people. It has no password.
+func (d *Database) Place() string {
+	config := d.reads.Config().ConnConfig
+	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+}
+
 // usable returns nil if an operation may begin.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// require makes a missing PostgreSQL a failure.
+// requireVariable makes a missing PostgreSQL a failure.
 const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
 // Server is a PostgreSQL server with a folder of its own, which it listens in.
@@ -53,25 +53,34 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Programs returns the folder of PostgreSQL's programs. It skips the test if there is none, or
-// lets it fail if COLOPHON_REQUIRE_POSTGRES is set.
-func Programs(t testing.TB) string {
-	programs, err := findPrograms()
-	switch {
-	case err != nil && os.Getenv(requireVariable) != "":
-		t.Fatalf("%s is set, but PostgreSQL is not installed: install Debian's package postgresql", requireVariable)
-	case err != nil:
+// Installed reports whether PostgreSQL is installed. If COLOPHON_REQUIRE_POSTGRES is set, it
+// returns an error if not.
+func Installed() (bool, error) {
+	if _, err := findPrograms(); err == nil {
+		return true, nil
+	}
+	if os.Getenv(requireVariable) != "" {
+		return false, fmt.Errorf("%s is set, but PostgreSQL is not installed: install Debian's package postgresql", requireVariable)
+	}
+	return false, nil
+}
+
+// need skips the test if PostgreSQL is not installed, or lets it fail (Installed).
+func need(t testing.TB) {
+	installed, err := Installed()
+	require.NoError(t, err)
+	if !installed {
 		t.Skip("PostgreSQL is not installed: install Debian's package postgresql")
 	}
-	return programs
 }
 
 // Start makes a server with these settings (name=value) and starts it. It stops at the end of
 // the test.
 func Start(t testing.TB, settings ...string) *Server {
-	s, err := start(Programs(t), settings)
+	need(t)
+	s, err := New(settings...)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.remove()) })
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
@@ -82,11 +91,11 @@ var shared struct {
 
 // Shared returns a server that the tests of a package share. Main stops it.
 func Shared(t testing.TB) *Server {
-	programs := Programs(t)
+	need(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		s, err := start(programs, nil)
+		s, err := New()
 		require.NoError(t, err)
 		shared.server = s
 	}
@@ -99,14 +108,19 @@ func Main(m *testing.M) int {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server != nil {
-		if err := shared.server.remove(); err != nil {
+		if err := shared.server.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, "removing the PostgreSQL server:", err)
 		}
 	}
 	return code
 }
 
-func start(programs string, settings []string) (*Server, error) {
+// New makes a server with these settings (name=value) and starts it. The caller closes it.
+func New(settings ...string) (*Server, error) {
+	programs, err := findPrograms()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "postgres") // a short path: those of sockets are bounded
 	if err != nil {
 		return nil, err
@@ -116,7 +130,7 @@ func start(programs string, settings []string) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := s.Run(); err != nil {
-		return nil, errors.Join(err, s.remove())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -257,7 +271,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-func (s *Server) remove() error {
+// Close stops the server and removes its folder.
+func (s *Server) Close() error {
 	s.Stop()
 	return os.RemoveAll(s.dir)
 }
