@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
 	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
-	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
+	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "client/wire", "ledger/record", "ledger/record/formats", "ledger/record/pyjson"},

@@ -64,6 +64,27 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
+// Probe checks that a database answers, that no setting of its server loses commits, and that
+// this build reads its tables, if there are any. It changes nothing.
+func Probe(ctx context.Context, url string) error {
+	cfg := Config{URL: url}.withDefaults()
+	reads, writes, err := cfg.pools(ctx)
+	if err != nil {
+		return err
+	}
+	defer reads.Close()
+	defer writes.Close()
+	texts, err := steps()
+	if err != nil {
+		return err
+	}
+	stored, err := version(ctx, writes)
+	if err != nil {
+		return err
+	}
+	return checkVersion(stored, len(texts))
+}
+
 // prepare checks the server's settings, which each connection for writes does, and the
 // version of the tables.
 func (d *Database) prepare(ctx context.Context) error {

@@ -273,6 +273,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		var setting *SettingError
 		require.ErrorAs(t, err, &setting)
 		require.Equal(t, name, setting.Name)
+		require.ErrorAs(t, Probe(ctx, server.URL()), &setting)
 		require.ErrorContains(t, err, "the server's setting "+name+" is off: ")
 	}
 	db := openAt(t, server.URL())

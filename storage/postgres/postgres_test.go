@@ -266,7 +266,9 @@ func TestCreationsTogether(t *testing.T) {
 
 func TestLaterVersionIsRefused(t *testing.T) {
 	url := emptyURL(t)
+	require.NoError(t, Probe(t.Context(), url), "no tables")
 	require.NoError(t, openAt(t, url).Close())
+	require.NoError(t, Probe(t.Context(), url))
 	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_schema SET version = 99`)
 	require.NoError(t, err)
 	for _, readOnly := range []bool{false, true} {
@@ -274,6 +276,7 @@ func TestLaterVersionIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrFormat)
 		require.ErrorContains(t, err, "the tables have version 99, this build reads version 1")
 	}
+	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
 }
 
 func TestMissingHeadIsDamage(t *testing.T) {
