@@ -9,8 +9,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHashes returns the hashes of a payload of the schema axis-payload-1, with its seed
-// and without it (spec: Axis payload; Seedless hash); nil if the payload is wrong.
+// axisPayloadHashes returns the hashes of a payload of the schema axis-payload-1, with its
+// seed and without it (spec: Axis payload; Seedless hash). Both are nil if the payload is
+// invalid.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value) (whole, seedless []byte) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
