@@ -33,7 +33,7 @@ func (x *tamperer) change(statement string, arguments ...any) error {
 	return err
 }
 
-func (x *tamperer) Entry(seq uint64, b []byte) error {
+func (x *tamperer) SetEntry(seq uint64, b []byte) error {
 	return x.exec(`INSERT INTO colophon_entries (ledger, seq, bytes) VALUES ($1, $2, $3)
 		ON CONFLICT (ledger, seq) DO UPDATE SET bytes = excluded.bytes`, int64(seq), b)
 }
@@ -42,7 +42,7 @@ func (x *tamperer) DeleteEntry(seq uint64) error {
 	return x.exec(`DELETE FROM colophon_entries WHERE ledger = $1 AND seq = $2`, int64(seq))
 }
 
-func (x *tamperer) Tile(level uint8, index uint64, hashes []byte) error {
+func (x *tamperer) SetTile(level uint8, index uint64, hashes []byte) error {
 	if err := x.DeleteTile(level, index); err != nil {
 		return err
 	}
@@ -54,12 +54,12 @@ func (x *tamperer) DeleteTile(level uint8, index uint64) error {
 	return x.exec(`DELETE FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3`, int64(level), int64(index))
 }
 
-func (x *tamperer) Head(h storage.Head) error {
+func (x *tamperer) SetHead(h storage.Head) error {
 	return x.exec(`UPDATE colophon_heads SET size = $2, tip = $3, time = $4, checkpoint = $5 WHERE ledger = $1`,
 		int64(h.Size), h.Tip[:], h.Time, filled(h.Checkpoint))
 }
 
-func (x *tamperer) Content(digest storage.Hash, b []byte) error {
+func (x *tamperer) SetContent(digest storage.Hash, b []byte) error {
 	return x.change(`UPDATE colophon_contents SET bytes = $3 WHERE ledger = $1 AND digest = $2`, digest[:], filled(b))
 }
 
@@ -70,7 +70,7 @@ func (x *tamperer) DeleteContent(digest storage.Hash) error {
 	return x.exec(`DELETE FROM colophon_references WHERE ledger = $1 AND digest = $2`, digest[:])
 }
 
-func (x *tamperer) Redaction(seq, by uint64) error {
+func (x *tamperer) SetRedaction(seq, by uint64) error {
 	return x.exec(`INSERT INTO colophon_redactions (ledger, seq, redacted_by) VALUES ($1, $2, $3)
 		ON CONFLICT (ledger, seq) DO UPDATE SET redacted_by = excluded.redacted_by`, int64(seq), int64(by))
 }
@@ -86,7 +86,7 @@ func (x *tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	return x.exec(`DELETE FROM colophon_references WHERE ledger = $1 AND digest = $2 AND seq = $3`, digest[:], int64(seq))
 }
 
-func (x *tamperer) Key(k storage.Key) error {
+func (x *tamperer) SetKey(k storage.Key) error {
 	return x.exec(`INSERT INTO colophon_claims (ledger, key, record, seq) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Key[:], k.Record[:], int64(k.Seq))
 }
