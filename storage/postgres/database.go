@@ -80,7 +80,7 @@ func Probe(ctx context.Context, url string) error {
 	}
 	stored, err := version(ctx, writes)
 	if err != nil {
-		return err
+		return explained(err)
 	}
 	return checkVersion(stored, len(texts))
 }

@@ -70,8 +70,21 @@ func sentinel(err error) bool {
 	return false
 }
 
+// oneLine is an error whose text has one line. pgx takes a line for each address that it tried.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ").Replace(e.error.Error())
+}
+
+func (e oneLine) Unwrap() error { return e.error }
+
 // explained wraps the contract's errors around those of the server.
 func explained(err error) error {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		err = oneLine{err}
+	}
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {
 		return err

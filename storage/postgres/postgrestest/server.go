@@ -140,7 +140,7 @@ func (s *Server) make(settings []string) error {
 	if err := give(s.dir); err != nil {
 		return err
 	}
-	command := exec.Command(filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", "colophon", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	command := exec.Command(filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", "colophon", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync") // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir = s.dir
 	command.SysProcAttr = unprivileged()
 	if out, err := command.CombinedOutput(); err != nil {
@@ -198,8 +198,8 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // the server has its own
-	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data())
+	defer func() { _ = log.Close() }()                                                                         // the server has its own
+	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data()) // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.SysProcAttr = unprivileged()
 	stdin, err := command.StdinPipe()
