@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -197,7 +198,8 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	require.NoError(t, err)
 	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", Load: limits.Load{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody)}})
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", Load: limits.Load{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
+		IndexWait: time.Minute}}) // on a busy machine, the index may be thousands of records behind
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {
