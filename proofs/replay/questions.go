@@ -424,7 +424,7 @@ func (b *questionBuilder) runDAGs() {
 	}
 	for _, name := range [...]string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id", "inconsistent"} {
 		for i, value := range b.some(findable(name)) {
-			b.askAll("/run-dags", name, value)
+			b.ask("/run-dags", rowsList, name, value)
 			if i%2 == 0 {
 				b.ask("/run-dags", rowsList, name, value, "state", "any")
 			}
