@@ -31,8 +31,8 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/limits", "internal/cli", "internal/datadir", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble"},
-	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
+	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
 	"internal/importer":                  {"client", "client/wire", "ledger/record", "ledger/record/formats", "ledger/record/pyjson"},
@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"ledger/drift":                       {"ledger/event", "ledger/record/rules"},
 	"ledger/textdiff":                    {},
 	"ledger/figures":                     {"client/wire", "ledger/event", "ledger/textdiff", "proofs"},
-	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
+	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "storage"},
 	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/effects":               {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "storage"},
@@ -107,6 +107,9 @@ var arrows = map[string][]string{
 	"internal/size":                      {},
 	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"internal/testing/bodies":            {},
+	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats"},
+	"storage/postgres":                   {"storage"},
+	"storage/postgres/postgrestest":      {},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

@@ -199,7 +199,7 @@ var specExamples = []struct {
 	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
-	{"group", exampleGroup}, {"causes", exampleCauses}, {"effects", exampleEffects}, {"run-groups", exampleRunGroups}, {"stage-comparison", exampleStageComparison},
+	{"group", exampleGroup}, {"causes", exampleCauses}, {"evidence", exampleEvidence}, {"effects", exampleEffects}, {"run-groups", exampleRunGroups}, {"stage-comparison", exampleStageComparison},
 	{"citation-drift", exampleCitationDrift}, {"stale", exampleStale}, {"path-categories", examplePathCategories}, {"path-validation", examplePathValidation},
 }
 
@@ -850,6 +850,27 @@ func exampleCitationDrift(e *example) {
 	e.computed("removed", compactJSON(e.t, change.Removed))
 	e.computed("kept", compactJSON(e.t, change.Kept))
 	e.computed("jaccard", compactJSON(e.t, change.Jaccard))
+}
+
+func exampleEvidence(e *example) {
+	read := func(key string) (citations []drift.Citation) {
+		var list [][2]string
+		e.decode(key, &list)
+		for _, c := range list {
+			citations = append(citations, drift.Citation{Chunk: c[0], Source: c[1]})
+		}
+		return citations
+	}
+	change := drift.CompareCitations(read("a"), read("b"))
+	var other []string
+	for _, c := range change.OtherSources {
+		other = append(other, c.Chunk)
+	}
+	e.computed("added", compactJSON(e.t, change.Added))
+	e.computed("removed", compactJSON(e.t, change.Removed))
+	e.computed("kept", compactJSON(e.t, change.Kept))
+	e.computed("other", compactJSON(e.t, other))
+	e.computed("differ", compactJSON(e.t, change.Differ()))
 }
 
 func exampleStale(e *example) {

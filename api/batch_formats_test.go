@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,4 +119,18 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 		require.Equal(t, want.pointer, answer[0].Errors[0].Pointer, line[:min(len(line), 100)])
 	}
 	require.EqualValues(t, 1, s.size())
+}
+
+// A change that follows a line names the actor and the time of the other system.
+func TestChangesOfNativeLinesHaveTheirOrigin(t *testing.T) {
+	s := start(t)
+	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`
+	answer := s.batch(`{"format":"validation-cache","project":"story","zone":"UTC","record":{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"2025-11-12T18:53:35"}}}` + "\n" +
+		`{"format":"providence","record":{"state":"stale","state_changed_by":"ann","state_changed_at":"2025-11-12T18:53:35Z",` + dag + `}}` + "\n")
+	for _, l := range answer.imported() {
+		require.NotNil(t, l.Imported.Change)
+		require.Empty(t, l.Imported.Change.Problem)
+		event := string(s.get("/records/" + strconv.FormatUint(l.Imported.Change.Seq, 10)).want(http.StatusOK).body)
+		require.Regexp(t, `"original_actor":"ann",.*"timestamp":"2025-11-12T18:53:35Z"`, event)
+	}
 }

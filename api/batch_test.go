@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/md5" // #nosec G501 -- fingerprints are MD5 by definition (spec: Content fingerprints)
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +119,49 @@ func TestVerbsAreLines(t *testing.T) {
 	require.Equal(t, []string{"stale", ""}, s.statesOf(1, 2))
 	s.audited()
 	s.post("/freeze", "").want(http.StatusOK)
-	require.Equal(t, http.StatusForbidden, s.batch(`{"kind":"note","record":{"record_seq":1,"topic":"step"}}` + "\n").parsed()[0].Status)
+	for _, seq := range []string{"1", "99"} { // the answer does not say whether there is such a record
+		require.Equal(t, http.StatusForbidden, s.batch(`{"kind":"note","record":{"record_seq":` + seq + `,"topic":"step"}}` + "\n").parsed()[0].Status)
+	}
+}
+
+// Validations are lines, also of paths whose records are lines before them.
+func TestValidationsAreLines(t *testing.T) {
+	s := start(t)
+	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`
+	path := func(build, content string) string {
+		return `{"kind":"path_fingerprint","record":{"project":"p","route":["Start"],"build":"` + build + `","content":"` + content + `"}}` + "\n"
+	}
+	validate := func(more string) string {
+		return `{"kind":"path_validated","idempotency_key":"` + strconv.Itoa(len(more)) + `","record":{"project":"p","path_id":"a6122a65","validated":true` + more + `}}` + "\n"
+	}
+	body := validate(``) + path("1", "A door.") + validate(`,"reason":"read"`+origin) + path("2", "A wall.") + path("2", "A gate.") +
+		validate(`,"build":"2","content_fingerprint":"`+fingerprintOf("A gate.")+`"`) + validate(`, "build":"2","content_fingerprint":"00000000"`) +
+		validate(`,"build":"3"`) + validate(`,"reason":"read"`+origin) + validate(`,"reason":"Read"`+origin) + `{"kind":"path_validated","record":{"validated":true}}` + "\n"
+	answer := s.do(http.MethodPost, "/batch", body, "Content-Type", call.NDJSON, "Prefer", "return=representation").want(http.StatusOK)
+	var statuses []int
+	for _, l := range answer.parsed() {
+		statuses = append(statuses, l.Status)
+	}
+	require.Equal(t, []int{404, 0, 0, 0, 0, 0, 409, 404, 0, 409, 422}, statuses)
+	validated := s.verify(answer.lines()[2])
+	require.Equal(t, string(record.PathValidated), validated.Kind)
+	require.Contains(t, string(validated.Proof.Event), `"build":"1","content_fingerprint":"`+fingerprintOf("A door.")+`"`)
+	require.Contains(t, string(validated.Proof.Event), `"original_actor":"Ana Varga","path_id":"a6122a65","project":"p","reason":"read","record_seq":1,"timestamp":"2025-11-30T12:00:00Z"`)
+	require.True(t, s.verify(answer.lines()[8]).Replayed)
+	for build, content := range map[string]string{"1": "A door.", "2": "A gate."} {
+		require.Regexp(t, `"validated":true,.*"content_fingerprint":"`+fingerprintOf(content)+`"`, string(s.get("/paths/p?build="+build).want(http.StatusOK).body))
+	}
+	s.audited()
+	s.post("/freeze", "").want(http.StatusOK)
+	for _, more := range []string{``, `,"build":"3"`} {
+		require.Equal(t, http.StatusForbidden, s.batch(validate(more)).parsed()[0].Status)
+	}
+}
+
+// fingerprintOf returns the fingerprint of a text to which its rules change nothing.
+func fingerprintOf(text string) string {
+	sum := md5.Sum([]byte(text)) // #nosec G401 -- by definition (spec: Content fingerprints)
+	return hex.EncodeToString(sum[:4])
 }
 
 func TestBatchRefusesMismatchesWhenAsked(t *testing.T) {

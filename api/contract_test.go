@@ -146,7 +146,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	for _, e := range s.requestExamples(t) {
 		t.Run(e.route+" "+e.name, func(t *testing.T) {
 			status := http.StatusCreated
-			if strings.HasSuffix(e.route, "/batch") || strings.HasSuffix(e.route, "/visibility") || strings.HasSuffix(e.route, "/pinned-retrieval") ||
+			if strings.HasSuffix(e.route, "/batch") || strings.HasSuffix(e.route, "/visibility") || strings.HasSuffix(e.route, "/unregistered-sources") || strings.HasSuffix(e.route, "/pinned-retrieval") ||
 				strings.HasSuffix(e.route, "/drift/reproduce") || strings.HasSuffix(e.route, "/redactions") || strings.HasSuffix(e.route, "/state-changes") || strings.HasSuffix(e.route, "/validations") || strings.HasPrefix(e.route, "/v1/compute/") {
 				status = http.StatusOK
 			}

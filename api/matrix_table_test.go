@@ -56,6 +56,7 @@ func expectedOfServer() []expectation {
 		{"GET " + ofALedger + "/stats", "read" + onLedger, 200, "~/stats", ""},
 		{"POST " + ofALedger + "/freeze", "admin" + onLedger, 200, "/v1/ledgers/spare/freeze", ""},
 		{"PUT " + ofALedger + "/visibility", "admin" + onLedger, 200, "~/visibility", `{"log":"private"}`},
+		{"PUT " + ofALedger + "/unregistered-sources", "admin" + onLedger, 200, "~/unregistered-sources", `{"unregistered_sources":"accept"}`},
 		{"POST " + ofALedger + "/keys", "admin" + onLedger, 409, "~/keys", `{"step":"retire"}`},
 	}
 }
@@ -87,6 +88,7 @@ func expectedOfReads() []expectation {
 		{"GET " + ofALedger + "/records/{seq}/proof", "read or log" + onLedger, 200, "~/records/2/proof?stage=question", ""},
 		{"GET " + ofALedger + "/records/{seq}/content/{path}", "content" + onLedger, 200, "~/records/1/content/output", ""},
 		{"GET " + ofALedger + "/runs/{run_id}", "read" + onLedger, 200, "~/runs/r", ""},
+		{"GET " + ofALedger + "/runs/compare", "read" + onLedger, 200, "~/runs/compare?a=r&b=r", ""},
 		{"GET " + ofALedger + "/events", "read or log" + onLedger, 200, "~/events", ""},
 		{"GET " + ofALedger + "/events/{hash}", "read or log" + onLedger, 200, "~/events/EVENT", ""},
 		{"GET " + ofALedger + "/proofs/inclusion", "read or log" + onLedger, 200, "~/proofs/inclusion?seq=1", ""},

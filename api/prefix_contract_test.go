@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +52,64 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	var list struct{ Rows []json.RawMessage }
 	s.do(t, get(prefix+"/records").asking("?as_of=9&output_hash="+ferry[:9]), http.StatusOK).decode(t, &list)
 	require.Len(t, list.Rows, 1, "the later one is not there yet")
+}
+
+// So do those of a chunk hash, which may lack its prefix, of a stage, and of a document, which are not
+// among the hashes of an event.
+func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
+	s := cited(t)
+	same := func(whole, short call) {
+		t.Helper()
+		require.JSONEq(t, string(s.do(t, whole, http.StatusOK).body), string(s.do(t, short, http.StatusOK).body))
+	}
+	records := prefix + "/records"
+	s.do(t, get(records).asking("?after=4"), http.StatusOK)
+	whole := chunk(register)
+	for _, short := range []string{whole[:15], whole[:70], whole[7:15], whole[7:]} {
+		same(get(byChunkOf, "hash", whole), get(byChunkOf, "hash", short))
+		same(get(records).asking("?chunk_hash="+whole), get(records).asking("?chunk_hash="+short))
+	}
+	a := s.do(t, get(byChunkOf, "hash", "sha256:00000000"), http.StatusNotFound)
+	require.Contains(t, string(a.body), "no record has a value of chunk_hash that begins with sha256:00000000")
+	s.send(t, get(byChunkOf, "hash", whole[:14]), http.StatusBadRequest)
+
+	s = answered(t)
+	var run struct {
+		Event struct {
+			Record struct {
+				Nodes []struct{ Stage, Hash string }
+			}
+		}
+	}
+	s.do(t, get(records+"/{seq}", "seq", "1").asking("?after=5"), http.StatusOK).decode(t, &run)
+	require.NotEmpty(t, run.Event.Record.Nodes)
+	for _, node := range run.Event.Record.Nodes {
+		for _, path := range []string{"/records", "/run-dags"} {
+			ask := func(hash string) call { return get(prefix + path).asking("?stage:" + node.Stage + "=" + hash) }
+			same(ask(node.Hash), ask(node.Hash[:8]))
+		}
+	}
+	same(get(records).asking("?document_root="+digit("4")), get(records).asking("?document_root=44444444"))
+	a = s.do(t, get(records).asking("?stage:answer=00000000"), http.StatusNotFound)
+	require.Contains(t, string(a.body), "no record has a value of stage:answer that begins with 00000000")
+	for _, end := range []string{"1", "2"} {
+		hash := strings.Repeat("0", 63) + end
+		s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%q,"nodes":[{"stage":"mine","hash":%[1]q}]}}`, hash)), http.StatusCreated)
+	}
+	a = s.do(t, get(records).asking("?after=7&stage:mine=00000000"), http.StatusBadRequest)
+	require.Contains(t, string(a.body), "begins several hashes: "+strings.Repeat("0", 63)+"1, ")
+
+	// Filters in a body take them too.
+	for _, kind := range []string{"/state-changes", "/redactions"} {
+		change := func(filter string, status int) string {
+			state := `"state":"stale",`
+			if kind == "/redactions" {
+				state = ""
+			}
+			return string(s.do(t, post(prefix+kind, `{`+state+`"reason":"r","filter":{`+filter+`}}`), status).body)
+		}
+		require.JSONEq(t, change(fmt.Sprintf(`"document_root":%q`, digit("4")), http.StatusOK), change(`"document_root":"44444444"`, http.StatusOK))
+		require.Contains(t, change(`"stage:mine":"00000000"`, http.StatusUnprocessableEntity), `"pointer":"/filter/stage:mine"`)
+		require.Contains(t, change(`"stage:mine":"10000000"`, http.StatusUnprocessableEntity), "no record has a value of stage:mine that begins with 10000000")
+	}
 }

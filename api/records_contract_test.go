@@ -294,7 +294,7 @@ func TestRefusedLists(t *testing.T) {
 		"?kind=poem": "kind", "?state=mellow": "state", "?clock=sun": "clock", "?since=yesterday": "since",
 		"?until=2026-01-01T00:00:00+02:00": "until", "?events=1": "events", "?producer_seq=3": "producer_seq",
 		"?producer=p&producer_seq=-1": "producer_seq", "?ipc_id=ABC": "ipc_id", "?path_id=1": "path_id",
-		"?chunk_hash=" + strings.Repeat("0", 64): "chunk_hash", "?content_fingerprint=x": "content_fingerprint",
+		"?chunk_hash=" + strings.Repeat("0", 65): "chunk_hash", "?content_fingerprint=x": "content_fingerprint",
 		"?flag=red": "flag", "?mismatch=output": "mismatch", "?mismatch=stage:mine": "mismatch",
 		"?nonsense=1": "nonsense", "?stage:prompt=x": "stage:prompt", "?cursor=AA": "cursor", "?cursor=CAAA": "cursor",
 		"?clock=occurred&cursor=CAAA": "cursor", "?limit=0": "limit", "?as_of=9": "as_of", "?model=a&model=b": "model",

@@ -66,6 +66,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodGet, ofLedger + "/stats", call.Needs{On: call.TheLedger, Any: access.Read}, s.questions.Stats},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
+		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},
 		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
 		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.records.Redact},
 		{http.MethodPost, ofLedger + "/redactions", admin, s.admin.RedactRecords},

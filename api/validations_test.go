@@ -28,7 +28,10 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 
 	// c changes after the dry run: it is not validated.
 	require.Equal(t, c, post("c", "C, changed."))
-	done := validate(`{"validated":true,"build":"b1","reason":"read","dry_run":false,"as_of":4}`, http.StatusOK)
+	done := validate(`{"validated":true,"build":"b1","reason":"read","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z","dry_run":false,"as_of":4}`, http.StatusOK)
+	for _, seq := range []string{"5", "6"} {
+		require.Regexp(t, `"original_actor":"Ana Varga",.*"timestamp":"2025-11-30T12:00:00Z"`, string(s.get("/records/"+seq).want(http.StatusOK).body))
+	}
 	require.Equal(t, []wire.RefusedPath{{PathID: c, Reason: wire.PathChanged}}, done.Refused)
 	require.Equal(t, []wire.ValidatedPath{
 		{PathID: b, RecordSeq: 2, ContentFingerprint: plan.Paths[1].ContentFingerprint, Seq: 5},
@@ -48,6 +51,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	for body, pointer := range map[string]string{
 		`{"validated":true}`: "/build", `{"build":"b1"}`: "/validated", `{"validated":true,"build":"b1","dry_run":false}`: "/as_of",
 		`{"validated":true,"build":"b1","as_of":99}`: "/as_of", `{"validated":true,"build":"b1","as_of":0}`: "/as_of",
+		`{"validated":true,"build":"b1","original_actor":""}`: "/original_actor", `{"validated":true,"build":"b1","timestamp":"noon"}`: "/timestamp",
 		`{"validated":true,"build":"b1","paths":[]}`: "/paths", `{"validated":true,"build":"b1","status":"gone"}`: "/status",
 		`{"validated":true,"build":"b1","status":"new","paths":[{"path_id":"a"}]}`:     "/status",
 		`{"validated":true,"build":"b1","paths":[{"path_id":"a"},{"path_id":"a"}]}`:    "/paths/1/path_id",

@@ -631,7 +631,7 @@ func TestBatchOutlastsPauses(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// State changes and notes are lines of a batch, and their receipts verify.
+// State changes, notes, and validations are lines of a batch, and their receipts verify.
 func TestBatchOfVerbs(t *testing.T) {
 	s := serve(t)
 	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
@@ -642,6 +642,8 @@ func TestBatchOfVerbs(t *testing.T) {
 		{Record: wire.StateChangeLine{RecordSeq: first.Seq, StateChange: wire.StateChange{State: wire.Stale, Reason: "r", Origin: origin}}},
 		{Record: wire.NoteLine{RecordSeq: first.Seq, Note: wire.Note{Topic: "review", Origin: origin}}},
 		{Record: wire.NoteLine{RecordSeq: 99, Note: wire.Note{Topic: "review"}}},
+		{Record: wire.PathFingerprint{Project: "p", Route: []string{"Start"}}},
+		{Record: wire.ValidationLine{Project: "p", PathID: "a6122a65", PathValidation: wire.PathValidation{Validated: true, Origin: origin}}},
 	}
 	var kinds []wire.Kind
 	for result, err := range l.Records.Batch(t.Context(), slices.Values(lines), nil) {
@@ -653,7 +655,7 @@ func TestBatchOfVerbs(t *testing.T) {
 		require.NoError(t, result.Err)
 		kinds = append(kinds, result.Receipt.Kind)
 	}
-	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote}, kinds)
+	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote, wire.KindPathFingerprint, wire.KindPathValidated}, kinds)
 	row, err := l.Records.Get(t.Context(), first.Seq, &client.GetOptions{QueryOptions: client.QueryOptions{After: first.Seq + 2}})
 	require.NoError(t, err)
 	require.Equal(t, wire.Stale, row.State)

@@ -272,6 +272,8 @@ func TestEveryCall(t *testing.T) {
 
 	comparison, err := l.RunDAGs.Compare(ctx, w.at["dag"], w.at["dag2"], point)
 	call("compareRunDAGs", comparison, err)
+	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, AnyState: true})
+	call("compareRuns", runs, err)
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
 	do("listRunGroups")(first(t, l.RunDAGs.Groups("question_hash", &client.RunGroupFilter{StateOptions: *state})))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
@@ -398,6 +400,9 @@ func TestEveryCall(t *testing.T) {
 	call("getLedger", description, err)
 	description, err = notes.SetVisibility(ctx, "public")
 	call("putVisibility", description, err)
+	description, err = notes.SetUnregisteredSources(ctx, "reject")
+	call("putUnregistered", description, err)
+	require.Equal(t, "reject", description.UnregisteredSources)
 	for _, step := range []string{"rotate", "retire"} {
 		receipt, err := notes.ChangeKeys(ctx, step)
 		call("changeKeys", receipt, err)

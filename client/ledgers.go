@@ -66,6 +66,13 @@ func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDes
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
+// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not
+// registered: PUT /unregistered-sources. It is not repeated after a failure.
+func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
+	r := request{method: http.MethodPut, path: l.path + "/unregistered-sources"}
+	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
+}
+
 // ChangeKeys takes one step of a change of signing keys, rotate or retire: POST /keys. It is not repeated
 // after a failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {

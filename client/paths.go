@@ -20,7 +20,7 @@ func (s *PathsService) Projects(o *QueryOptions) *List[wire.Project] {
 // PathFilter chooses paths. A nil pointer chooses all.
 type PathFilter struct {
 	QueryOptions
-	Status    string // category of the latest record: new, modified or unchanged
+	Status    string // category of the latest record: new, modified, unchanged, or incomparable
 	Validated *bool
 	Build     string // "": each path as its latest record states it, of any build
 }
@@ -56,7 +56,7 @@ func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.P
 }
 
 // Compare lists the paths of two builds, with what is different in b: GET /paths/{project}/compare. status
-// is new, modified, unchanged, gone, or "" for all.
+// is new, modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)

@@ -212,7 +212,12 @@ func (s *RecordsService) Run(runID string, o *RunOptions) *List[wire.ListedRecor
 	}
 	q := o.QueryOptions.values()
 	setText(q, "state", string(o.State))
-	return list[wire.ListedRecord](s.ledger, join("runs", runID), q)
+	return list[wire.ListedRecord](s.ledger, "/runs/"+wire.RunElement(runID), q)
+}
+
+// CompareRuns compares the records of run b with those of run a: GET /runs/compare.
+func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateOptions) (*wire.RunsComparison, error) {
+	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", between(o.values(), a, b)))
 }
 
 // GetOptions are the options of [RecordsService.Get].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
@@ -63,11 +64,12 @@ func claimedKey(e *event.Event) *proofs.Hash {
 
 // checkSetting returns an error if a ledger cannot have a setting of this name and value.
 func checkSetting(name string, value []byte) error {
+	values, known := settings[name]
 	switch {
-	case name != logSetting:
+	case !known:
 		return errors.New("no ledger has a setting of this name")
-	case string(value) != PublicLog && string(value) != PrivateLog:
-		return fmt.Errorf("its value is %.100q, and can be %s or %s", value, PublicLog, PrivateLog)
+	case !slices.Contains(values[:], string(value)):
+		return fmt.Errorf("its value is %.100q, and can be %s or %s", value, values[1], values[0])
 	}
 	return nil
 }

@@ -123,10 +123,12 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	freezing   sync.Mutex  // held during Freeze
-	rotating   sync.Mutex  // held during RotateKey and RetireKey
-	publishing sync.Mutex  // held during SetPublic
-	public     atomic.Bool // written under publishing, read by all
+	freezing sync.Mutex // held during Freeze
+	rotating sync.Mutex // held during RotateKey and RetireKey
+
+	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
+	public              atomic.Bool // written under setting, read by all
+	rejectsUnregistered atomic.Bool // likewise
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -146,7 +148,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("reading ledger description: %w", err)
 	}
 	l := newLedger(store, info, config)
-	if err := errors.Join(l.sequencer.recover(ctx), l.recoverVisibility(ctx)); err != nil {
+	if err := errors.Join(l.sequencer.recover(ctx), recoverSetting(ctx, store, logSetting, &l.public), recoverSetting(ctx, store, sourcesSetting, &l.rejectsUnregistered)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if err := l.recoverMark(ctx); err != nil {

@@ -2,8 +2,8 @@
 // ledgers, heads, entries, hash tiles, content, idempotency keys, and a few named settings.
 // What can be derived from the log is not stored behind it.
 //
-// Implementations are storage/pebble (the default) and storage/memory (for tests). All of
-// them pass the suite storage/storagetest.
+// Implementations are storage/pebble (the default), storage/postgres, and storage/memory (for
+// tests). All of them pass the suite storage/storagetest.
 package storage
 
 import (

@@ -22,17 +22,19 @@ type ledgerRow struct {
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
 	Log         string    `json:"log"` // public or private
-	TreeSize    uint64    `json:"tree_size"`
-	RootHash    hexHash   `json:"root_hash"`
-	Tip         hexHash   `json:"tip"` // event_hash of the last event
-	LastEvent   time.Time `json:"last_event"`
+	// UnregisteredSources is accept or reject.
+	UnregisteredSources string    `json:"unregistered_sources"`
+	TreeSize            uint64    `json:"tree_size"`
+	RootHash            hexHash   `json:"root_hash"`
+	Tip                 hexHash   `json:"tip"` // event_hash of the last event
+	LastEvent           time.Time `json:"last_event"`
 }
 
 func describe(l *ledger.Ledger) ledgerRow {
 	info, head := l.Info(), l.Head()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), TreeSize: head.Size,
+		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: l.Visibility(), UnregisteredSources: l.UnregisteredSources(), TreeSize: head.Size,
 		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(),
 	}
 }
@@ -129,6 +131,30 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 		return err
 	}
 	h.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
+	return c.AnswerJSON(http.StatusOK, describe(l))
+}
+
+// ChangeUnregisteredSources sets what becomes of citation sets that cite sources which are not
+// registered. This adds no event; the server's log names the caller.
+func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	if err := c.Query(); err != nil {
+		return err
+	}
+	var policy string
+	if err := decode(c, map[string]*string{"unregistered_sources": &policy}); err != nil {
+		return err
+	}
+	if policy != ledger.AcceptUnregistered && policy != ledger.RejectUnregistered {
+		return problem.At(http.StatusUnprocessableEntity, "/unregistered_sources", "must be accept or reject")
+	}
+	if err := l.RejectUnregistered(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
+		return err
+	}
+	h.Log.Info("unregistered sources of a ledger changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(l))
 }
 

@@ -116,7 +116,23 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 	if err != nil {
 		return nil, 0, err
 	}
-	return set, size, errors.Join(collectMatches(ctx, view, f, set), view.Close())
+	if err = f.Resolve(ctx, view); err == nil {
+		err = collectMatches(ctx, view, f, set)
+	}
+	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
+}
+
+// inFilter returns the problem for a refusal of a filter. It returns other errors unchanged.
+func inFilter(err error, status int) error {
+	var refused *query.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	pointer := []byte("/filter")
+	if refused.Name != "" {
+		pointer = pyjson.AppendPointer(pointer, []byte(refused.Name))
+	}
+	return problem.At(status, string(pointer), refused.Detail)
 }
 
 // findPage is the number of records in one index lookup.
@@ -143,16 +159,13 @@ func collectMatches(ctx context.Context, view *index.View, f *query.RecordFilter
 // /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	f, unknown, err := query.ParseFilter(members)
-	var invalid *query.Error
 	switch {
-	case errors.As(err, &invalid):
-		status := http.StatusUnprocessableEntity
-		if unknown {
-			status = http.StatusBadRequest
-		}
-		return nil, problem.At(status, string(pyjson.AppendPointer([]byte("/filter"), []byte(invalid.Name))), invalid.Detail)
+	case unknown:
+		return nil, inFilter(err, http.StatusBadRequest)
+	case err != nil:
+		return nil, inFilter(err, http.StatusUnprocessableEntity)
 	case f.All():
 		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records that it is about")
 	}
-	return &f, err
+	return &f, nil
 }

@@ -135,6 +135,7 @@ type lineSpan struct {
 type batchItem struct {
 	record     *record.Record // nil for a verb
 	submission ledger.Submission
+	validation *record.PathValidation // has no submission until the paths before it are in the log
 	refused    bool
 	key        string      // of the line; empty if it has none
 	native     *nativeLine // of a line with a format; else nil
@@ -278,26 +279,79 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	}
 	o := b.options
 	o.Key = line.Key
-	item.record, item.key = line.Record, line.Key
-	if line.Verb != nil {
+	item.record, item.validation, item.key = line.Record, line.Validation, line.Key
+	switch {
+	case line.Verb != nil:
 		item.submission, item.err = records.PrepareVerb(ctx, b.ledger, line.Verb, o)
-		return
+	case line.Record != nil:
+		item.submission, item.refused, item.err = records.Prepare(b.ledger, line.Record, o)
 	}
-	item.submission, item.refused, item.err = records.Prepare(b.ledger, line.Record, o)
 }
 
 // enqueue hands the lines to the sequencer, in order, and waits for room.
 func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<- *chunk) {
 	defer close(waiting)
+	var path *ledger.Ticket // of the last path since the last validation; nil if there is none
 	for c := range chunks {
 		<-c.parsed
+		b.checkSources(ctx, c)
 		for i := range c.items {
-			if item := &c.items[i]; item.err == nil {
-				item.ticket, item.err = b.ledger.Enqueue(ctx, item.submission)
+			item := &c.items[i]
+			if item.validation != nil && item.err == nil {
+				if path != nil {
+					_, _ = path.Wait() // its own line reports the error
+					path = nil
+				}
+				b.prepareValidation(ctx, item)
+			}
+			if item.err != nil {
+				continue
+			}
+			item.ticket, item.err = b.ledger.Enqueue(ctx, item.submission)
+			if item.err == nil && item.record != nil && item.record.Kind == record.PathFingerprint {
+				ticket := item.ticket
+				path = &ticket
 			}
 		}
 		waiting <- c
 	}
+}
+
+// prepareValidation prepares a validation. The records of paths in the lines before it are in the log.
+func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
+	defer func() {
+		if r := recover(); r != nil {
+			item.err = problem.Panicked(r)
+		}
+	}()
+	o := b.options
+	o.Key = item.key
+	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
+}
+
+// checkSources refuses citation sets with sources that are not registered, if the ledger has that
+// setting. It can wait for the index, and holds no core then.
+func (b *batch) checkSources(ctx context.Context, c *chunk) {
+	if !b.ledger.RejectsUnregistered() {
+		return
+	}
+	sources := b.Records.CheckSources(b.ledger)
+	defer sources.Close()
+	for i := range c.items {
+		if item := &c.items[i]; item.err == nil && item.record != nil && !item.refused {
+			item.checkSources(ctx, sources)
+		}
+	}
+}
+
+func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceCheck) {
+	// A panic here is in no request's goroutine: it would end the server.
+	defer func() {
+		if r := recover(); r != nil {
+			item.err = problem.Panicked(r)
+		}
+	}()
+	item.err = sources.Check(ctx, item.record, &item.submission)
 }
 
 // answer waits for every line of a chunk and spools what became of it, a piece at a

@@ -206,8 +206,10 @@ func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*reco
 	if c.State != "" {
 		var w pyjson.Builder
 		w.Open()
+		w.Text("original_actor", textOrNil(c.OriginalActor))
 		w.Text("reason", []byte(c.Reason))
 		w.Text("state", []byte(c.State))
+		w.Text("timestamp", textOrNil(c.Timestamp))
 		w.Close()
 		return record.ParseStateChange(seq, w.B)
 	}
@@ -228,8 +230,16 @@ func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*reco
 		return nil, problem.New(http.StatusNotFound, "no record of that project has that path_id")
 	}
 	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
-	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason)}
+	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
+		Origin: record.Origin{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
 	return request.Of(path), nil
+}
+
+func textOrNil(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
 }
 
 // validated returns the path that a validation of the record at seq is about: the path in the

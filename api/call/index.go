@@ -24,6 +24,17 @@ func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 	return follower, err
 }
 
+// ViewNow returns the index of a ledger at the current head, so that it covers every acknowledged
+// write. It waits like WaitForIndex.
+func (s *Shared) ViewNow(ctx context.Context, l *ledger.Ledger) (*index.View, error) {
+	head := l.Head().Size
+	follower, err := s.WaitForIndex(ctx, l, head)
+	if err != nil {
+		return nil, err
+	}
+	return follower.View(head)
+}
+
 // WaitForIndexOrLag returns the index of a ledger once it has folded size events. It blocks
 // for up to IndexWait, then returns behind as true.
 func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {

@@ -120,6 +120,11 @@ func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 			return seq
 		}
 	}
+	if op.OperationID == "compareRuns" && (p.Name == "a" || p.Name == "b") && !d.chance(6) {
+		if run, ok := d.seen.recall(d.Rand, d.ledger, "run_id"); ok {
+			return run
+		}
+	}
 	if s.Type.Is("string") {
 		if p.Example != nil && d.chance(8) {
 			text, _ := url.PathUnescape(fmt.Sprint(p.Example))

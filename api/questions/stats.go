@@ -9,11 +9,12 @@ import (
 
 // statsAnswer holds the counters of a ledger, folded from its first as_of events.
 type statsAnswer struct {
-	AsOf     uint64            `json:"as_of"`
-	TreeSize uint64            `json:"tree_size"`
-	Records  map[string]uint64 `json:"records"`
-	Refusals map[string]uint64 `json:"refusals"`
-	Checks   []checkCount      `json:"checks"`
+	AsOf       uint64            `json:"as_of"`
+	TreeSize   uint64            `json:"tree_size"`
+	Records    map[string]uint64 `json:"records"`
+	Refusals   map[string]uint64 `json:"refusals"`
+	Incomplete map[string]uint64 `json:"incomplete"`
+	Checks     []checkCount      `json:"checks"`
 }
 
 type checkCount struct {
@@ -39,7 +40,7 @@ func (h *Handlers) Stats(c *call.Call) error {
 		return err
 	}
 	t := counters.TallyOf(follower) // read before the head, so that as_of never exceeds tree_size
-	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Checks: []checkCount{}}
+	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Incomplete: t.Incomplete, Checks: []checkCount{}}
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))
 	}

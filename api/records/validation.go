@@ -39,16 +39,29 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		return h.validation(c, l, o.Key, request, path)
+		c.EndHeavy() // release the slot of the body before the wait for the index
+		return h.validation(c.Request().Context(), l, o.Key, request, path)
 	})
+}
+
+// PrepareValidation returns the submission of a validation that is a line of a batch.
+func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidation, o Options) (ledger.Submission, error) {
+	if l.Info().Frozen { // before the path is looked up
+		return ledger.Submission{}, ledger.ErrFrozen
+	}
+	v, err := h.validation(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
+	if err != nil {
+		return ledger.Submission{}, err
+	}
+	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
 // validation returns the change that a request makes to a path. It returns 404 for a path that
 // the build lacks, and 409 for one that has another fingerprint there. If an event holds the
 // key already, it returns the change all the same: the ledger then replays or refuses the
 // request (spec: Idempotency).
-func (h *Handlers) validation(c *call.Call, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
-	view, err := h.viewNow(c, l)
+func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
+	view, err := h.ViewNow(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +84,7 @@ func (h *Handlers) validation(c *call.Call, l *ledger.Ledger, key string, reques
 	default:
 		return request.Of(path), nil
 	}
-	held, err := keyHeld(c.Request().Context(), l, key)
+	held, err := keyHeld(ctx, l, key)
 	if err == nil && !held {
 		err = refusal
 	}

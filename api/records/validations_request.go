@@ -2,10 +2,11 @@ package records
 
 import (
 	"bytes"
+	"slices"
 
+	"colophon/ledger/index/paths"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
-	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
 
@@ -21,7 +22,7 @@ type validationsRequest struct {
 	record.ValidationRequest // with a build and without a fingerprint
 	// Paths are listed. If there are none, all paths of the build are meant, or those of Status.
 	Paths  []listedPath
-	Status string // new, modified, or unchanged; empty: all
+	Status string // a category; empty: all
 	DryRun bool
 	// AsOf is the tree size at which the paths are selected. It is given if DryRun is false.
 	AsOf *uint64
@@ -30,8 +31,8 @@ type validationsRequest struct {
 // listedPath is a path, and the fingerprint that it must have; empty for any.
 type listedPath struct{ PathID, ContentFingerprint string }
 
-// parseValidations decodes `{"validated", "build", "reason"?, "paths" | "status"?, "dry_run"?,
-// "as_of"?}`. Without dry_run it is a dry run. The error is a *strict.Error.
+// parseValidations decodes `{"validated", "build", "reason"?, "original_actor"?, "timestamp"?,
+// "paths" | "status"?, "dry_run"?, "as_of"?}`. Without dry_run it is a dry run. The error is a *strict.Error.
 func parseValidations(body []byte) (*validationsRequest, error) {
 	r := new(validationsRequest)
 	var document pyjson.Document
@@ -39,14 +40,13 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 		return nil, strict.SyntaxError(err)
 	}
 	var d strict.Decoder
-	o := d.Object(document.Root(), "", "validated", "reason", "build", "paths", "status", "dry_run", "as_of")
+	o := d.Object(document.Root(), "", "validated", "reason", "build", "original_actor", "timestamp", "paths", "status", "dry_run", "as_of")
 	r.Validated, r.Reason = o.RequiredFlag("validated"), o.Text("reason", record.MaxReason)
-	r.Build = o.RequiredText("build", maxText)
+	r.Build, r.Origin = o.RequiredText("build", maxText), record.ReadOrigin(o)
 	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Flag("dry_run", true), o.Seq("as_of")
-	switch r.Status = string(o.Text("status", maxText)); r.Status {
-	case "", "new", "modified", "unchanged":
-	default:
-		o.Invalid("status", `must be "new", "modified", or "unchanged"`)
+	r.Status = string(o.Text("status", maxText))
+	if r.Status != "" && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
+		o.Invalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
 	if o.Member("paths").Given() && o.Member("status").Given() {
 		o.Invalid("status", "selects paths, and so does paths; give one of them")
@@ -72,7 +72,7 @@ func readPaths(o strict.Object, name string) (list []listedPath) {
 			return nil
 		}
 		p := listedPath{PathID: string(path.RequiredText("path_id", maxText)),
-			ContentFingerprint: string(path.Digits("content_fingerprint", "", rules.FingerprintDigits))}
+			ContentFingerprint: string(path.Fingerprint("content_fingerprint"))}
 		if seen[p.PathID] {
 			o.D.Invalid(at+"/path_id", "is listed twice")
 		}

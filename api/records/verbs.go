@@ -11,7 +11,6 @@ import (
 	"colophon/api/problem"
 	"colophon/api/receipts"
 	"colophon/ledger"
-	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
@@ -87,6 +86,9 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 
 // PrepareVerb returns the submission of a verb that is a line of a batch.
 func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
+	if l.Info().Frozen { // before the target is looked up: see above
+		return ledger.Submission{}, ledger.ErrFrozen
+	}
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
 		return ledger.Submission{}, err
 	}
@@ -191,7 +193,8 @@ func sourceID(c *call.Call) (string, error) {
 // (spec: Idempotency). It looks the key up last, so that a revocation that the index has seen
 // holds its key.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
-	view, err := h.viewNow(c, l)
+	c.EndHeavy() // release the slot of the body before the wait for the index
+	view, err := h.ViewNow(c.Request().Context(), l)
 	if err != nil {
 		return err
 	}
@@ -206,15 +209,4 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 		return err
 	}
 	return problem.New(http.StatusNotFound, "no source with that id is registered")
-}
-
-// viewNow returns the index at the current head, so that it covers every acknowledged write.
-func (h *Handlers) viewNow(c *call.Call, l *ledger.Ledger) (*index.View, error) {
-	c.EndHeavy() // release the slot of the body before the wait for the index
-	head := l.Head()
-	follower, err := h.WaitForIndex(c.Request().Context(), l, head.Size)
-	if err != nil {
-		return nil, err
-	}
-	return follower.View(head.Size)
 }

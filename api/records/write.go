@@ -68,6 +68,11 @@ func (h *Handlers) Write(kind record.Kind) call.Handler {
 			return err
 		}
 		c.EndHeavy()
+		if kind == record.CitationSet && !refused {
+			if err := h.checkSources(c.Request().Context(), l, r.Record, &sub); err != nil {
+				return err
+			}
+		}
 		begin := time.Now()
 		ack, err := l.Submit(sub)
 		if err != nil {

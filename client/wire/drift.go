@@ -51,14 +51,19 @@ type Difference struct {
 // Attribution says what caused the change from record A to record B.
 type Attribution struct {
 	View
+	IPCChange
+	// Text says how far the texts changed, if that was asked for and the caller may read content.
+	Text *AttributionTexts `json:"text,omitempty"`
+}
+
+// IPCChange is the change from IPC record A to IPC record B.
+type IPCChange struct {
 	A             AttributedRecord `json:"a"`
 	B             AttributedRecord `json:"b"`
 	Cause         Cause            `json:"cause"`
 	OutputChanged bool             `json:"output_changed"`
 	Differences   []Difference     `json:"differences"`
 	Says          string           `json:"says"` // the same in words
-	// Text says how far the texts changed, if that was asked for and the caller may read content.
-	Text *AttributionTexts `json:"text,omitempty"`
 }
 
 // Group is the runs that have a value in common. Its Seq is that of the last of them.

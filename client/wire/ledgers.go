@@ -21,15 +21,23 @@ type LedgerDescription struct {
 	Frozen      bool   `json:"frozen"`      // it takes no more writes
 	OnMismatch  string `json:"on_mismatch"` // accept or reject
 	Log         string `json:"log"`         // public or private
-	TreeSize    uint64 `json:"tree_size"`
-	RootHash    string `json:"root_hash"`
-	Tip         string `json:"tip"` // event_hash of the last event
-	LastEvent   Time   `json:"last_event"`
+	// UnregisteredSources says what becomes of citation sets with sources that are not registered:
+	// accept or reject.
+	UnregisteredSources string `json:"unregistered_sources"`
+	TreeSize            uint64 `json:"tree_size"`
+	RootHash            string `json:"root_hash"`
+	Tip                 string `json:"tip"` // event_hash of the last event
+	LastEvent           Time   `json:"last_event"`
 }
 
 // VisibilityChange publishes a log or makes it private.
 type VisibilityChange struct {
 	Log string `json:"log"` // public or private
+}
+
+// UnregisteredSourcesChange says what becomes of citation sets with sources that are not registered.
+type UnregisteredSourcesChange struct {
+	UnregisteredSources string `json:"unregistered_sources"` // accept or reject
 }
 
 // KeyStep is one step of a change of signing keys.
@@ -55,11 +63,12 @@ type ReplacedKey struct {
 
 // Stats counts the events of a ledger.
 type Stats struct {
-	AsOf     uint64            `json:"as_of"`
-	TreeSize uint64            `json:"tree_size"`
-	Records  map[Kind]uint64   `json:"records"`
-	Refusals map[string]uint64 `json:"refusals"` // by reason
-	Checks   []CheckCount      `json:"checks"`
+	AsOf       uint64            `json:"as_of"`
+	TreeSize   uint64            `json:"tree_size"`
+	Records    map[Kind]uint64   `json:"records"`
+	Refusals   map[string]uint64 `json:"refusals"`   // by reason
+	Incomplete map[string]uint64 `json:"incomplete"` // IPC records, by what they lack
+	Checks     []CheckCount      `json:"checks"`
 }
 
 // CheckCount is the number of checks with one result.

@@ -14,14 +14,14 @@ type Path struct {
 	Row
 	PathID   string   `json:"path_id"`
 	Route    []string `json:"route"`
-	Category string   `json:"category"` // new, modified or unchanged
+	Category string   `json:"category"` // new, modified, unchanged, or incomparable
 	PathStatus
 	Build *string `json:"build"`
 	Time  Time    `json:"time"`
 }
 
 // PathStatus has the fingerprints of a path and what follows from them. A fingerprint is 8 hexadecimal
-// digits, nil without content.
+// digits, or up to 64 of another hash version than adr-004; nil without content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
 	// ValidatedBefore is the event that validated the same content earlier in the line of builds, where
@@ -30,6 +30,7 @@ type PathStatus struct {
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
+	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
 }
 
 // PathVersion is a path as one event, a record or a validation, left it in the build of the record.
@@ -56,9 +57,13 @@ type Build struct {
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
 	Unchanged   uint64  `json:"unchanged"`
-	Gone        uint64  `json:"gone"` // paths of the base that this one lacks
-	Paths       uint64  `json:"paths"`
-	OtherBases  uint64  `json:"other_bases"` // records that name another base or branch
+	// Incomparable counts records of another hash version than the record that they are compared with,
+	// where one of the two has no digest of its content.
+	Incomparable uint64 `json:"incomparable,omitempty"`
+	HashVersion  string `json:"hash_version,omitempty"` // of its first record; "" is adr-004
+	Gone         uint64 `json:"gone"`                   // paths of the base that this one lacks
+	Paths        uint64 `json:"paths"`
+	OtherBases   uint64 `json:"other_bases"` // records that name another base or branch
 }
 
 // PathDifference is a path in two builds, A and B. Its Seq is that of its record in B, or in A if it is gone.
@@ -66,7 +71,7 @@ type PathDifference struct {
 	Row
 	PathID       string    `json:"path_id"`
 	Route        []string  `json:"route"`
-	Status       string    `json:"status"` // of B against A: new, modified, unchanged or gone
+	Status       string    `json:"status"` // of B against A: new, modified, unchanged, incomparable, or gone
 	LinksChanged bool      `json:"links_changed"`
 	A            *PathSide `json:"a"` // nil where the build lacks the path
 	B            *PathSide `json:"b"`
@@ -82,6 +87,7 @@ type PathSide struct {
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
+	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
 }
 
 // PathRename is a path of another route with the same content.
@@ -109,13 +115,14 @@ type CollisionHolder struct {
 // PathValidationsRequest validates many paths of a build: those of Paths, or those of Status, or all. Only with
 // DryRun false, and then with the AsOf of the dry run, is anything recorded.
 type PathValidationsRequest struct {
-	Validated bool         `json:"validated"`
-	Build     string       `json:"build"`
-	Reason    *string      `json:"reason,omitempty"`
-	Paths     []ListedPath `json:"paths,omitempty"`   // at most 1,000
-	Status    string       `json:"status,omitempty"`  // new, modified or unchanged
-	DryRun    *bool        `json:"dry_run,omitempty"` // default true
-	AsOf      *uint64      `json:"as_of,omitempty"`
+	Validated bool    `json:"validated"`
+	Build     string  `json:"build"`
+	Reason    *string `json:"reason,omitempty"`
+	Origin
+	Paths  []ListedPath `json:"paths,omitempty"`   // at most 1,000
+	Status string       `json:"status,omitempty"`  // new, modified, unchanged, or incomparable
+	DryRun *bool        `json:"dry_run,omitempty"` // default true
+	AsOf   *uint64      `json:"as_of,omitempty"`
 }
 
 // ListedPath is a path, and the fingerprint that it must have; nil for any.

@@ -3,7 +3,7 @@ package wire
 import "encoding/json"
 
 // Record is what a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
-// [PathFingerprint] or a [RawRecord]. Lines of a batch are also a [StateChangeLine] or a [NoteLine].
+// [PathFingerprint] or a [RawRecord]. Lines of a batch are also a [StateChangeLine], a [ValidationLine], or a [NoteLine].
 type Record interface {
 	// RecordKind is one of the four kinds of records.
 	RecordKind() Kind
@@ -213,9 +213,9 @@ type PathFingerprint struct {
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
-	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claim; 8 hexadecimal digits
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" or adr-004
+	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits, or up to 64 of another HashVersion
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // likewise
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" is adr-004; another one needs a ContentFingerprint, which stays a claim
 }
 
 // RecordKind implements [Record].
@@ -308,6 +308,19 @@ func (StateChangeLine) RecordKind() Kind { return KindRecordStateChanged }
 
 // Run implements [Record].
 func (StateChangeLine) Run() string { return "" }
+
+// ValidationLine is a [PathValidation] as a line of a batch.
+type ValidationLine struct {
+	Project string `json:"project"`
+	PathID  string `json:"path_id"`
+	PathValidation
+}
+
+// RecordKind implements [Record].
+func (ValidationLine) RecordKind() Kind { return KindPathValidated }
+
+// Run implements [Record].
+func (ValidationLine) Run() string { return "" }
 
 // NoteLine is a [Note] as a line of a batch.
 type NoteLine struct {
@@ -445,7 +458,7 @@ type Derived struct {
 	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
 	PathID              string             `json:"path_id,omitempty"`  // as assigned
-	Category            string             `json:"category,omitempty"` // new, modified or unchanged
+	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
 	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content earlier in the line of builds
 	OtherBase           bool               `json:"other_base,omitempty"`       // the record names another base or branch than its build has

@@ -14,6 +14,11 @@ type RunRow struct {
 // RunComparison compares run-DAG B with A.
 type RunComparison struct {
 	View
+	RunDAGChange
+}
+
+// RunDAGChange is the difference of run-DAG B to run-DAG A.
+type RunDAGChange struct {
 	A                   RunRow   `json:"a"`
 	B                   RunRow   `json:"b"`
 	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; outcome: rejected against answered

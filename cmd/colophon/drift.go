@@ -29,8 +29,9 @@ type driftCommand struct {
 }
 
 const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
-/run-dags/…, /citation-sets/…, /paths/…, /producers and /records of the API. All pages of an answer are for one tree size. With
---as-of, you get the answer at an earlier tree size.
+/run-dags/…, /citation-sets/…, /paths/…, /producers, /records, and /runs/compare of the API.
+All pages of an answer are for one tree size. With --as-of, you get the answer at an earlier
+one.
 
 With --json, the commands print the server's answers, one JSON document per line. For a
 list, they print the first page that has rows or, with --all, every page.`
@@ -54,7 +55,7 @@ func newDrift(c *cli.Console) *cobra.Command {
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` to answer at; default the size of the index")
-	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newTimeline(), d.newEffects(), d.newPaths(),
+	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newPaths(),
 		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d))
 	return command
 }

@@ -80,11 +80,11 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
 		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.Attribution) error {
-			return show.Attribution(command.Context(), d.Console, d.texts(), x, recordA, recordB, d.full)
+			return show.IPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
 		})
 	case recordA.Kind == wire.KindRunDAG:
 		err = printAnswer(d, command, "/run-dags/compare", query, func(x *wire.RunComparison) error {
-			return show.RunComparison(d.Console, x, recordA, recordB)
+			return show.RunDAGChange(d.Console, &x.RunDAGChange, recordA, recordB)
 		})
 	case recordA.Kind == wire.KindPathFingerprint && d.text:
 	default:
@@ -94,6 +94,37 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 		return err
 	}
 	return d.compareTexts(command, a, b, recordA.Kind)
+}
+
+func (d *driftCommand) newCompareRuns() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "compare-runs A B",
+		Short: "Show how the records of two runs differ, their citations included",
+		Long: `Show how two runs differ: what caused the change between their IPC records, where their
+run-DAGs diverge, and which chunks their citation sets add and remove. A and B are
+run_ids. Of each kind, the latest live record of the run is compared.
+
+The command also says if a source that is cited has other chunks than it had.`,
+		Example: `  colophon drift compare-runs answer/1 answer/2
+  colophon drift compare-runs answer/1 answer/2 --json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error { return d.compareRuns(command, args[0], args[1]) },
+	}
+	d.stateFlag(command.Flags())
+	d.fullFlag(command.Flags())
+	return command
+}
+
+func (d *driftCommand) compareRuns(command *cobra.Command, a, b string) error {
+	query := d.query(command)
+	query.Set("a", a)
+	query.Set("b", b)
+	return printAnswer(d, command, "/runs/compare", query, func(x *wire.RunsComparison) error {
+		d.anyState = false // the parameter is not for single records
+		return show.RunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
+			return d.record(command, strconv.FormatUint(seq, 10))
+		}, d.full)
+	})
 }
 
 // record fetches a record to compare.

@@ -7,6 +7,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/show"
 )
 
@@ -39,7 +40,7 @@ second with the second, and so on.`,
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
-	command.ValidArgsFunction = d.completeNames(effectVariables, 3)
+	command.ValidArgsFunction = d.completeNames(completion.Variables, 3)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -70,7 +71,11 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 			return err
 		}
 		if d.mostChangedFirst && answer.Text != nil {
-			return show.MostChanged(d.Console, answer.Text)
+			err := show.MostChanged(d.Console, answer.Text)
+			if changed := answer.Text.MostChanged; err == nil && len(changed) > 0 {
+				d.sayCompare(changed[0].A, changed[0].B)
+			}
+			return err
 		}
 	}
 	query.Del("as_of") // the cursor has it
@@ -84,9 +89,17 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, changed}
 	})
 	if err == nil {
-		d.conclude(t, next, d.noPairs(variable, a, b))
+		d.conclude(command, t, next, d.noPairs(variable, a, b), answer.Incomplete)
+		if len(answer.Rows) > 0 && !d.json {
+			d.sayCompare(answer.Rows[0].A.Seq, answer.Rows[0].B.Seq)
+		}
 	}
 	return err
+}
+
+// sayCompare says how to see the texts of a pair.
+func (d *driftCommand) sayCompare(a, b uint64) {
+	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // noPairs says that no pair was found, and which runs were not searched.

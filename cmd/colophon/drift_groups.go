@@ -40,8 +40,6 @@ outputs, the model is not deterministic.`,
 	cli.MomentVar(flags, "since", "leave out groups whose last run was before this `time`")
 	cli.MomentVar(flags, "until", "leave out groups whose last run was at this `time` or later")
 	flags.String("sort", "", "`order`: recent, runs, stability or flips, by values at the current tree size")
-	fixed(command, "by", groupings...)
-	fixed(command, "sort", "recent", "runs", "stability", "flips")
 	d.pageFlags(flags)
 	d.stateFlag(flags)
 	return command

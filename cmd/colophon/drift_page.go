@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +13,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/internal/show"
+	"colophon/ledger/record"
 )
 
 // followCursor sets the parameter name of a query to the cursor of the next page. It fails if
@@ -27,14 +30,14 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 // or, with --all, every page. If there are no rows, it prints the message empty, unless that
 // is "".
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
-	first, text, err := fetchDrift[wire.Page[R]](d, command, path, query)
+	first, text, err := fetchDrift[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
 		return err
 	}
 	query.Del("as_of") // the cursor has it
-	next, err := pages(d, command, path, query, "cursor", first, text, func(p *wire.Page[R]) ([]R, string) { return p.Rows, p.Next }, t, cells)
+	next, err := pages(d, command, path, query, "cursor", first, text, func(p *wire.RunPage[R]) ([]R, string) { return p.Rows, p.Next }, t, cells)
 	if err == nil {
-		d.conclude(t, next, empty)
+		d.conclude(command, t, next, empty, first.Incomplete)
 	}
 	return err
 }
@@ -78,16 +81,49 @@ func printPage[R any](d *driftCommand, t *cli.Table, page []R, answer []byte, ce
 	return t.Write(rows)
 }
 
-// conclude says that there are more rows, or no rows. next is the cursor after the last printed
-// page.
-func (d *driftCommand) conclude(t *cli.Table, next, empty string) {
+// conclude says that there are more rows, or no rows and why that may be. next is the cursor after
+// the last printed page, and incomplete is what the answer says that IPC records lack.
+func (d *driftCommand) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
 	case next != "":
 		d.Say("there may be more rows: --all prints them")
 	case t.Rows == 0 && empty != "":
 		d.Say("%s", empty)
+		if len(incomplete) > 0 {
+			d.sayIncomplete(command, incomplete)
+		}
 	}
+}
+
+// sayIncomplete says how many IPC records lack each of some parts. If parts is nil, it says that of
+// all parts that a record lacks.
+func (d *driftCommand) sayIncomplete(command *cobra.Command, parts []string) {
+	counts := make(map[string]uint64)
+	if !command.Flags().Changed("as-of") { // the counts are those of the present
+		if stats, _, err := fetchDrift[wire.Stats](d, command, "/stats", nil); err == nil {
+			counts = stats.Incomplete
+		}
+	}
+	if parts == nil {
+		parts = slices.DeleteFunc(slices.Clone(record.IPCParts[:]), func(part string) bool { return counts[part] == 0 })
+	}
+	if len(parts) == 0 {
+		return
+	}
+	lacks := make([]string, len(parts))
+	for i, part := range parts {
+		switch n := counts[part]; n {
+		case 0:
+			lacks[i] = "some lack " + cli.Plain(part)
+		case 1:
+			lacks[i] = "1 lacks " + cli.Plain(part)
+		default:
+			lacks[i] = cli.Decimal(n) + " lack " + cli.Plain(part)
+		}
+	}
+	d.Say("that may be because of incomplete IPC records: %s; without output a record is no run, without any of the others it has no ipc_id; "+
+		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
 }
 
 // fetchDrift returns the answer of a query of the ledger, parsed and as the server sent it.

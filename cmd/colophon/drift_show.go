@@ -12,6 +12,7 @@ import (
 	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 )
 
 func (d *driftCommand) newShow() *cobra.Command {
@@ -26,7 +27,7 @@ VALUE is what the runs of the group have in common, as drift groups shows it.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.show(command, args[0], args[1]) },
 	}
-	command.ValidArgsFunction = d.completeNames(groupings, 2)
+	command.ValidArgsFunction = d.completeNames(completion.Groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -65,7 +66,12 @@ func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
 	if _, _, err := fetchDrift[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
-		return err
+		if d.json || !errors.Is(err, client.ErrNotFound) {
+			return err
+		}
+		d.Say("%v", err)
+		d.sayIncomplete(command, nil)
+		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return cli.Exitf(cli.ExitFailed, "no live runs have that value; --any-state includes the others")
 }
@@ -155,7 +161,7 @@ func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.V
 		return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
 	})
 	if err == nil {
-		d.conclude(t, next, "no runs")
+		d.conclude(command, t, next, "no runs", nil)
 	}
 	return err
 }

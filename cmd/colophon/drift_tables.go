@@ -9,6 +9,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/ledger/index/rundags"
 )
 
@@ -19,13 +20,16 @@ func newUnstable(d *driftCommand) *cobra.Command {
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
 		Long: `Show groups of runs that have one ipc_id (the same input, prompt, model, and settings)
-but different outputs. The least stable group comes first.`,
+but different outputs. The least stable group comes first, or with --as-of the one with the
+latest first run.`,
 		Example: `  colophon drift unstable
   colophon drift unstable --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
-			query.Set("sort", "stability")
+			if !query.Has("as_of") { // rankings exist for the present only
+				query.Set("sort", "stability")
+			}
 			query.Set("min_outputs", "2")
 			return d.groups(command, "ipc_id", query, "no two runs with the same conditions have different outputs")
 		},
@@ -60,23 +64,53 @@ func newMismatches(d *driftCommand) *cobra.Command {
 // newStale returns the command for citations of superseded chunks.
 func newStale(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "stale SOURCE",
-		Short:   "Show citation sets that rest on a chunk that the source no longer has",
-		Example: `  colophon drift stale handbook`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "stale SOURCE",
+		Short: "Show citation sets that rest on a chunk that the source no longer has",
+		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
+source_id of their citations. The column HOW says how the chunk was superseded:
+
+  recited     a later set cites another chunk in the same place of the source: the same
+              section, or where it has no section the same subject
+  registered  the source was registered later with chunk_hashes that lack the chunk
+  not_listed  the source had been registered with chunk_hashes that lack it
+
+RUN is the run_id of the set, which is often the answer that cites it.`,
+		Example: `  colophon drift stale handbook
+  colophon drift stale handbook --all --full`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			query := d.query(command)
 			query.Set("source_id", args[0])
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
-			return list(d, command, "/citation-sets/stale", query, t, "no citation of that source is stale", func(r wire.StaleRow) []string {
+			err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleRow) []string {
 				return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
 			})
+			if err != nil || t.Rows > 0 || d.json {
+				return err
+			}
+			return noStale(d, command, args[0])
 		},
 	}
 	command.ValidArgsFunction = completeRows(d, "/sources", func(s wire.Source) string { return s.SourceID })
 	d.pageFlags(command.Flags())
 	d.fullFlag(command.Flags())
 	return command
+}
+
+// noStale says why no citation of a source is stale.
+func noStale(d *driftCommand, command *cobra.Command, source string) error {
+	query := d.query(command)
+	query.Set("limit", "1")
+	cited, _, err := fetchDrift[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	switch {
+	case err != nil:
+		return err
+	case len(cited.Rows) == 0:
+		d.Say("no citation set cites that source; SOURCE is the source_id of citations")
+	default:
+		d.Say("no citation of that source is stale")
+	}
+	return nil
 }
 
 // newConflicts returns the command for chunks under several sources.
@@ -170,7 +204,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 		},
 	}
 	command.Flags().StringVar(&by, "by", rundags.GroupedBy[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupedBy[:], ", "))
-	fixed(command, "by", rundags.GroupedBy[:]...)
+	completion.Flag(command, "by", completion.Fixed(rundags.GroupedBy[:]))
 	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
@@ -201,17 +235,27 @@ func newProducers(d *driftCommand) *cobra.Command {
 	return command
 }
 
-// producer prints the first page of the gaps and of the repetitions of one producer.
+// producer prints the gaps and the repetitions of one producer.
 func producer(d *driftCommand, command *cobra.Command, id string) error {
-	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, "/producers/"+url.PathEscape(id), d.query(command))
+	path, query := "/producers/"+url.PathEscape(id), d.query(command)
+	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, path, query)
 	if err != nil {
 		return err
 	}
-	if d.json {
-		return cli.PrintJSONLine(d.Out, text)
+	if !d.json {
+		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
+	query.Del("as_of") // the cursor has it
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
-	var rows [][]string
+	next, err := pages(d, command, path, query, "cursor", answer, text, producerRows, t, func(row []string) []string { return row })
+	if err == nil {
+		d.conclude(command, t, next, "", nil)
+	}
+	return err
+}
+
+// producerRows returns the rows of a page, and the cursor after them.
+func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	for _, gap := range answer.Gaps {
 		numbers := cli.Decimal(gap.From)
 		if gap.To > gap.From {
@@ -222,11 +266,7 @@ func producer(d *driftCommand, command *cobra.Command, id string) error {
 	for _, r := range answer.Duplicates {
 		rows = append(rows, []string{cli.Decimal(r.ProducerSeq), "event " + cli.Decimal(r.Seq) + " repeats event " + cli.Decimal(r.FirstSeq)})
 	}
-	d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
-	if answer.Next != "" {
-		d.Say("there may be more rows: --limit asks for more")
-	}
-	return t.Write(rows)
+	return rows, answer.Next
 }
 
 // pathHistory prints the versions of one path.

@@ -7,6 +7,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/show"
 )
 
@@ -22,7 +23,7 @@ BY is ` + groupingHelp + `.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
 	}
-	command.ValidArgsFunction = d.completeNames(groupings, 2)
+	command.ValidArgsFunction = d.completeNames(completion.Groupings, 2)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())

@@ -18,11 +18,13 @@ import (
 	"colophon/proofs/audit"
 	"colophon/storage"
 	"colophon/storage/pebble"
+	"colophon/storage/postgres"
 )
 
 // fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
+	store  string // URL of the database of the log; empty: in the data folder
 	ledger string // empty: all
 	key    string // empty: the key file of each ledger
 	json   bool
@@ -47,7 +49,8 @@ The log does not say whether a ledger is frozen, how it treats mismatches, when 
 created, and whether its log is public. fsck cannot check these. Its memory does not
 grow with the ledger.
 
-Stop the server before you run fsck.
+Stop the server before you run fsck. With --store, fsck checks the log in a PostgreSQL
+database, and takes keys and marks from the data folder.
 
 Exit codes: 0 no damage was found, 1 something is damaged, cannot be read, or is older
 than the folder's keys or marks, 2 bad arguments or no such folder, 4 another process
@@ -56,10 +59,15 @@ uses the folder.`,
   colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			// Not the flag's default, which help prints: it may contain a password.
+			if !command.Flags().Changed("store") {
+				o.store = c.Environment("COLOPHON_STORE", "")
+			}
 			return fsck(command.Context(), c, o)
 		},
 	}
 	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.store, "store", "", "`URL` of the PostgreSQL database of the log, as for serve, or COLOPHON_STORE; default the data folder")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with verifier keys; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
@@ -80,6 +88,9 @@ func fsck(ctx context.Context, c *cli.Console, o fsckOptions) error {
 // checkData checks the ledgers of a data folder. An error that wraps
 // storage.ErrDamaged is about the folder as a whole.
 func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
+	if o.store != "" {
+		return checkStore(ctx, c, o)
+	}
 	database, err := datadir.OpenWith(ctx, c, o.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -88,6 +99,19 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 	if err == nil {
 		err = notePending(ctx, c, database)
 	}
+	return findings, errors.Join(err, database.Close())
+}
+
+// checkStore checks the ledgers of a database outside the data folder.
+func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
+	if err := datadir.Check(o.data); err != nil {
+		return nil, err
+	}
+	database, err := postgres.Open(ctx, postgres.Config{URL: o.store, Logger: c.Warnings(), ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	findings, err := checkLedgers(ctx, c, o, database)
 	return findings, errors.Join(err, database.Close())
 }
 

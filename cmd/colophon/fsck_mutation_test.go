@@ -460,9 +460,11 @@ func TestFsckCannotTell(t *testing.T) {
 		findings, err := fsckKeys(t.Context(), data, put(all, info, bytes.Replace(all[i].Value, []byte(change[0]), []byte(change[1]), 1)))
 		require.Empty(t, damagesOf(findings, err), change[1])
 	}
-	public := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.Default)), "log"...)
-	findings, err := fsckKeys(t.Context(), data, put(all, public, []byte(ledger.PublicLog)))
-	require.Empty(t, damagesOf(findings, err))
+	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.RejectUnregistered} {
+		setting := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.Default)), name...)
+		findings, err := fsckKeys(t.Context(), data, put(all, setting, []byte(value)))
+		require.Empty(t, damagesOf(findings, err), name)
+	}
 }
 
 // valueOf returns a copy of the value of an existing key.

@@ -62,8 +62,9 @@ With --format, the files are what another system wrote, as it wrote them:
 
 Hashes in the files become claims. States and validations follow their records. A member
 without a field of its own becomes a label or content. The end of the output says what
-became of every member, and --report says it for every entry. With --dry-run nothing is
-sent. A repeated import of the same files adds nothing.
+became of every member, and import names the first members that it left out. --report
+says it for every entry, and for every line that could not be read. With --dry-run
+nothing is sent. A repeated import of the same files adds nothing.
 
 At the end, import prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
@@ -91,7 +92,6 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.subject, "subject", "", "`name` of what citations are for; default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: say what would be taken, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
-	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "largest `size` of a line; the server has its own limit")
@@ -168,14 +168,6 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-func formatNames() []string {
-	names := make([]string, len(formats.All))
-	for i, f := range formats.All {
-		names[i] = string(f)
-	}
-	return names
-}
-
 // native reads the flags that describe the format of the files. It returns nil if they have
 // lines of a batch.
 func (o *importOptions) native() (*importer.Native, error) {
@@ -212,8 +204,8 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
 }
 
-// printTally prints the table to the standard output, and the first failures to the standard
-// error.
+// printTally prints the table to the standard output, and the first failures and the first members
+// that were left out to the standard error.
 func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder
@@ -246,6 +238,12 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	}
 	if more := total.Mismatched - len(t.Notes); more > 0 {
 		c.Say("and %d more lines with claims that do not hold", more)
+	}
+	for _, left := range t.Left {
+		c.Say("%s", left)
+	}
+	if more := t.LeftOut - len(t.Left); more > 0 {
+		c.Say("and %d more members were left out; --report names each", more)
 	}
 	for _, failure := range t.Failures {
 		c.Say("%s", failure)

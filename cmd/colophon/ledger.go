@@ -12,6 +12,7 @@ import (
 	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/remote"
 )
 
@@ -26,14 +27,14 @@ func newLedger(c *cli.Console) *cobra.Command {
 	l := &ledgerCommand{Console: c}
 	command := &cobra.Command{
 		Use:     "ledger",
-		Short:   "Create, list, publish and freeze the ledgers of a server",
+		Short:   "Create, list, publish, set and freeze the ledgers of a server",
 		Example: "  colophon ledger list",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	l.server.Bind(c, command.PersistentFlags())
 	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's answer as JSON")
-	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newFreeze())
+	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newSources(), l.newFreeze())
 	return command
 }
 
@@ -69,7 +70,8 @@ This cannot be undone. On a terminal, the command asks for the name of the ledge
 elsewhere, it needs --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
@@ -139,6 +141,9 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 			state = "frozen"
 		}
 		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.Counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
+		if l.UnregisteredSources == "reject" {
+			fmt.Fprintf(table, "  sources\tcitations of sources that are not registered are refused\n")
+		}
 		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey)
@@ -172,7 +177,8 @@ Readers keep what they have read; unpublish does not change this. On a terminal,
 command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Example: `  colophon ledger publish generations
   colophon ledger publish generations --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "unpublish does not take back what readers have copied", "published"); err != nil {
@@ -192,10 +198,26 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 		Short: "Require a token to read a ledger's transparency log",
 		Long: `Require a token with the scope log or read to read a ledger's transparency log. This is
 the default for new ledgers. Copies of the log that readers or caches have stay there.`,
-		Example: `  colophon ledger unpublish generations`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  colophon ledger unpublish generations`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			return l.setVisibility(command, args[0], "private")
+		},
+	}
+}
+
+func (l *ledgerCommand) newSources() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sources NAME accept|reject",
+		Short: "Accept or reject citations of sources that are not registered",
+		Long: `Accept or reject citation sets that cite a source which is not registered. Ledgers accept
+them by default. With reject, the answer to such a set names the source.`,
+		Example: `  colophon ledger sources evaluation reject`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(args[0]) + "/unregistered-sources"}
+			return l.change(command, r, wire.UnregisteredSourcesChange{UnregisteredSources: args[1]})
 		},
 	}
 }

@@ -278,8 +278,10 @@ server cannot be reached.`,
 		RunE: func(command *cobra.Command, args []string) error { return v.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified or unchanged (`category`)")
+	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified, unchanged, or incomparable (`category`)")
 	flags.StringVar(&v.reason, "reason", "", "`reason`; it stays in the log")
+	flags.StringVar(&v.request.OriginalActor, "original-actor", "", "`name` of who validated them in another system")
+	flags.StringVar(&v.request.Timestamp, "timestamp", "", "`time` at which they did so (RFC 3339)")
 	flags.BoolVar(&v.undo, "undo", false, "withdraw validations")
 	flags.BoolVar(&v.dryRun, "dry-run", false, "report what validate would do, without doing it")
 	flags.BoolVar(&v.json, "json", false, "print the server's answer as JSON")

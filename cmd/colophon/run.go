@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 )
 
 // run executes one command line and returns the exit code.
@@ -31,6 +33,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		c.Say("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.Plain {
+		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // the number of arguments
+			c.Say("usage: %s", command.UseLine())
+		}
 		c.Say("run %q for help", command.CommandPath()+" --help")
 	}
 	return exit.Code
@@ -59,5 +64,6 @@ Anyone can verify a receipt without the server.`,
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
+	completion.Flags(c, root)
 	return root
 }

@@ -66,7 +66,7 @@ type serverProcess struct {
 func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	command := exec.Command("colophon", args...)
 	command.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "COLOPHON_SERVER", "COLOPHON_SIGNING_KEY_DEFAULT"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "COLOPHON_SERVER", "COLOPHON_STORE", "COLOPHON_SIGNING_KEY_DEFAULT"} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
 	return command

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"colophon/internal/testing/llm"
+	"colophon/storage/postgres/postgrestest"
 )
 
 // TestMain lets scripts run this program as the command colophon, each time in a new process.
@@ -37,11 +38,17 @@ func TestScripts(t *testing.T) {
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes
 			env.Values[llmsKey{}] = make(map[string]*llm.Server)
+			env.Values[postgresKey{}] = new(*postgrestest.Server)
 			env.Defer(processes.killAll)
+			env.Defer(func() { closePostgres(env) })
 			return nil
 		},
 		Condition: func(condition string) (bool, error) {
-			if condition != "shared" {
+			switch condition {
+			case "postgres":
+				return postgrestest.Installed()
+			case "shared":
+			default:
 				return false, fmt.Errorf("unknown condition %q", condition)
 			}
 			_, err := os.Stat(shared)
@@ -56,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"wait-size":   scriptWaitSize,
 			"wait-mark":   scriptWaitMark,
 			"llm":         scriptLLM,
+			"postgres":    scriptPostgres,
 			"variable":    scriptVariable,
 			"size":        scriptSize,
 			"scrape":      scriptScrape,

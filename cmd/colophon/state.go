@@ -11,8 +11,10 @@ import (
 	"colophon/client"
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/completion"
 	"colophon/internal/remote"
 	"colophon/ledger"
+	"colophon/ledger/record"
 )
 
 // stateCommand changes the state of records.
@@ -44,8 +46,9 @@ then the result with its first receipts.`,
 		Example: `  colophon state stale --where source_root=6ab4… --reason 'The source was withdrawn.' --dry-run
   colophon state failed 41 42 --reason 'The GPU was on fire.'
   colophon state live 41 --reason 'It was not.' --original-actor ana --timestamp 2025-11-30T12:00:00Z`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return s.run(command, args) },
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completion.First(completion.Fixed(completion.Names("", record.States[:]))),
+		RunE:              func(command *cobra.Command, args []string) error { return s.run(command, args) },
 	}
 	flags := command.Flags()
 	s.server.Bind(c, flags)

@@ -58,10 +58,19 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	ask(&q, "records by occurrence", func(p index.Page) ([]records.Record, []byte, error) {
 		return records.ListByOccurrence(ctx, v, records.Filter{Kind: record.IPCRecord}, p)
 	})
+	for name, filter := range map[string]records.Filter{
+		"notes": {Kind: record.Note}, "stale records": {State: record.Stale}, "run-DAGs by mode": {Kind: record.RunDAG, Values: []records.Value{{Name: "audit_mode", Text: "STRICT"}}},
+		"notes on a topic": {Kind: record.Note, Values: []records.Value{{Name: records.Topic, Text: "topic-1"}}},
+		"incomplete":       {Values: []records.Value{{Name: records.Incomplete, Text: "seed"}}},
+		"inconsistent":     {Values: []records.Value{{Name: records.Flag, Text: "inconsistent"}}},
+		"other base":       {Values: []records.Value{{Name: records.Flag, Text: "other_base"}}},
+	} {
+		ask(&q, name, func(p index.Page) ([]records.Record, []byte, error) { return records.List(ctx, v, filter, p) })
+	}
 	ask(&q, "redactions", func(p index.Page) ([]records.Record, []byte, error) {
 		return records.List(ctx, v, records.Filter{Kind: record.ContentRedacted}, p)
 	})
-	for _, by := range []string{"ipc_id", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
+	for _, by := range []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
 		group := groups.Query{By: by}
 		ask(&q, "groups by "+by, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(ctx, v, group, p) })
 		ask(&q, "ranked by "+by, func(p index.Page) ([]groups.Group, []byte, error) {

@@ -133,6 +133,15 @@ func (c *client) post(ctx context.Context, a *attempt) bool {
 // judge notes the outcome of an attempt.
 func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	switch {
+	case len(a.targets) > 0 && status == http.StatusOK:
+		var changes struct{ Receipts []json.RawMessage }
+		if err := json.Unmarshal(answer, &changes); err != nil {
+			c.history.broken("attempt %d was answered: %w: %s", a.id, err, answer)
+		}
+		for _, receipt := range changes.Receipts {
+			c.history.answered(a, receipt)
+		}
+		return true
 	case status == http.StatusOK || status == http.StatusCreated:
 		c.history.answered(a, answer)
 		return true
@@ -211,7 +220,8 @@ func (c *client) read(ctx context.Context) {
 	}
 	paths := []string{"/records/{seq}", "/records/{seq}/receipt", "/records/{seq}/content/" + contentName(of.attempt),
 		"/records?limit=20&label:step=1", "/proofs/inclusion?seq={seq}", "/drift/groups?by=model", "/events?from={seq}&limit=5",
-		"/log/checkpoint", "/log/tile/0/000", "/paths/project-0", "/citation-sets/conflicts"}
+		"/log/checkpoint", "/log/tile/0/000", "/paths/project-0", "/citation-sets/conflicts", "/records?kind=note&topic=topic-1", "/run-dags?audit_mode=STRICT",
+		"/records?flag=inconsistent", "/records?incomplete=seed"}
 	path := strings.ReplaceAll(paths[c.history.below(len(paths))], "{seq}", strconv.FormatUint(of.seq, 10))
 	status, answer, ok := c.do(ctx, http.MethodGet, path, nil)
 	if !ok || status >= 500 {
@@ -236,6 +246,9 @@ func contentName(a *attempt) string {
 	case "/ipc-records":
 		return "output"
 	case "/run-dags":
+		if bytes.Contains(a.body, []byte(`"inputs":`)) {
+			return "inputs"
+		}
 		return "answer_text"
 	case "/citation-sets":
 		return "citations%2F0%2Ftext"

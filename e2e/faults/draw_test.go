@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 )
 
 // attempt is a request for a record or a change of state. Only the members that mu guards
@@ -26,8 +28,11 @@ type attempt struct {
 	digest record.Hash // canonical digest of a record
 	// contents are the pieces of content of a record, by digest.
 	contents map[record.Hash][]byte
-	// target is the event that a change is about.
-	target uint64
+	// validation is where the path of a record is validated; empty for other kinds.
+	validation string
+	// target is the event that a change is about, and targets those of a change of many.
+	target  uint64
+	targets []uint64
 
 	// Guarded by the history's mu.
 	tries    int // number of times that it was sent
@@ -36,6 +41,9 @@ type attempt struct {
 
 // keyed reports whether sending it again is safe.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
+
+// events is the most events that one try can write.
+func (a *attempt) events() int { return max(1, len(a.targets)) }
 
 // isRecord reports whether it is a record and not a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
@@ -46,7 +54,10 @@ const (
 	projects = 2
 	subjects = 3
 	sources  = 5
+	builds   = 3
 )
+
+var noDigest = strings.Repeat("0", 64)
 
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
@@ -56,24 +67,45 @@ var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.Run
 func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
+	validation := ""
 	members := map[string]any{"labels": map[string]string{"attempt": strconv.Itoa(id), "step": strconv.Itoa(r.IntN(3))}}
 	switch kind {
 	case record.IPCRecord:
-		members["payload"] = map[string]any{"seed": r.IntN(4), "question": r.IntN(20)}
-		members["system_prompt"] = fmt.Sprintf("Be kind, in the manner of number %d.", r.IntN(prompts))
+		payload := map[string]any{"question": r.IntN(20)}
+		switch r.IntN(6) {
+		case 0: // no seed
+		case 1:
+			members["seed"] = r.IntN(4)
+		default:
+			payload["seed"] = r.IntN(4)
+		}
+		members["payload"] = payload
 		members["output"] = text
 		members["model"] = fmt.Sprintf("model-%d", r.IntN(3))
-		members["temperature"] = 0.25 * float64(r.IntN(4))
-		members["max_tokens"] = 100
+		if r.IntN(8) > 0 {
+			members["system_prompt"] = fmt.Sprintf("Be kind, in the manner of number %d.", r.IntN(prompts))
+		}
+		if r.IntN(8) > 0 {
+			members["temperature"] = 0.25 * float64(r.IntN(4))
+			members["max_tokens"] = 100
+		}
 	case record.RunDAG:
 		nodes := []map[string]string{}
 		for _, stage := range []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"} {
 			sum := sha256.Sum256([]byte(stage + strconv.Itoa(r.IntN(3))))
 			nodes = append(nodes, map[string]string{"stage": stage, "hash": hex.EncodeToString(sum[:])})
 		}
-		members["dag"] = map[string]any{"root": strings.Repeat("0", 64), "nodes": nodes}
 		members["question"] = fmt.Sprintf("Why number %d?", r.IntN(5))
-		members["answer_text"] = text
+		if r.IntN(2) == 0 {
+			members["dag"] = map[string]any{"root": noDigest, "nodes": nodes}
+			members["answer_text"] = text
+			break
+		}
+		members["inputs"] = map[string]any{"context_root": noDigest, "conversation_hash": noDigest, "answer_text": text,
+			"audit_mode": []string{"STRICT", "HYBRID"}[r.IntN(2)], "verifier_method": "exact_quote", "n_quotes": r.IntN(3), "n_verified": r.IntN(3),
+			"sources":     []map[string]any{{"document_root": nodes[r.IntN(len(nodes))]["hash"], "source_role": "primary_answer_source", "score": 0.5, "chunk_idx": 4}},
+			"lookup_path": "retrieval"}
+		members["evidence"] = []map[string]any{{"chunk_root": nodes[0]["hash"], "start": 0, "end": 9}}
 	case record.CitationSet:
 		members["subject"] = fmt.Sprintf("subject-%d", r.IntN(subjects))
 		members["citations"] = []map[string]any{
@@ -82,11 +114,21 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 		}
 	case record.PathFingerprint:
 		members["project"] = fmt.Sprintf("project-%d", r.IntN(projects))
-		members["build"] = fmt.Sprintf("build-%d", r.IntN(3))
-		members["route"] = []string{"Start", fmt.Sprintf("Passage %d", r.IntN(12))}
+		build := r.IntN(builds)
+		members["build"] = fmt.Sprintf("build-%d", build)
+		if r.IntN(2) == 0 {
+			members["branch"] = fmt.Sprintf("branch-%d", r.IntN(2))
+		}
+		if r.IntN(3) == 0 { // not itself
+			members["base"] = fmt.Sprintf("build-%d", (build+1+r.IntN(builds-1))%builds)
+		}
+		passage := fmt.Sprintf("Passage %d", r.IntN(12))
+		members["route"] = []string{"Start", passage}
 		members["content"] = text
+		pathID := rules.RouteID([][]byte{[]byte("Start"), []byte(passage)})[:rules.PathIDDigits]
+		validation = fmt.Sprintf("/paths/%s/%s/validation", members["project"], pathID)
 	}
-	a := &attempt{id: id, method: "POST", path: routes[kind], kind: kind}
+	a := &attempt{id: id, method: "POST", path: routes[kind], kind: kind, validation: validation}
 	switch n := r.IntN(10); {
 	case n < 6:
 		a.key = fmt.Sprintf("key of %s, %d", world, id)
@@ -134,12 +176,18 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 		a.method, a.path, a.kind, a.body = "PUT", source, record.SourceRegistered, []byte("{}")
 		return a
 	}
+	if r.IntN(4) == 0 {
+		return drawStates(r, id, acks)
+	}
 	on := acks[r.IntN(len(acks))]
 	a.target = on.seq
 	at := fmt.Sprintf("/records/%d", on.seq)
 	switch {
 	case !on.attempt.isRecord():
 		return nil
+	case r.IntN(3) == 0:
+		a.method, a.path, a.kind = "POST", at+"/notes", record.Note
+		a.body = fmt.Appendf(nil, `{"topic":"topic-%d","text":"a test of faults","original_actor":"ana"}`, r.IntN(3))
 	case r.IntN(2) == 0:
 		a.method, a.path, a.kind = "DELETE", at+"/content", record.ContentRedacted
 		a.body = []byte(`{"reason":"a test of faults"}`)
@@ -147,8 +195,33 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 		state := record.States[r.IntN(len(record.States))]
 		a.method, a.path, a.kind = "POST", at+"/state", record.RecordStateChanged
 		a.body = fmt.Appendf(nil, `{"state":%q,"reason":"a test of faults"}`, state)
+	case on.attempt.validation != "":
+		a.target = 0
+		a.method, a.path, a.kind = "PUT", on.attempt.validation, record.PathValidated
+		a.body = fmt.Appendf(nil, `{"validated":%t}`, r.IntN(3) > 0)
 	default:
 		return nil
 	}
+	return a
+}
+
+// reasonOf is the reason of the events of an attempt that has no key.
+func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
+
+// drawStates draws a change of the state of many records; nil if there are none.
+func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
+	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
+	size := uint64(0)
+	for range 1 + r.IntN(8) {
+		on := acks[r.IntN(len(acks))]
+		if on.attempt.isRecord() && on.attempt.kind.HasState() && !slices.Contains(a.targets, on.seq) {
+			a.targets, size = append(a.targets, on.seq), max(size, on.seq+1)
+		}
+	}
+	if len(a.targets) == 0 {
+		return nil
+	}
+	a.body, _ = json.Marshal(map[string]any{"state": record.States[r.IntN(len(record.States))], "reason": reasonOf(id), "seqs": a.targets,
+		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // texts and numbers
 	return a
 }

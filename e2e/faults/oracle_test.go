@@ -25,7 +25,7 @@ type oracle struct {
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // ids of attempts that are not records, by digest of their key
+	verbs    map[string]int  // ids of attempts that are not records, by digest of their key, or by their reason
 	events   []event         // by seq
 	found    map[int][]event // by attempt
 }
@@ -46,6 +46,7 @@ type event struct {
 			Model          string
 			RecordSeq      uint64 `json:"record_seq"`
 			State          record.State
+			Reason         string
 		}
 	}
 }
@@ -59,7 +60,9 @@ type event struct {
 func check(ctx context.Context, n *node, h *history) error {
 	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
 	for _, a := range h.attempts {
-		if !a.isRecord() {
+		if len(a.targets) > 0 {
+			o.verbs[reasonOf(a.id)] = a.id
+		} else if !a.isRecord() {
 			o.verbs[a.keyDigest()] = a.id
 		}
 	}
@@ -149,7 +152,9 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 		id, err := strconv.Atoi(label)
 		return id, err == nil
 	}
-	id, of = o.verbs[e.body.Record.IdempotencyKey]
+	if id, of = o.verbs[e.body.Record.IdempotencyKey]; !of {
+		id, of = o.verbs[e.body.Record.Reason]
+	}
 	return id, of
 }
 
@@ -235,7 +240,7 @@ func (o *oracle) once() error {
 }
 
 func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error {
-	most := a.tries - a.refusals
+	most := (a.tries - a.refusals) * a.events()
 	if a.keyed() {
 		most = min(most, 1)
 	}
@@ -243,7 +248,12 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 		return fmt.Errorf("it is in the log %d times", len(events))
 	}
 	for _, e := range events {
-		if o.complete && !acked[e.seq] {
+		switch {
+		case len(a.targets) > 0: // an answer that only some are changed names none of them
+			if !slices.Contains(a.targets, e.body.Record.RecordSeq) {
+				return fmt.Errorf("event %d changes the state of event %d", e.seq, e.body.Record.RecordSeq)
+			}
+		case o.complete && !acked[e.seq]:
 			return fmt.Errorf("event %d is in the log, but no attempt was answered", e.seq)
 		}
 		delete(acked, e.seq)

@@ -69,6 +69,7 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/paths/{project}/validations", path: "~/paths/p/validations", body: `{"validated":true,"build":"b1"}`, status: 200},
 	{route: "PUT " + ofLedger + "/sources/{source_id}", path: "~/sources/x", body: `{"chunk_hashes":[]}`, status: 201},
 	{route: "PUT " + ofLedger + "/visibility", path: "~/visibility", body: `{"log":"public"}`, status: 200},
+	{route: "PUT " + ofLedger + "/unregistered-sources", path: "~/unregistered-sources", body: `{"unregistered_sources":"accept"}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // while both keys sign
 	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup waits
@@ -98,6 +99,7 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/records/{seq}/proof", path: "~/records/2/proof?stage=question", status: 200},
 	{route: "GET " + ofLedger + "/records/{seq}/content/{path}", path: "~/records/1/content/output", status: 200},
 	{route: "GET " + ofLedger + "/runs/{run_id}", path: "~/runs/r", status: 200},
+	{route: "GET " + ofLedger + "/runs/compare", path: "~/runs/compare?a=r&b=q", status: 200},
 	{route: "GET " + ofLedger + "/events", path: "/v1/ledgers/default/events?limit=1000", status: 200},
 	{route: "GET " + ofLedger + "/events/{hash}", path: "/v1/ledgers/default/events/EVENT", status: 200},
 	{route: "GET " + ofLedger + "/proofs/inclusion", path: "~/proofs/inclusion?seq=1", status: 200},

@@ -25,6 +25,10 @@ func Resolve(path string) string {
 // Database returns the folder of the storage engine, which holds the log.
 func Database(data string) string { return filepath.Join(data, "db") }
 
+// Store returns the folder that marks a data folder whose log is in another database. Its lock
+// is that of the data folder.
+func Store(data string) string { return filepath.Join(data, "store") }
+
 // Index returns the folder of the index, which can be rebuilt from the log.
 func Index(data string) string { return filepath.Join(data, "index") }
 

@@ -29,6 +29,12 @@ func HasDatabase(data string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// IsElsewhere reports whether the log of a data folder is in another database.
+func IsElsewhere(data string) bool {
+	_, err := os.Stat(Store(data))
+	return err == nil
+}
+
 // CheckForeign refuses a folder that has no ledger but files that are not Colophon's. It ignores
 // lost+found, which new file systems have, and names that begin with a dot, which systems leave.
 func CheckForeign(data string) error {
@@ -44,6 +50,7 @@ func CheckForeign(data string) error {
 	}
 	ours := []string{
 		filepath.Base(Database(data)), // another server may be starting
+		filepath.Base(Store(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

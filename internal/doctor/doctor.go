@@ -35,6 +35,7 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 		return Report{}, err
 	}
 	d.askIssuers(ctx)
+	d.askStore(ctx)
 	return newReport(d.runChecks()), nil
 }
 
@@ -49,6 +50,7 @@ type deployment struct {
 	disk     fileSystem // of the database
 	server   serverAnswers
 	own      bool             // the queried server is the one at the address in the settings
+	store    error            // why the database of the log cannot be used; nil: it can, or is in the data folder
 	issuers  map[string]error // by URL: why an issuer of the access file does not answer; nil: it does
 }
 
@@ -77,6 +79,7 @@ func allChecks() []check {
 		{"rates", checkRates},
 		{"certificate", checkCertificate},
 		{"metrics address", checkMetricsAddress},
+		{"store", checkStore},
 		{"file system", checkFileSystem},
 		{"free space", checkSpace},
 		{"sync", checkSync},

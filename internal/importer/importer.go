@@ -79,16 +79,17 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
 	options := &client.ChangeOptions{IdempotencyKey: c.Key, Minimal: true}
+	origin := wire.Origin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
 	var receipt *wire.Receipt
 	var err error
 	if c.State == "" {
-		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason}, options)
+		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason, Origin: origin}, options)
 	} else {
 		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
 		if parseErr != nil {
 			return fmt.Errorf("%w to %s: its seq is %q", client.ErrAnswer, l.place(), a.seq)
 		}
-		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason}, options)
+		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, Origin: origin}, options)
 	}
 	problem := (*client.Error)(nil)
 	switch {

@@ -67,7 +67,10 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 					entries, err = o.Native.Format.Convert(n.text, options)
 				}
 				if err != nil {
+					n.entry = &formats.Entry{Left: err.Error(), Members: n.others}
+					counted.members(&n.line, n.others)
 					counted.refuse(&n.line, err)
+					o.report(&n.line, err, counted)
 					continue
 				}
 				for i := range entries {
@@ -91,13 +94,9 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 // account counts the members of an entry, and reports whether its record is to be sent.
 func (o Options) account(l *line, counted *counter) (send bool) {
 	e := l.entry
-	counted.members(e.Members)
+	counted.members(l, e.Members)
 	err := e.Check(record.DefaultLimits())
-	if o.Native.Report != nil {
-		if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, err)); err != nil {
-			counted.fail(fmt.Errorf("writing the report: %w", err))
-		}
-	}
+	o.report(l, err, counted)
 	switch {
 	case e.Kind == "": // about the file
 		return false
@@ -109,6 +108,17 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	}
 	counted.tryOut(l)
 	return false
+}
+
+// report writes the line of the report about an entry. left says why it has no record that the ledger
+// takes.
+func (o Options) report(l *line, left error, counted *counter) {
+	if o.Native.Report == nil {
+		return
+	}
+	if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, left)); err != nil {
+		counted.fail(fmt.Errorf("writing the report: %w", err))
+	}
 }
 
 // reportLine is the line of a report about one entry.

@@ -72,6 +72,10 @@ type Tally struct {
 	// Notes describes the first accepted lines with claims that do not hold. Failures describes
 	// the first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
+	// Left names the first members that no part of a record has, at most ten, and why. LeftOut is the
+	// number of all of them. A member that is null does not count.
+	Left    []string
+	LeftOut int
 	// Members counts what became of the members of native values, in the order of their patterns.
 	Members []MemberCount
 }
@@ -110,6 +114,8 @@ type counter struct {
 	lacking  map[string]int
 	failures []string // in the order of the answers
 	notes    []string
+	left     []string
+	leftOut  int
 	fates    map[MemberCount]int // by member, without its count
 	err      error               // that ended the report
 }
@@ -122,7 +128,8 @@ func newCounter() *counter {
 func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures)}
+	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
+		Left: slices.Clone(t.left), LeftOut: t.leftOut}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
@@ -141,8 +148,9 @@ func (t *counter) tally() *Tally {
 // maxPatterns bounds the rows of Tally.Members.
 const maxPatterns = 1000
 
-// members counts what became of the members of an entry.
-func (t *counter) members(members []formats.Member) {
+// members counts what became of the members of an entry, and names those that were left. What is left
+// with an entry that has no record is told as a failure.
+func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range members {
@@ -154,6 +162,12 @@ func (t *counter) members(members []formats.Member) {
 			row.Pattern, row.As = "(others)", "…"
 		}
 		t.fates[row]++
+		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Fate != formats.Left || m.As == formats.LeftNull || refused {
+			continue
+		}
+		if t.leftOut++; len(t.left) < maxDescribed {
+			t.left = append(t.left, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.As))
+		}
 	}
 }
 

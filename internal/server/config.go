@@ -20,6 +20,7 @@ import (
 	"colophon/internal/safefile"
 	"colophon/internal/size"
 	"colophon/ledger/index"
+	"colophon/storage/postgres"
 )
 
 // Config holds all settings of a server. A flag overrides the environment variable of its name
@@ -29,6 +30,9 @@ type Config struct {
 	// Data is the folder of everything that must not be lost: the database in
 	// db, the signing keys in keys. Its folder index can be rebuilt.
 	Data string `yaml:"data"`
+	// Store is the URL of a PostgreSQL database that has the log in place of the folder db. It
+	// may contain a password.
+	Store string `yaml:"store"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Insecure permits an address that other machines can reach without requiring
@@ -98,6 +102,8 @@ func (c Config) validate() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
+	case c.Store != "" && !postgres.IsURL(c.Store):
+		return errors.New("store: it is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert, tls-key: one needs the other")
 	case c.TLSClientCA != "" && c.TLSCert == "":
@@ -129,6 +135,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // Bind makes a flag of every field.
 func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` of the database and the keys; created if it does not exist")
+	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")

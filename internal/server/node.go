@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"syscall"
@@ -17,11 +18,15 @@ import (
 	"colophon/ledger/query"
 	"colophon/storage"
 	"colophon/storage/pebble"
+	"colophon/storage/postgres"
 )
 
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
-	database *pebble.Database
+	database storage.Database
+	local    *pebble.Database   // database, if it is in the data folder; else nil
+	remote   *postgres.Database // database, if it is not; else nil
+	lock     io.Closer          // on the data folder, if the database is elsewhere; else nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -36,6 +41,12 @@ type Node struct {
 // Open opens the data folder. The first start makes the folder and the ledger "default". If it
 // fails, it leaves nothing behind that was not there before.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+	switch {
+	case config.Store != "":
+		return openElsewhere(ctx, config, keys, log)
+	case datadir.IsElsewhere(config.Data):
+		return nil, cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", config.Data)
+	}
 	made, err := datadir.Make(config.Data)
 	if err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
@@ -57,7 +68,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, config.Data)
 	}
-	n := &Node{database: database, log: log, made: made}
+	n := &Node{database: database, local: database, log: log, made: made}
 	if err := n.open(ctx, config, keys); err != nil {
 		unused := n.Host == nil || len(n.Host.Ledgers()) == 0
 		err = errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
@@ -91,7 +102,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	if err := n.makeDefault(ctx); err != nil {
 		return err
 	}
-	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.database.ReadOnly()})
+	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
 	return err
 }
 
@@ -113,11 +124,15 @@ func (n *Node) Close() error {
 	if n.Host != nil {
 		errs = append(errs, n.Host.Close())
 	}
-	return errors.Join(append(errs, n.database.Close())...)
+	errs = append(errs, n.database.Close())
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // fullBy reports whether an error comes from a full disk and concerns a folder that only
 // writes need. A server that is open for reading only continues without it.
 func (n *Node) fullBy(err error) bool {
-	return n.database.ReadOnly() && errors.Is(err, syscall.ENOSPC)
+	return n.readOnly() && errors.Is(err, syscall.ENOSPC)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"colophon/api"
+	"colophon/api/admin"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/memory"
@@ -88,14 +89,18 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 // Serve serves requests until ctx is done, then finishes the running ones.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
-	metrics.Register(storageCollector{n.database, n.log})
+	var snapshot admin.Snapshot // nil for a database elsewhere, which has backups of its own
+	if n.local != nil {
+		metrics.Register(storageCollector{n.local, n.log})
+		snapshot = func(ctx context.Context) (string, int, error) {
+			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
+		}
+	}
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
 		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
-		Snapshot: func(ctx context.Context) (string, int, error) {
-			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.database)
-		},
+		Snapshot: snapshot,
 	})
 	if err != nil {
 		return fmt.Errorf("making the server: %w", err)
@@ -167,6 +172,9 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
 	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
+	if n.remote != nil {
+		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Place())
+	}
 	if n.madeDefault {
 		fmt.Fprintf(table, "  made\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
@@ -209,12 +217,12 @@ const roomPause = time.Second
 
 // room returns a channel that is closed when a read-only database could be opened for writing. It is nil for any other database. The check ends with ctx.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
-	if !n.database.ReadOnly() {
+	if !n.readOnly() {
 		return nil
 	}
 	found := make(chan struct{})
 	go func() {
-		for n.database.Roomy() != nil {
+		for n.local.Roomy() != nil {
 			select {
 			case <-time.After(roomPause):
 			case <-ctx.Done():

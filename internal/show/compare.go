@@ -11,8 +11,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// Attribution prints what caused the change from IPC record a to IPC record b.
-func Attribution(ctx context.Context, c *cli.Console, t *Texts, x *wire.Attribution, a, b *wire.RecordRow, full bool) error {
+// IPCChange prints what caused the change from IPC record a to IPC record b.
+func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.Plain(x.Says), cli.Plain(string(x.Cause))); err != nil {
 		return err
 	}
@@ -26,8 +26,8 @@ func Attribution(ctx context.Context, c *cli.Console, t *Texts, x *wire.Attribut
 	return section(c, rows, cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq)))
 }
 
-// RunComparison prints where run-DAG b diverges from run-DAG a.
-func RunComparison(c *cli.Console, x *wire.RunComparison, a, b *wire.RecordRow) error {
+// RunDAGChange prints where run-DAG b diverges from run-DAG a.
+func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.Plain(x.Says)); err != nil {
 		return err
 	}

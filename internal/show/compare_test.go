@@ -29,9 +29,9 @@ var (
 )
 
 // An attribution has the cause, what makes the comparison doubtful, and the variables that differ.
-func TestAttribution(t *testing.T) {
+func TestIPCChange(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
-	x := &wire.Attribution{Says: "The output changed.", Cause: "multiple_inputs", Differences: []wire.Difference{
+	x := &wire.IPCChange{Says: "The output changed.", Cause: "multiple_inputs", Differences: []wire.Difference{
 		{Variable: "seed", A: json.RawMessage(`7`), B: json.RawMessage(`null`)},
 		{Variable: "other_hash", A: json.RawMessage(`"` + hash + `"`), B: json.RawMessage(`"\u001b"`)},
 	}}
@@ -44,23 +44,23 @@ VARIABLE    EVENT 1        EVENT 2
 seed        7              -
 other_hash  abababababab…  "\x1b"
 `, printed(t, func(c *cli.Console) error {
-		return show.Attribution(t.Context(), c, new(show.Texts), x, sound, doubtful, false)
+		return show.IPCChange(t.Context(), c, new(show.Texts), x, sound, doubtful, false)
 	}))
 	x.Differences = x.Differences[:0]
 	require.Equal(t, "From event 1 to event 1: The output changed.\nCause: multiple_inputs.\n", printed(t, func(c *cli.Console) error {
-		return show.Attribution(t.Context(), c, new(show.Texts), x, sound, sound, true)
+		return show.IPCChange(t.Context(), c, new(show.Texts), x, sound, sound, true)
 	}))
 }
 
 // A comparison of a record with itself names its faults once. Lists without names are left out.
-func TestRunComparison(t *testing.T) {
-	x := &wire.RunComparison{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
+func TestRunDAGChange(t *testing.T) {
+	x := &wire.RunDAGChange{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.
 Differing stages: plan, "a\nb"
 Only in event 2: check
 Event 2 is stale, not live.
 Claims of event 2 that do not hold: ipc_id, output_hash
-`, printed(t, func(c *cli.Console) error { return show.RunComparison(c, x, doubtful, doubtful) }))
+`, printed(t, func(c *cli.Console) error { return show.RunDAGChange(c, x, doubtful, doubtful) }))
 }
 
 func TestValues(t *testing.T) {

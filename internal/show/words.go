@@ -2,6 +2,7 @@
 package show
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ type Texts struct {
 	Ledger string
 
 	words  map[string]string // by digest
+	texts  map[string][]byte // by their first words, if these are not all
 	denied bool              // the credentials do not allow reading content
 }
 
@@ -35,8 +37,9 @@ var contents = map[string]string{
 }
 
 // Of returns the first words of the text that has a digest, in quotation marks after a space. name
-// says which hash the digest is, and seq is a record that has it. The result is "" if the text
-// cannot be read.
+// says which hash the digest is, and seq is a record that has it. If an earlier text has the same
+// first words, they are those from where the texts differ. The result is "" if the text cannot be
+// read.
 func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
@@ -46,7 +49,7 @@ func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string 
 		return text
 	}
 	if t.words == nil {
-		t.words = make(map[string]string)
+		t.words, t.texts = make(map[string]string), make(map[string][]byte)
 	}
 	if len(t.words) >= maxTexts {
 		return ""
@@ -55,7 +58,13 @@ func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string 
 	if t.denied = errors.Is(err, client.ErrForbidden); err != nil {
 		return ""
 	}
-	words := FirstWords(text)
+	text = longestText(text)
+	words := firstWords(text)
+	if other, same := t.texts[words]; same {
+		words = "…" + firstWords(text[differsAt(text, other):])
+	} else if strings.HasSuffix(words, "…") {
+		t.texts[words] = text
+	}
 	if words != "" {
 		words = ` "` + words + `"`
 	}
@@ -68,7 +77,10 @@ const maxWords = 40
 
 // FirstWords returns the beginning of a text on one line. For a JSON object, it returns the
 // beginning of its longest text.
-func FirstWords(text []byte) string {
+func FirstWords(text []byte) string { return firstWords(longestText(text)) }
+
+// longestText returns the longest text of a JSON object, and any other text unchanged.
+func longestText(text []byte) []byte {
 	var object map[string]any
 	if json.Unmarshal(text, &object) == nil {
 		longest := ""
@@ -78,9 +90,22 @@ func FirstWords(text []byte) string {
 			}
 		}
 		if longest != "" {
-			text = []byte(longest)
+			return []byte(longest)
 		}
 	}
+	return text
+}
+
+// differsAt returns where the word begins in which a text differs from another one.
+func differsAt(text, other []byte) int {
+	n := 0
+	for n < min(len(text), len(other)) && text[n] == other[n] {
+		n++
+	}
+	return bytes.LastIndexAny(text[:n], " \n\t") + 1
+}
+
+func firstWords(text []byte) string {
 	var line strings.Builder
 	length := 0
 	for word := range strings.FieldsFuncSeq(strings.ToValidUTF8(string(text[:min(len(text), 4096)]), "\ufffd"), func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {

@@ -18,7 +18,7 @@ type Report struct {
 type Checked struct {
 	PathID          string
 	Route           []string
-	Status          string // new, modified, unchanged, or gone
+	Status          string // new, modified, unchanged, incomparable, or gone
 	Validated       bool
 	ValidatedBefore uint64 // event that validated the same text earlier; 0 if there is none
 	LinksChanged    bool
@@ -60,7 +60,10 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	if r.Unvalidated() == 0 {
 		w.WriteString("\nEvery path is validated.\n")
 	}
-	for _, status := range [...]string{"modified", "new", "unchanged"} {
+	if n := counts["incomparable"]; n > 0 {
+		fmt.Fprintf(&w, "\nThe ledger cannot compare %d of the paths: the hash version changed, and one of the two records came without its text.\n", n)
+	}
+	for _, status := range [...]string{"modified", "incomparable", "new", "unchanged"} {
 		r.section(&w, title(status)+", not validated", func(p *Checked) bool { return p.Status == status && !p.Validated })
 	}
 	r.section(&w, "Gone", func(p *Checked) bool { return p.Status == "gone" })

@@ -116,12 +116,14 @@ func TestReportCountsWhatIsNotValidated(t *testing.T) {
 		{PathID: "3", Route: []string{"End"}, Status: "new", Validated: true},
 		{PathID: "4", Route: []string{"Old"}, Status: "gone", Renamed: [][]string{{"End"}}},
 		{PathID: "5", Route: []string{"Lost"}, Status: "modified", NoDiff: "No text."},
+		{PathID: "6", Route: []string{"Moved"}, Status: "incomparable"},
 	}}
-	require.Equal(t, 3, r.Unvalidated())
+	require.Equal(t, 4, r.Unvalidated())
 	var w strings.Builder
 	require.NoError(t, r.WriteMarkdown(&w))
 	for _, want := range []string{
-		"# Paths of vale\\_1, build b\n", "| 1 | 2 | 1 | 1 | 3 |\n", "## Modified, not validated\n\n### Start\n\nPath `1`. Event 7 validated the same text earlier.\n\n> …\n",
+		"# Paths of vale\\_1, build b\n", "| 1 | 2 | 1 | 1 | 4 |\n", "\nThe ledger cannot compare 1 of the paths: ", "## Incomparable, not validated\n\n### Moved\n",
+		"## Modified, not validated\n\n### Start\n\nPath `1`. Event 7 validated the same text earlier.\n\n> …\n",
 		"\n*No text.*\n", "## Unchanged, not validated\n\n### Start → \\*\n\nPath `2`. Only its links changed.\n", "## Gone\n\n### Old\n\nPath `4`. Perhaps renamed: the same text is at End.\n",
 	} {
 		require.Contains(t, w.String(), want)

@@ -5,6 +5,7 @@ package drift
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"colophon/ledger/event"
 )
@@ -25,8 +26,10 @@ const (
 	// Only this part of the environment and the output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
-	Confounded   Cause = "confounded" // several variables and the output differ
-	NoEffect     Cause = "no_effect"  // variables differ, but the outputs agree
+	// Evidence means that only the citation sets of the two runs and the output differ.
+	Evidence   Cause = "evidence"
+	Confounded Cause = "confounded" // several variables and the output differ
+	NoEffect   Cause = "no_effect"  // variables differ, but the outputs agree
 	// ModelInternal means that only the model's digest and the output differ.
 	ModelInternal Cause = "model_internal"
 	// Stochastic means that only the output differs, and the model's digests are known and
@@ -43,7 +46,7 @@ const (
 
 // Causes lists all causes.
 var Causes = [...]Cause{
-	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform,
+	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform, Evidence,
 	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
@@ -63,12 +66,20 @@ type Attribution struct {
 	OutputChanged bool
 }
 
+// Sets are the latest citation sets of the run_ids of two runs (spec: Evidence). The zero value
+// means that not both have one; they are then not compared.
+type Sets struct {
+	A, B   uint64 // their seqs
+	Differ bool   // in their chunks, or in the sources of a chunk
+}
+
 // Attribute compares two runs (spec: Causes). If the model differs, a different model digest
 // is listed but does not count as a second variable.
-func Attribute(a, b *event.IPC) Attribution {
-	c := compare(a, b)
+func Attribute(a, b *event.IPC, sets Sets) Attribution {
+	c := compare(a, b, sets.Differ)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
 	valuesA, valuesB := values(a, b)
+	valuesA[evidence], valuesB[evidence] = strconv.AppendUint(nil, sets.A, 10), strconv.AppendUint(nil, sets.B, 10)
 	for i, differs := range c.differs {
 		if differs {
 			r.Differences = append(r.Differences, Difference{variables[i], valuesA[i], valuesB[i]})
@@ -77,29 +88,32 @@ func Attribute(a, b *event.IPC) Attribution {
 	return r
 }
 
-// CauseOf returns the cause that Attribute would return, without the differences.
-func CauseOf(a, b *event.IPC) Cause {
-	c := compare(a, b)
+// CauseOf returns the cause that Attribute would return, without the differences. setsDiffer is
+// Sets.Differ.
+func CauseOf(a, b *event.IPC, setsDiffer bool) Cause {
+	c := compare(a, b, setsDiffer)
 	return c.cause(a, b)
 }
 
 // variables names everything that is compared except the output.
 var variables = [...]string{
 	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
-	string(OllamaBuild), string(HostPlatform), "model_digest",
+	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
 }
 
-// Positions in variables. From environment on, an unknown value counts as equal to any other.
+// Positions in variables. From environment on, an unknown value counts as equal to any other. The
+// event of a run does not have the value of evidence.
 const (
 	input       = 0
 	model       = 2
 	environment = 6
 	modelDigest = 8
+	evidence    = 9
 )
 
 // IsEnvironment reports whether a variable is one of the environment's three.
 func IsEnvironment(variable string) bool {
-	return slices.Contains(variables[environment:], variable)
+	return slices.Contains(variables[environment:evidence], variable)
 }
 
 // values returns the values of two runs in the order of variables. If either run brought only
@@ -115,7 +129,7 @@ func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
 func valuesOf(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
 		r.Input(), r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
-		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest,
+		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest, nil,
 	}
 }
 
@@ -127,7 +141,7 @@ type comparison struct {
 	outputChanged bool
 }
 
-func compare(a, b *event.IPC) comparison {
+func compare(a, b *event.IPC, setsDiffer bool) comparison {
 	c := comparison{outputChanged: !bytes.Equal(a.OutputHash, b.OutputHash)}
 	valuesA, valuesB := values(a, b)
 	for i := range variables {
@@ -141,6 +155,11 @@ func compare(a, b *event.IPC) comparison {
 			c.counted++
 			c.last = i
 		}
+	}
+	if setsDiffer {
+		c.differs[evidence] = true
+		c.counted++
+		c.last = evidence
 	}
 	return c
 }

@@ -11,7 +11,7 @@ import (
 var variableNames = map[string]string{
 	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
 	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
-	variables[modelDigest]: "model digest",
+	variables[modelDigest]: "model digest", string(Evidence): "citation set",
 }
 
 // Sentence returns an English sentence about the cause.
@@ -65,14 +65,22 @@ func MismatchSentence(seq uint64, fields []string) string {
 func (r *Attribution) differencesText() string {
 	if len(r.Differences) == 1 {
 		d := r.Differences[0]
-		return fmt.Sprintf("%s differs (%s, then %s)", variableNames[d.Variable], abbreviate(d.A), abbreviate(d.B))
+		return fmt.Sprintf("%s differs (%s, then %s)", variableNames[d.Variable], d.show(d.A), d.show(d.B))
 	}
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
-		list[i] = fmt.Sprintf("%s (%s, then %s)", variableNames[d.Variable], abbreviate(d.A), abbreviate(d.B))
+		list[i] = fmt.Sprintf("%s (%s, then %s)", variableNames[d.Variable], d.show(d.A), d.show(d.B))
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
+}
+
+// show returns a value of the variable for a sentence.
+func (d *Difference) show(value []byte) string {
+	if d.Variable == string(Evidence) {
+		return "event " + string(value)
+	}
+	return abbreviate(value)
 }
 
 // maxShownBytes is the number of bytes of a value that a sentence shows.

@@ -69,7 +69,7 @@ func TestSeedInThePayload(t *testing.T) {
 		"another payload, the same seed":           {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, back := Attribute(&c.a, &c.b), Attribute(&c.b, &c.a)
+			r, back := Attribute(&c.a, &c.b, Sets{}), Attribute(&c.b, &c.a, Sets{})
 			require.Equal(t, c.cause, r.Cause)
 			require.Equal(t, c.variables, names(r))
 			require.Equal(t, c.cause, back.Cause)
@@ -141,9 +141,9 @@ func TestAttribution(t *testing.T) {
 		{"no input", with("input", "null"), with(), Incomplete, []string{"input"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Attribute(&c.a, &c.b)
+			r := Attribute(&c.a, &c.b, Sets{})
 			require.Equal(t, c.cause, r.Cause)
-			require.Equal(t, c.cause, CauseOf(&c.a, &c.b))
+			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, false))
 			require.Equal(t, c.variables, names(r))
 			require.Equal(t, string(c.a.OutputHash) != string(c.b.OutputHash), r.OutputChanged)
 			if c.sentence != "" {
@@ -157,10 +157,48 @@ func TestAttribution(t *testing.T) {
 func TestEachVariableIsACause(t *testing.T) {
 	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
 		a, b := with(), with(string(cause), "another", "output", "other")
-		r := Attribute(&a, &b)
+		r := Attribute(&a, &b, Sets{})
 		require.Equal(t, cause, r.Cause)
 		require.Equal(t, []string{string(cause)}, names(r))
 	}
+}
+
+// Citation sets that differ are a variable, which stands behind the others and is no part of the
+// environment.
+func TestEvidence(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		a, b      event.IPC
+		sets      Sets
+		cause     Cause
+		variables []string
+		sentence  string
+	}{
+		{"alone", with(), with("output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"},
+			"The output changed because the citation set differs (event 12, then event 15); nothing else does."},
+		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"}, ""},
+		{"no other chunks", with(), with("output", "other"), Sets{12, 15, false}, StochasticOrModelInternal, nil, ""},
+		{"the same output", with(), with(), Sets{12, 15, true}, NoEffect, []string{"evidence"},
+			"The output is the same although the citation set differs (event 12, then event 15)."},
+		{"beside a variable", with(), with("model", "m", "output", "other"), Sets{12, 15, true}, Confounded, []string{"model", "evidence"},
+			"The output changed, and so did several things at once, so that none of them can be named as the cause: " +
+				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
+		{"beside the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), Sets{12, 15, true}, Confounded,
+			[]string{"model_digest", "evidence"}, ""},
+		{"no output", with(), with("output", "null"), Sets{12, 15, true}, Incomplete, []string{"evidence"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Attribute(&c.a, &c.b, c.sets)
+			require.Equal(t, c.cause, r.Cause)
+			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, c.sets.Differ))
+			require.Equal(t, c.variables, names(r))
+			if c.sentence != "" {
+				require.Equal(t, c.sentence, r.Sentence())
+			}
+		})
+	}
+	require.False(t, IsEnvironment("evidence"))
+	require.True(t, IsEnvironment("model_digest"))
 }
 
 // drawRun draws a run with few values, so that runs differ in few.
@@ -179,7 +217,8 @@ func drawRun(t *rapid.T, name string) event.IPC {
 func TestAttributionIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRun(t, "a"), drawRun(t, "b")
-		r, back := Attribute(&a, &b), Attribute(&b, &a)
+		differ := rapid.Bool().Draw(t, "sets differ")
+		r, back := Attribute(&a, &b, Sets{1, 2, differ}), Attribute(&b, &a, Sets{2, 1, differ})
 		require.Contains(t, Causes, r.Cause)
 		require.Equal(t, r.Cause, back.Cause)
 		require.Equal(t, r.OutputChanged, back.OutputChanged)
@@ -208,7 +247,7 @@ func TestSentencesCutLongValues(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
 	model := strings.Repeat("ü", 40)
 	a, b := with("input", hash, "model", model), with("input", "in", "model", "m")
-	r := Attribute(&a, &b)
+	r := Attribute(&a, &b, Sets{})
 	require.Equal(t, fmt.Sprintf("The output is the same although the input (0123456789ab…, then in) and model (%s…, then m) differ.",
 		strings.Repeat("ü", 24)), r.Sentence())
 }

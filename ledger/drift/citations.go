@@ -1,6 +1,10 @@
 package drift
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"slices"
+)
 
 // ChunkChange is the difference between two citation sets in their chunks, each counted once
 // (spec: Citation drift).
@@ -53,4 +57,67 @@ func distinct(texts []string) map[string]bool {
 func has[K comparable, V any](set map[K]V, key K) bool {
 	_, ok := set[key]
 	return ok
+}
+
+// Citation is a chunk and the source that a citation set cites it from.
+type Citation struct{ Chunk, Source string }
+
+// CitationChange is the difference between two citation sets in their chunks, and in the sources
+// of the kept ones (spec: Evidence).
+type CitationChange struct {
+	ChunkChange
+	OtherSources []ChunkSources // in the order of Kept
+}
+
+// ChunkSources is a chunk that two sets cite from different sources. A and B are the sources in
+// each set, sorted.
+type ChunkSources struct {
+	Chunk string
+	A, B  []string
+}
+
+// Differ reports whether the sets differ as evidence.
+func (c *CitationChange) Differ() bool {
+	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
+}
+
+// CompareCitations compares what two citation sets cite. Weights, sections, and the order do not
+// count.
+func CompareCitations(before, after []Citation) CitationChange {
+	chunks := func(list []Citation) (hashes []string) {
+		for _, c := range list {
+			hashes = append(hashes, c.Chunk)
+		}
+		return hashes
+	}
+	c := CitationChange{ChunkChange: CompareChunks(chunks(before), chunks(after))}
+	earlier, later := sourcesOf(before), sourcesOf(after)
+	for _, chunk := range c.Kept {
+		if a, b := earlier[chunk], later[chunk]; !slices.Equal(a, b) {
+			c.OtherSources = append(c.OtherSources, ChunkSources{chunk, a, b})
+		}
+	}
+	return c
+}
+
+// sourcesOf returns the distinct sources of each chunk, sorted.
+func sourcesOf(citations []Citation) map[string][]string {
+	sources := make(map[string][]string)
+	for _, c := range citations {
+		sources[c.Chunk] = append(sources[c.Chunk], c.Source)
+	}
+	for chunk, list := range sources {
+		slices.Sort(list)
+		sources[chunk] = slices.Compact(list)
+	}
+	return sources
+}
+
+// Sentence returns an English sentence about the difference.
+func (c *CitationChange) Sentence() string {
+	if !c.Differ() {
+		return "The citation sets cite the same chunks."
+	}
+	return fmt.Sprintf("The citation sets differ. Chunks added: %d, removed: %d, kept: %d, kept from other sources: %d.",
+		len(c.Added), len(c.Removed), len(c.Kept), len(c.OtherSources))
 }

@@ -1,6 +1,9 @@
 package event
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
@@ -10,6 +13,8 @@ type Path struct {
 	record.PathFields
 	// Route is the joined names of the passages: the identity of the route.
 	Route []byte
+	// ContentDigest is the SHA-256 of the content; nil if the record brought none.
+	ContentDigest []byte
 }
 
 // Path reads a path_fingerprint event.
@@ -17,6 +22,12 @@ func (e *Event) Path() Path {
 	var r Path
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
+		case "content":
+			if sum, err := hex.DecodeString(string(text(value.Member("content").Member("sha256")))); err == nil && len(sum) == sha256.Size {
+				r.ContentDigest = sum
+			}
+		case "hash_version":
+			r.HashVersion = text(value)
 		case "hashes":
 			r.PathID = text(value.Member("path_id"))
 			r.ContentFingerprint = text(value.Member("content_fingerprint"))

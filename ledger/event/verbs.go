@@ -52,8 +52,20 @@ func (e *Event) Validation() Validation {
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
 		Origin:             e.origin(),
-		Names:              record.ReadValidationNames(e.Detail.Member("names")),
+		Names:              validationNames(e.Detail.Member("names")),
 	}
+}
+
+func validationNames(list pyjson.Value) (n record.ValidationNames) {
+	for name := range list.Elements() {
+		switch string(name.Text()) {
+		case "build":
+			n.Build = true
+		case "content_fingerprint":
+			n.ContentFingerprint = true
+		}
+	}
+	return n
 }
 
 // Source is what a source_registered or source_revoked event says.

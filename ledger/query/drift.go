@@ -14,6 +14,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/figures"
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/runs"
@@ -47,7 +48,7 @@ func differences(a *drift.Attribution) []wire.Difference {
 // already. An unknown value is nil, which JSON shows as null.
 func valueOf(variable string, value []byte) json.RawMessage {
 	switch drift.Cause(variable) {
-	case drift.Temperature, drift.MaxTokens, drift.Seed:
+	case drift.Temperature, drift.MaxTokens, drift.Seed, drift.Evidence:
 		return value
 	}
 	if value == nil {
@@ -98,27 +99,41 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 
 // Attribution returns the cause of the change from one IPC record to another.
 func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
-	a, b, err := readPair(v, pair, "an IPC record", records.ReadIPCRecord)
+	change, err := attribute(v, pair)
 	if err != nil {
 		return nil, err
 	}
-	found := drift.Attribute(&a.IPC, &b.IPC)
-	answer := &wire.Attribution{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Says: found.Sentence()}
-	if answer.A, err = attributed(v, &a); err != nil {
-		return nil, err
-	}
-	if answer.B, err = attributed(v, &b); err != nil {
-		return nil, err
-	}
-	answer.Says += mismatchNote(&answer.A)
-	if a.Seq != b.Seq {
-		answer.Says += mismatchNote(&answer.B)
-	}
+	answer := &wire.Attribution{IPCChange: *change}
 	if answer.Text, err = v.attributionTexts(pair); err != nil {
 		return nil, err
 	}
 	answer.View, err = v.tree()
 	return answer, err
+}
+
+// attribute compares two IPC records, and the citation sets of their runs.
+func attribute(v *View, pair Pair) (*wire.IPCChange, error) {
+	a, b, err := readPair(v, pair, "an IPC record", records.ReadIPCRecord)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := citations.SetsOfRuns(v.View, a.RunID, b.RunID, v.Size())
+	if err != nil {
+		return nil, err
+	}
+	found := drift.Attribute(&a.IPC, &b.IPC, sets)
+	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Says: found.Sentence()}
+	if change.A, err = attributed(v, &a); err != nil {
+		return nil, err
+	}
+	if change.B, err = attributed(v, &b); err != nil {
+		return nil, err
+	}
+	change.Says += mismatchNote(&change.A)
+	if a.Seq != b.Seq {
+		change.Says += mismatchNote(&change.B)
+	}
+	return change, nil
 }
 
 // attributed describes one of two compared records.

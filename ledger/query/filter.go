@@ -21,6 +21,9 @@ var (
 type RecordFilter struct {
 	records.Filter
 	byOccurrence bool // since, until and the order refer to the records' timestamps
+
+	parameters Parameters // of prefixes
+	prefixes   []prefixed // first digits of hashes, until Resolve
 }
 
 // List returns a page of the records that the filter selects, newest first.
@@ -36,10 +39,13 @@ func (f *RecordFilter) All() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
 }
 
-// ParseFilter parses the parameters that select records. The error is an *Error. unknown is
-// true if the error is that there is no such parameter.
+// ParseFilter parses the parameters that select records. Before the filter is used, Resolve must
+// find the hashes of which a parameter has the first digits. The error is an *Error. unknown is true
+// if the error is that there is no such parameter.
 func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
+	p = maps.Clone(p)
+	r.takePrefixes(p)
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !slices.Contains(filterNames, name) && !r.isValue(name) {
 			return f, true, r.unknown(name, r.ownNames(), slices.Collect(maps.Keys(p)))
@@ -49,6 +55,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 		}
 	}
 	f, err = parseFilter(p)
+	f.parameters, f.prefixes = p, r.prefixes
 	return f, false, err
 }
 

@@ -38,7 +38,7 @@ var (
 	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
 	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
-	printForm    = &form{regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString, "8 lower-case hexadecimal digits"}
+	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
 )
 
@@ -53,9 +53,9 @@ var valueForms = map[string]*form{
 	"subject": anyForm, "project": anyForm, "model": anyForm,
 	records.RecordSeq: seqForm, records.Topic: idForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
-	"document_root": hashForm, "evidence_id": evidenceForm,
+	documentRoot: hashForm, "evidence_id": evidenceForm,
 	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
-	"chunk_hash": chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
+	chunkHash: chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input": hashForm, "input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
 	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
@@ -68,7 +68,7 @@ func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return anyForm
-	case strings.HasPrefix(name, "stage:"):
+	case strings.HasPrefix(name, stagePrefix):
 		return hashForm
 	}
 	return valueForms[name]

@@ -5,6 +5,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/ledger/index/paths"
+	"colophon/ledger/record/rules"
 )
 
 // Questions about paths (spec: Path categories; Path id collisions; Builds). Paths have no
@@ -73,7 +74,16 @@ func pathRow(v *View, p *paths.Row) wire.Path {
 
 func pathStatus(p *paths.Path) wire.PathStatus {
 	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.ValidatedBefore, LinksChanged: p.LinksChanged,
-		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
+		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
+		HashVersion: otherVersion(p.HashVersion)}
+}
+
+// otherVersion returns a hash_version, or "" for the one that is meant where none is named.
+func otherVersion(version string) string {
+	if version == rules.FingerprintVersion {
+		return ""
+	}
+	return version
 }
 
 // PathID names a path of a project.
@@ -107,7 +117,7 @@ func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 
 func buildRow(v *View, b *paths.Build) wire.Build {
 	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
-		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
+		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Incomparable: b.Incomparable, HashVersion: otherVersion(b.HashVersion), Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
 }
 
 // BuildName names a build of a project.
@@ -164,7 +174,8 @@ func pathSide(p *paths.Path) *wire.PathSide {
 		return nil
 	}
 	return &wire.PathSide{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.ValidatedBefore,
-		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint)}
+		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
+		HashVersion: otherVersion(p.HashVersion)}
 }
 
 // Collisions lists the paths of a project whose path_id another path held already. The seq of

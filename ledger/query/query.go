@@ -38,7 +38,7 @@ func Open(c index.Config) (*index.Store, error) {
 }
 
 var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions,
-	runDAGQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
+	runDAGQuestions, runQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
 
 // Questions returns all questions. The caller does not change them.
 func Questions() []Question { return questions }

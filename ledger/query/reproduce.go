@@ -30,7 +30,7 @@ func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, e
 	if err != nil {
 		return nil, err
 	}
-	found := drift.Attribute(&recorded.IPC, &again)
+	found := drift.Attribute(&recorded.IPC, &again, drift.Sets{})
 	answer := &wire.Reproduction{
 		Record: generation(v, &recorded), IPCID: hashPair(recorded.IPCID, again.IPCID), OutputHash: hashPair(recorded.OutputHash, again.OutputHash),
 		Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),

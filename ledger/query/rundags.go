@@ -122,13 +122,23 @@ func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunGroup], error) {
 
 // RunComparison returns the stages and cache dimensions in which two run-DAGs differ.
 func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
+	change, err := compareRunDAGs(v, pair)
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.RunComparison{RunDAGChange: *change}
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+func compareRunDAGs(v *View, pair Pair) (*wire.RunDAGChange, error) {
 	a, b, err := readPair(v, pair, "a run-DAG", rundags.Get)
 	if err != nil {
 		return nil, err
 	}
 	change := drift.CompareStages(a.Stages, b.Stages)
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
-	answer := &wire.RunComparison{
+	answer := &wire.RunDAGChange{
 		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunCause(change.Cause(dimensions, known)), Says: change.Sentence(dimensions, known),
 		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
 	}
@@ -139,8 +149,7 @@ func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
 	if known {
 		answer.DifferingDimensions = orEmpty(dimensions)
 	}
-	answer.View, err = v.tree()
-	return answer, err
+	return answer, nil
 }
 
 // Divergence lists the run-DAGs of a question, each with the first stage in which it differs

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -45,6 +46,22 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 		i := len(s.Citations)
 		c := d.Object(e, o.Element("citations", i), "chunk_hash", "source_id", "text", "weight", "section")
 		s.Citations = append(s.Citations, r.decodeCitation(c, citationsPrefix+strconv.Itoa(i)))
+	}
+}
+
+// CitedSources yields the source of each citation of a set, with its JSON pointer in the request. It
+// yields nothing for other kinds.
+func (r *Record) CitedSources() iter.Seq2[string, string] {
+	return func(yield func(pointer, source string) bool) {
+		s, is := r.fields.(*SetFields)
+		if !is {
+			return
+		}
+		for i := range s.Citations {
+			if !yield(fmt.Sprintf("%s/%s%d/source_id", r.pointer, citationsPrefix, i), string(s.Citations[i].SourceID)) {
+				return
+			}
+		}
 	}
 }
 

@@ -41,6 +41,9 @@ func TestDigestOfTheNormalisedRecord(t *testing.T) {
 		PathFingerprint: {
 			{`{` + path + `}`, `{` + path + `,"hash_version":"adr-004","build":null}`, `{` + path + `,"hash_version":null}`},
 			{`{` + path + `,"build":"b"}`},
+			{`{` + path + `,"content_fingerprint":"0123abcd"}`, `{` + path + `,"hash_version":"adr-004","content_fingerprint":"0123abcd"}`},
+			{`{` + path + `,"hash_version":"adr-005","content_fingerprint":"0123abcd"}`},
+			{`{` + path + `,"hash_version":"adr-006","content_fingerprint":"0123abcd"}`},
 		},
 		RunDAG: {
 			{

@@ -53,6 +53,7 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":null}`))
 	f.Add([]byte(`{"kind":"note","record":{"record_seq":1,"topic":"review","text":"t"}}`))
 	f.Add([]byte(`{"kind":"record_state_changed","record":{"record_seq":1,"state":"stale","reason":"r","timestamp":"2025-11-30T12:00:00Z"}}`))
+	f.Add([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65","validated":true,"original_actor":"ana"}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		l, err := ParseLine(line)
 		if err != nil {
@@ -65,6 +66,11 @@ func FuzzLine(f *testing.F) {
 			body := AppendSuffix(l.Verb.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			require.NoError(t, l.Verb.CheckSize(body))
 			require.NoError(t, new(pyjson.Document).Parse(body))
+			return
+		}
+		if l.Validation != nil {
+			body := l.Validation.Of(CurrentPath{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBody(nil, Event{Actor: "a", Ledger: "l"})
+			require.NoError(t, new(pyjson.Document).Parse(AppendSuffix(body, 1, time.Unix(0, 0))))
 			return
 		}
 		require.NotEmpty(t, l.Record.Kind)

@@ -30,7 +30,7 @@ func ParseNote(seq uint64, body []byte) (*Verb, error) {
 }
 
 func (f *NoteFields) read(o strict.Object) {
-	f.Topic, f.Text, f.Origin = o.RequiredText("topic", maxTopic), o.Text("text", maxText), readOrigin(o)
+	f.Topic, f.Text, f.Origin = o.RequiredText("topic", maxTopic), o.Text("text", maxText), ReadOrigin(o)
 	if f.Topic != nil && len(f.Topic) == 0 {
 		o.Invalid("topic", "must not be empty; say what the note is, such as review")
 	}

@@ -13,6 +13,7 @@ import (
 type PathFields struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
+	HashVersion                                       []byte   // of the fingerprints
 	Passages                                          [][]byte // of the route
 }
 
@@ -23,8 +24,11 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	r.decodeCommon(o)
 	p := &PathFields{Project: o.RequiredText("project", maxName)}
 	readBuild(o, p)
-	r.fields, r.implied = p, "hash_version"
-	o.Constant("hash_version", rules.FingerprintVersion)
+	r.fields, p.HashVersion = p, o.Identifier("hash_version", MaxShort)
+	computes := p.HashVersion == nil || string(p.HashVersion) == rules.FingerprintVersion
+	if computes {
+		p.HashVersion, r.implied = fingerprintVersion, "hash_version"
+	}
 	p.Passages = readRoute(o, "route")
 	claimed, digits := readPathID(o, "path_id")
 	p.PathID = r.check("path_id", claimed, rules.RouteID(p.Passages)[:digits])
@@ -32,12 +36,22 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	var content, raw []byte
 	if text, given := o.UTF8("content"); given {
 		r.addContent("content", text)
-		content, r.scratch = rules.ContentFingerprint(r.scratch, text)
-		raw, r.scratch = rules.RawFingerprint(r.scratch, text)
+		if computes {
+			content, r.scratch = rules.ContentFingerprint(r.scratch, text)
+			raw, r.scratch = rules.RawFingerprint(r.scratch, text)
+		}
 	}
-	p.ContentFingerprint = r.check("content_fingerprint", o.Digits("content_fingerprint", "", rules.FingerprintDigits), content)
-	p.RawContentFingerprint = r.check("raw_content_fingerprint", o.Digits("raw_content_fingerprint", "", rules.FingerprintDigits), raw)
+	claim := o.Fingerprint
+	if computes {
+		claim = func(name string) []byte { return o.Digits(name, "", rules.FingerprintDigits) }
+	} else if !o.Member("content_fingerprint").Given() {
+		o.Invalid("content_fingerprint", "is required with this hash_version: the server computes the fingerprints of %s only", rules.FingerprintVersion)
+	}
+	p.ContentFingerprint = r.check("content_fingerprint", claim("content_fingerprint"), content)
+	p.RawContentFingerprint = r.check("raw_content_fingerprint", claim("raw_content_fingerprint"), raw)
 }
+
+var fingerprintVersion = []byte(rules.FingerprintVersion)
 
 // readBuild reads the build of a record, its branch, and its base (spec: Path fingerprint).
 func readBuild(o strict.Object, p *PathFields) {
@@ -108,9 +122,13 @@ func (f *PathFields) Check() error {
 	if !rules.IsPathID(f.PathID) {
 		c.fail("path_id", f.PathID, "is not a path_id")
 	}
+	c.filled("hash_version", f.HashVersion, MaxShort)
+	if string(f.HashVersion) != rules.FingerprintVersion {
+		c.required("content_fingerprint", f.ContentFingerprint, len(f.ContentFingerprint))
+	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
-		if fingerprint != nil && !rules.IsDigits(fingerprint, rules.FingerprintDigits) {
-			c.fail("fingerprint", fingerprint, "is not a fingerprint")
+		if fingerprint != nil && !rules.IsFingerprintOf(string(f.HashVersion), fingerprint) {
+			c.fail("fingerprint", fingerprint, "is not a fingerprint of its hash_version")
 		}
 	}
 	return c.err
@@ -123,7 +141,7 @@ func (f *PathFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Text("build", f.Build)
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
-	w.Text("hash_version", []byte(rules.FingerprintVersion))
+	w.Text("hash_version", f.HashVersion)
 	c.appendHashes(w, f)
 	c.appendKey(w)
 	w.Value("labels", c.Labels)

@@ -64,7 +64,7 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 // bounded only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
-	MaxShort = 128  // name of a stage, a mode, a producer's id
+	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
 	// MaxTimestamp bounds a timestamp.
 	MaxTimestamp = 64
 

@@ -97,9 +97,10 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 
 // Line is one line of a batch (spec: Requests).
 type Line struct {
-	// One of Record and Verb is nil.
-	Record *Record
-	Verb   *Verb
+	// Two of Record, Verb, and Validation are nil.
+	Record     *Record
+	Verb       *Verb
+	Validation *PathValidation // a verb that needs the path's record
 	// Key is the line's idempotency_key, or empty.
 	Key string
 }
@@ -110,8 +111,8 @@ const MaxKey = 1024
 // ParseLine decodes a line within the default limits. The error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also has the
-// member record_seq, which says what it is about. The error is a *strict.Error.
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also has what it is
+// about: record_seq, or of a validation project and path_id. The error is a *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -126,6 +127,10 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 	r.Release()
 	if err != nil {
 		return Line{}, err
+	}
+	if verb == PathValidated {
+		v, err := parseValidationLine(line)
+		return Line{Validation: v, Key: key}, err
 	}
 	v, err := parseVerbLine(verb, line)
 	return Line{Verb: v, Key: key}, err
@@ -185,7 +190,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	case PathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
-		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed or note")
+		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed, path_validated, or note")
 	}
 	if d.Failed() {
 		return d.Err()

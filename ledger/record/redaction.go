@@ -69,7 +69,7 @@ type RedactionRequest struct {
 // ParseRedactionRequest decodes `{"reason", "filter" | "seqs", "dry_run"?, "as_of"?}`. The error is
 // a *strict.Error.
 func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
-	err = parseRequest(body, func(o strict.Object) {
+	err = parseRequest(body, "", func(o strict.Object) {
 		r = &RedactionRequest{string(readReason(o, "reason")), readSelection(o)}
 	}, append([]string{"reason"}, selectionNames...)...)
 	return r, err

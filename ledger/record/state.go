@@ -32,7 +32,7 @@ func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 var stateNames = append([]string{"state", "reason"}, originNames...)
 
 func (f *StateFields) read(o strict.Object) {
-	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), readOrigin(o)
+	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
 }
 
 // StateRequest asks to change the state of many records, or what that would do (spec: States).
@@ -47,7 +47,7 @@ type StateRequest struct {
 // "dry_run"?, "as_of"?}`. The request owns its memory. The error is a *strict.Error.
 func ParseStateRequest(body []byte) (*StateRequest, error) {
 	r := new(StateRequest)
-	err := parseRequest(body, func(o strict.Object) {
+	err := parseRequest(body, "", func(o strict.Object) {
 		r.fields.read(o)
 		r.State, r.Selection = State(r.fields.State), readSelection(o)
 	}, append(slices.Clone(stateNames), selectionNames...)...)

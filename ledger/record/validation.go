@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
-	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
 )
 
@@ -46,11 +45,28 @@ type ValidationRequest struct {
 // "original_actor"?, "timestamp"?}`. The error is a *strict.Error.
 func ParseValidation(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
-	err := parseRequest(body, func(o strict.Object) {
-		r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
-		r.ContentFingerprint, r.Origin = o.Digits("content_fingerprint", "", rules.FingerprintDigits), readOrigin(o)
-	}, append([]string{"validated", "reason", "build", "content_fingerprint"}, originNames...)...)
-	return r, err
+	return r, parseRequest(body, "", r.read, validationNames...)
+}
+
+var validationNames = append([]string{"validated", "reason", "build", "content_fingerprint"}, originNames...)
+
+func (r *ValidationRequest) read(o strict.Object) {
+	r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
+	r.ContentFingerprint, r.Origin = o.Fingerprint("content_fingerprint"), ReadOrigin(o)
+}
+
+// PathValidation is what a line of a batch asks for one path.
+type PathValidation struct {
+	Project, PathID string
+	ValidationRequest
+}
+
+func parseValidationLine(line []byte) (*PathValidation, error) {
+	v := new(PathValidation)
+	return v, parseRequest(line, "record", func(o strict.Object) {
+		v.Project, v.PathID = string(o.RequiredText("project", maxName)), string(o.RequiredText("path_id", maxName))
+		v.read(o)
+	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
 // Of returns the change of one path. Its fingerprint and its build are those of the path,
@@ -127,17 +143,4 @@ func (n ValidationNames) list() (names [][]byte) {
 		names = append(names, []byte("content_fingerprint"))
 	}
 	return names
-}
-
-// ReadValidationNames reads the member names of a path_validated event.
-func ReadValidationNames(list pyjson.Value) (n ValidationNames) {
-	for name := range list.Elements() {
-		switch string(name.Text()) {
-		case "build":
-			n.Build = true
-		case "content_fingerprint":
-			n.ContentFingerprint = true
-		}
-	}
-	return n
 }

@@ -30,21 +30,25 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 // parseVerb decodes a request, an object with only the known members, into fields that own
 // their memory. The error is a *strict.Error.
 func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
-	if err := parseRequest(body, read, known...); err != nil {
+	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
 	}
 	return newVerb(kind, f), nil
 }
 
-// parseRequest decodes a request, an object with only the known members. What read takes from
-// it stays valid. The error is a *strict.Error.
-func parseRequest(body []byte, read func(o strict.Object), known ...string) error {
+// parseRequest decodes a request, an object with only the known members: the text, or a member of
+// it. What read takes from it stays valid. The error is a *strict.Error.
+func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
-	if err := document.ParseWithin(bytes.Clone(body), DefaultLimits().Values); err != nil {
+	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
 		return strict.SyntaxError(err)
 	}
+	v, pointer := document.Root(), ""
+	if member != "" {
+		v, pointer = v.Member(member), "/"+member
+	}
 	var d strict.Decoder
-	read(d.Object(document.Root(), "", known...))
+	read(d.Object(v, pointer, known...))
 	if d.Failed() {
 		return d.Err()
 	}
@@ -52,14 +56,10 @@ func parseRequest(body []byte, read func(o strict.Object), known ...string) erro
 }
 
 // lineVerbs lists the kinds of verbs that can be lines of a batch.
-var lineVerbs = [...]Kind{RecordStateChanged, Note}
+var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
-// parseVerbLine decodes the record of a line of a batch. The line has been parsed before.
+// parseVerbLine decodes a state change or a note that is a line of a batch.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
-	var document pyjson.Document
-	if err := document.Parse(bytes.Clone(line)); err != nil {
-		return nil, strict.SyntaxError(err)
-	}
 	var fields VerbFields
 	var about *uint64
 	var read func(strict.Object)
@@ -71,16 +71,16 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 		f := new(StateFields)
 		fields, about, read, names = f, &f.RecordSeq, f.read, append(names, stateNames...)
 	}
-	var d strict.Decoder
-	o := d.Object(document.Root().Member("record"), "/record", names...)
-	if seq := o.Seq("record_seq"); seq != nil {
-		*about = *seq
-	} else if !o.Member("record_seq").Given() {
-		o.Missing("record_seq")
-	}
-	read(o)
-	if d.Failed() {
-		return nil, d.Err()
+	err := parseRequest(line, "record", func(o strict.Object) {
+		if seq := o.Seq("record_seq"); seq != nil {
+			*about = *seq
+		} else if !o.Member("record_seq").Given() {
+			o.Missing("record_seq")
+		}
+		read(o)
+	}, names...)
+	if err != nil {
+		return nil, err
 	}
 	v := newVerb(kind, fields)
 	v.RecordSeq = *about
@@ -135,7 +135,8 @@ type Origin struct {
 
 var originNames = []string{"original_actor", "timestamp"}
 
-func readOrigin(o strict.Object) Origin {
+// ReadOrigin reads the members original_actor and timestamp.
+func ReadOrigin(o strict.Object) Origin {
 	return Origin{o.Identifier("original_actor", maxName), readTimestamp(o, "timestamp")}
 }
 

@@ -376,6 +376,13 @@ func TestVerbsAreLines(t *testing.T) {
 		require.Equal(t, string(alone.AppendBody(nil, Event{})), string(l.Verb.AppendBody(nil, Event{})))
 		require.Equal(t, alone.Digest, l.Verb.Digest)
 	}
+	const body = `"validated":true,"reason":"so","build":"b","content_fingerprint":"00000001","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
+	l, err := ParseLine([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65",` + body + `},"idempotency_key":"k"}`))
+	require.NoError(t, err)
+	require.Equal(t, "k", l.Key)
+	alone, err := ParseValidation([]byte("{" + body + "}"))
+	require.NoError(t, err)
+	require.Equal(t, &PathValidation{Project: "p", PathID: "a6122a65", ValidationRequest: *alone}, l.Validation)
 	for _, c := range []struct {
 		kind      Kind
 		record    string
@@ -390,6 +397,11 @@ func TestVerbsAreLines(t *testing.T) {
 		{Note, `{"topic":"review","record_seq":1,"state":"live"}`, true, "/record/state"},
 		{RecordStateChanged, `{"state":"gone","reason":"r","record_seq":1}`, false, "/record/state"},
 		{RecordStateChanged, `[]`, false, "/record"},
+		{PathValidated, `{"path_id":"a6122a65","validated":true}`, false, "/record/project"},
+		{PathValidated, `{"project":"p","validated":true}`, false, "/record/path_id"},
+		{PathValidated, `{"project":"p","path_id":"a6122a65"}`, false, "/record/validated"},
+		{PathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"content_fingerprint":"x"}`, false, "/record/content_fingerprint"},
+		{PathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"record_seq":1}`, true, "/record/record_seq"},
 		{SourceRevoked, `{"source_id":"x"}`, false, "/kind"},
 	} {
 		_, err := ParseLine([]byte(`{"kind":"` + string(c.kind) + `","record":` + c.record + `}`))

@@ -25,3 +25,14 @@ func TestIntegersAsVersions(t *testing.T) {
 	_, err := Parse(RunDAG, []byte(`{"cache_dimensions":{"schema_version":1.5},"dag":{"root":"`+zeros+`","nodes":[{"stage":"a","hash":"`+zeros+`"}]}}`))
 	require.ErrorContains(t, err, "/cache_dimensions/schema_version")
 }
+
+// Fingerprints of a hash_version that is not computed are claims, also beside the content, and no claim
+// is wrong.
+func TestOtherHashVersions(t *testing.T) {
+	r := parse(t, PathFingerprint, []byte(`{"project":"p","route":["Start"],"path_id":"a6122a65","content":"A door.","hash_version":"adr-005",`+
+		`"content_fingerprint":"0123456789abcdef","raw_content_fingerprint":"`+zeros+`"}`))
+	require.Equal(t, []Check{{Field: "path_id", Result: Match}, {Field: "content_fingerprint", Result: Claimed}, {Field: "raw_content_fingerprint", Result: Claimed}}, r.Checks)
+	body := string(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
+	require.Contains(t, body, `"content":{"content":{"sha256":"`+sha([]byte("A door."))+`","size":7}}`)
+	require.Contains(t, body, `"hash_version":"adr-005","hashes":{"content_fingerprint":"0123456789abcdef","path_id":"a6122a65","raw_content_fingerprint":"`+zeros+`"}`)
+}

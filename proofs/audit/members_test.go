@@ -75,6 +75,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
 	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
+	post("path of another version", record.PathFingerprint, `{"project":"p","route":["Start"],"hash_version":"adr-005","content":"The quay.","content_fingerprint":"0123456789abcdef"}`)
 	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
 	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("state", v, err)
@@ -376,6 +377,7 @@ var onlyContentShows = []survivor{
 	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|branch|base|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
 	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event is made of the usage"},
 	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
+	{`^path of another version/record/(hash_version: |content: left out$)`, "no hash in the event is made of the content"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},

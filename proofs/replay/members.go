@@ -85,7 +85,7 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 		return ok
 	case "frozen":
 		return got.Kind() == pyjson.True || got.Kind() == pyjson.False
-	case "on_mismatch":
+	case "on_mismatch", "unregistered_sources":
 		return text == "accept" || text == "reject"
 	case "log":
 		return text == "public" || text == "private"

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"colophon/client/wire"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/paths"
@@ -87,7 +88,7 @@ var (
 
 // ledgerMembers are the members about a ledger that its log does not determine. Origin and
 // verifier key are compared with those of the log.
-var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log"}
+var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources"}
 
 // answerList is one or several arrays of an answer that continue together on the next page.
 type answerList struct {
@@ -233,10 +234,17 @@ func (b *questionBuilder) records() {
 		}
 	}
 	for _, run := range b.values.of(findable("run_id")) {
-		b.ask("/runs/"+url.PathEscape(run), rowsList)
+		b.ask("/runs/"+wire.RunElement(run), rowsList)
 	}
 	for _, run := range b.some(findable("run_id")) {
-		b.ask("/runs/"+url.PathEscape(run), rowsList, "state", "live")
+		b.ask("/runs/"+wire.RunElement(run), rowsList, "state", "live")
+	}
+	runs := b.values.of(findable("run_id"))
+	for i := 1; i < len(runs); i++ {
+		q := b.ask("/runs/compare", nil, "a", runs[i-1], "b", runs[i])
+		if i%4 == 0 {
+			q.values.Set("state", "any")
+		}
 	}
 }
 

@@ -192,6 +192,8 @@ var answerRequests = []struct{ method, path, body string }{
 	{"PUT", "/sources/y", `{"title":"Y"}`},
 	{"POST", "/path-fingerprints", `{"run_id":"path 2","project":"p","build":"1","route":["Start","On"],"content":"On."}`},
 	{"POST", "/path-fingerprints", `{"run_id":"path 3","project":"p","build":"2","route":["Start"],"content":"The new [[quay]]."}`},
+	{"POST", "/path-fingerprints", `{"run_id":"path 4","project":"p","build":"3","route":["Start"],"content":"The new [[quay]].","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}`},
+	{"POST", "/path-fingerprints", `{"run_id":"path 5","project":"p","build":"4","route":["Start"]}`},
 	{"POST", "/records/1/notes", `{"topic":"review","text":"Good.","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},
 	{"POST", "/records/2/notes", `{"topic":"step"}`},
 	{"POST", "/records/1/state", `{"state":"live","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"}`},

@@ -25,7 +25,8 @@ const unregisteredSource = "unregistered_source"
 // deriver writes what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
-	value []byte // scratch
+	runSets *bool  // whether runSets has any row; nil: unknown
+	value   []byte // scratch
 }
 
 // Derive implements Deriver.
@@ -47,6 +48,7 @@ func (f *deriver) citationSet(e *index.Event) {
 	s := superseding{fold: f, seq: e.Seq}
 	s.updatePlaces(set)
 	f.cite(e.Seq, set, &s)
+	f.addToRun(e.Seq, e.RunID(), set)
 }
 
 // cite writes what a set cites, each chunk of each source once.

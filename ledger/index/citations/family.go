@@ -31,6 +31,9 @@ const (
 	places rowstore.Dimension = 0xa4
 	// chunkSources: a chunk; one version for each set that cites it under new sources.
 	chunkSources rowstore.Dimension = 0xa5
+	// runSets: identity of a run_id; one version for each set of the run: the identity of what
+	// the set cites.
+	runSets rowstore.Dimension = 0xa6
 )
 
 // Family answers questions about citation sets, sources, and stale citations.
@@ -39,6 +42,7 @@ func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{
 			sourceStates: identity, sourceList: 1, listedChunks: 2 * identity, citedChunks: 2 * identity, places: identity, chunkSources: identity,
+			runSets: identity,
 		},
 		New: func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
 	}

@@ -14,16 +14,25 @@ type sourceState struct {
 	registered uint64 // 1 if registered
 	listed     uint64 // 1 if the registration lists the source's chunks
 	chunks     uint64 // number of chunks that it lists
+	// list is the identity of the listed chunks; zero if the registration lists none.
+	list rowstore.Identity
 }
 
 func (s *sourceState) append(dst []byte) []byte {
-	return rowstore.AppendNumbers(dst, s.registered, s.listed, s.chunks)
+	dst = rowstore.AppendNumbers(dst, s.registered, s.listed, s.chunks)
+	if s.listed == 0 {
+		return dst
+	}
+	return append(dst, s.list[:]...)
 }
 
 func decodeSourceState(value []byte) (sourceState, error) {
 	var s sourceState
 	r := rowstore.ValueReader{Rest: value}
 	r.Numbers(&s.registered, &s.listed, &s.chunks)
+	if s.listed > 0 {
+		r.Identity(&s.list)
+	}
 	return s, r.Err("a source", value)
 }
 
@@ -94,7 +103,8 @@ func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
 }
 
-// sortedChunks returns the distinct chunks, sorted and concatenated: the value of places.
+// sortedChunks returns the distinct chunks, sorted and concatenated: the value of places. It does
+// the same with other identities.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)

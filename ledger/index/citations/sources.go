@@ -27,6 +27,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 		state.registered = 1
 		if change.Listed {
 			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
+			state.list = listIdentity(change.ChunkHashes)
 		}
 		if !known {
 			f.Rows.Put(sourceList, listRow, e.Seq, change.ID)
@@ -47,6 +48,15 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 		f.Rows.Start(listedChunks, p[:], e.Seq, nil)
 	}
 	return f.supersedeUnlisted(e.Seq, source, listed)
+}
+
+// listIdentity returns the identity of a list of chunks, whatever their order.
+func listIdentity(hashes [][]byte) rowstore.Identity {
+	chunks := make([]rowstore.Identity, len(hashes))
+	for i, hash := range hashes {
+		chunks[i] = rowstore.Identify(hash)
+	}
+	return rowstore.Identify(sortedChunks(chunks))
 }
 
 // sourceState returns the state of a source and the event that led to it; found is false if it

@@ -7,10 +7,11 @@ import (
 
 // Tally is a selection of a ledger's counters as of a size.
 type Tally struct {
-	Size     uint64            // number of events covered
-	Records  map[string]uint64 // by kind
-	Refusals map[string]uint64 // by reason
-	Checks   []CheckCount      // by kind, field and result, sorted
+	Size       uint64            // number of events covered
+	Records    map[string]uint64 // by kind
+	Refusals   map[string]uint64 // by reason
+	Incomplete map[string]uint64 // IPC records by what they lack
+	Checks     []CheckCount      // by kind, field and result, sorted
 }
 
 // CheckCount is the number of checks of one field with one result.
@@ -32,13 +33,15 @@ type Source interface {
 // TallyOf returns the current tally.
 func TallyOf(of Source) Tally {
 	counted, size := of.Counted()
-	t := Tally{Size: size, Records: make(map[string]uint64), Refusals: make(map[string]uint64)}
+	t := Tally{Size: size, Records: make(map[string]uint64), Refusals: make(map[string]uint64), Incomplete: make(map[string]uint64)}
 	for s, n := range counted {
 		switch s.Metric {
 		case RecordsTotal:
 			t.Records[s.Labels[0]] = n
 		case RefusalsTotal:
 			t.Refusals[s.Labels[0]] = n
+		case IncompleteTotal:
+			t.Incomplete[s.Labels[0]] = n
 		case ChecksTotal:
 			t.Checks = append(t.Checks, CheckCount{s.Labels[0], s.Labels[1], s.Labels[2], n})
 		}

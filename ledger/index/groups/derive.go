@@ -24,6 +24,9 @@ type run struct {
 	// firstWith lists the groups of labels with which it is the first of its combination.
 	firstWith []rowstore.Identity
 	facts     []byte
+	// otherEvidence is true if the citation set of the run differs from that of the live run
+	// before it with its input (spec: Evidence).
+	otherEvidence bool
 	// sameOutput is the group of its output_hash before this run.
 	sameOutput Version
 }
@@ -31,7 +34,8 @@ type run struct {
 // Deriver writes groups of runs.
 type Deriver struct {
 	*index.Fold
-	runs runsFold
+	runs     runsFold
+	evidence evidence
 	// current is the run that is being folded; nil if the record is not a run.
 	current *run
 	// loads lists dimensions whose rows are identities that the filter has.
@@ -41,6 +45,13 @@ type Deriver struct {
 	others           records.Values     // of a record other than the current one
 	othersIdentities records.Identities // of others
 	value            []byte
+}
+
+// evidence finds the citation sets of runs.
+type evidence interface {
+	index.Deriver
+	// NewestEvidence returns the identity of what the latest citation set of a run cites.
+	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
 // AlsoLoad makes the filter include the rows of a dimension when it is loaded. The rows must
@@ -98,7 +109,7 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 }
 
 // prepare computes what a run adds to its groups, before any of them is written.
-func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
+func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err error) {
 	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
 	same := &r.sameOutput
@@ -112,8 +123,30 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 		}
 	}
 	r.facts = own.facts
+	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.Of(records.InputFamily).ID); err != nil {
+		return err
+	}
 	r.combine(f, e.Seq, own)
 	return f.Rows.Err
+}
+
+// otherEvidence reports whether a new run and the live run before it in the group of its input
+// both have a citation set, and these differ. It reads the run before only if the new one has a set.
+func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
+	own, found := f.evidence.NewestEvidence(e.RunID())
+	if !found {
+		return false, nil
+	}
+	g := f.newestGroup(input)
+	if g.Live.Runs == 0 {
+		return false, nil
+	}
+	before, err := f.ReadEvent(ctx, g.Live.Last)
+	if err != nil {
+		return false, err
+	}
+	other, found := f.evidence.NewestEvidence(before.RunID())
+	return found && own != other, nil
 }
 
 // newestGroup returns the newest version of a group. It may return zero for a group without
@@ -215,5 +248,5 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	}
 	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
 	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
-	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after))), 1)
+	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(drift.CauseOf(&before, &after, r.otherEvidence))), 1)
 }

@@ -49,7 +49,7 @@ func Family() index.Family {
 			Combinations: len(rowstore.Identity{})},
 		Counters: causes,
 		New: func(f *index.Fold) index.Deriver {
-			d := &Deriver{Fold: f}
+			d := &Deriver{Fold: f, evidence: index.DeriverOf[evidence](f)}
 			records := index.DeriverOf[*records.Deriver](f)
 			records.GroupBy(d)
 			records.ObserveStates(d)

@@ -110,7 +110,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			r.OutputHash = []byte("out")
 			r.decoded.OutputHash = r.OutputHash
 		}
-		require.Equal(t, drift.CauseOf(&a.IPC, &b.IPC), drift.CauseOf(&a.decoded, &b.decoded))
+		require.Equal(t, drift.CauseOf(&a.IPC, &b.IPC, false), drift.CauseOf(&a.decoded, &b.decoded, false))
 	})
 }
 

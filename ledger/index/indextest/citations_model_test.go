@@ -148,6 +148,58 @@ func naiveUnregistered(events []citationEvent, seq uint64) []string {
 	return list
 }
 
+// naiveSetOf returns the latest citation set of a run; nil if it has none.
+func naiveSetOf(events []citationEvent, run string) *citations.Set {
+	for _, e := range slices.Backward(events) {
+		if e.Kind == "citation_set" && e.Record.RunID != nil && *e.Record.RunID == run {
+			return new(e.set(anyCitation))
+		}
+	}
+	return nil
+}
+
+// naivePairs returns what a set cites.
+func naivePairs(s *citations.Set) map[naivePair]bool {
+	pairs := make(map[naivePair]bool)
+	for _, c := range s.Citations {
+		pairs[naivePair{c.SourceID, c.ChunkHash}] = true
+	}
+	return pairs
+}
+
+// naiveLost returns what a set cites and its sources do not list as of some events.
+func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.LostChunk) {
+	for i, c := range set.Citations {
+		seen := slices.ContainsFunc(set.Citations[:i], func(d citations.Citation) bool { return d.SourceID == c.SourceID && d.ChunkHash == c.ChunkHash })
+		for _, s := range naiveSources(events) {
+			if !seen && s.ID == c.SourceID && s.Listed && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
+				lost = append(lost, citations.LostChunk{Citation: c, Registration: s.Seq})
+			}
+		}
+	}
+	return lost
+}
+
+// naiveReregistered returns the sources of two sets whose lists of chunks differ between the two.
+func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []citations.Reregistration) {
+	var seen []string
+	for _, c := range slices.Concat(a.Citations, b.Citations) {
+		if slices.Contains(seen, c.SourceID) {
+			continue
+		}
+		seen = append(seen, c.SourceID)
+		for _, before := range naiveSources(events[:a.Seq]) {
+			for _, after := range naiveSources(events[:b.Seq]) {
+				one, other := slices.Sorted(slices.Values(before.ChunkHashes)), slices.Sorted(slices.Values(after.ChunkHashes))
+				if before.ID == c.SourceID && after.ID == c.SourceID && before.Listed && after.Listed && !slices.Equal(one, other) {
+					changed = append(changed, citations.Reregistration{SourceID: c.SourceID, A: before.Seq, B: after.Seq})
+				}
+			}
+		}
+	}
+	return changed
+}
+
 // naivePair is a source and a chunk.
 type naivePair struct{ source, chunk string }
 
@@ -281,7 +333,7 @@ func drawCitationEvent(t *rapid.T) string {
 			citations = append(citations, citation(few(t, "source", someSources...), few(t, "chunk", someChunks...),
 				few(t, "section", `null`, `null`, `""`, `"x"`, `"intro"`)))
 		}
-		return citationSet(few(t, "subject", someSubjects...), citations...)
+		return citationSetOf(few(t, "run", `"r"`, `"r"`, `"q"`, "null"), few(t, "subject", someSubjects...), citations...)
 	case "registered":
 		list := ""
 		if rapid.Bool().Draw(t, "listed") {
@@ -298,7 +350,12 @@ func drawCitationEvent(t *rapid.T) string {
 
 // citationSet returns the body of a citation set.
 func citationSet(subject string, citations ...string) string {
-	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":"r","subject":%q}`, strings.Join(citations, ","), subject))
+	return citationSetOf(`"r"`, subject, citations...)
+}
+
+// citationSetOf is citationSet for a run, in JSON.
+func citationSetOf(run, subject string, citations ...string) string {
+	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }
 
 // citation returns a citation of a set. The section is JSON.

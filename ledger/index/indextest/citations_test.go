@@ -3,6 +3,7 @@ package indextest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"colophon/ledger/drift"
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/counters"
@@ -49,7 +51,39 @@ func TestCitationsEqualModel(t *testing.T) {
 	})
 }
 
+// requireSetsOfRuns compares the latest sets of two runs with the naive model.
+func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
+	below := rapid.Uint64Range(0, uint64(len(events))).Draw(t, "below")
+	for _, run := range []string{"r", "q", "none"} {
+		seq, _, found, err := citations.SetOfRun(v, []byte(run), below)
+		require.NoError(t, err)
+		want := naiveSetOf(events[:below], run)
+		require.Equal(t, want != nil, found)
+		if found {
+			require.Equal(t, want.Seq, seq)
+		}
+	}
+	sets, err := citations.SetsOfRuns(v, []byte("r"), []byte("q"), v.Size())
+	require.NoError(t, err)
+	a, b := naiveSetOf(events, "r"), naiveSetOf(events, "q")
+	if a == nil || b == nil {
+		require.Zero(t, sets)
+		return
+	}
+	differ := !maps.Equal(naivePairs(a), naivePairs(b))
+	require.Equal(t, drift.Sets{A: a.Seq, B: b.Seq, Differ: differ}, sets)
+	change := citations.Compare(a, b)
+	require.Equal(t, differ, change.Differ())
+	lost, err := citations.LostChunks(v, a)
+	require.NoError(t, err)
+	require.Equal(t, naiveLost(events, a), lost)
+	changed, err := citations.Reregistrations(v, a, b)
+	require.NoError(t, err)
+	require.Equal(t, naiveReregistered(events, a, b), changed)
+}
+
 func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit int) {
+	requireSetsOfRuns(t, v, events)
 	for _, chunk := range someChunks {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.ChunkHash == chunk }),
 			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {

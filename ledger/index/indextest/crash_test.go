@@ -13,7 +13,7 @@ import (
 // After a power failure at any moment of a fold, cursor and contents agree, and the continued
 // fold gives the same index as an undisturbed one.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
-	bodies := plains(t, 0, 300)
+	bodies := append(randomBodies(0, 200), plains(t, 0, 100)...)
 	log := newJournal(t, "default")
 	log.append(bodies...)
 

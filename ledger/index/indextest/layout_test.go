@@ -11,7 +11,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"colophon/ledger/record"
 )
@@ -32,15 +31,8 @@ func digestOf(lines []string) string {
 // The index of random ledgers with every kind of event has this layout.
 func TestLayoutOfRandomLedgers(t *testing.T) {
 	for seed, name := range [...]string{"random 0", "random 1", "random 2", "random 3"} {
-		bodies := rapid.Custom(func(t *rapid.T) []string {
-			bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
-			for range 150 {
-				bodies = append(bodies, drawEvent(t, uint64(len(bodies))))
-			}
-			return bodies
-		}).Example(seed)
 		j := newJournal(t, "default")
-		j.append(bodies...)
+		j.append(randomBodies(seed, 150)...)
 		require.Equal(t, layoutDigests[name], digestOf(j.refold()), name)
 	}
 }

@@ -24,9 +24,11 @@ var (
 	drawBuild   = rapid.SampledFrom([]string{`null`, `""`, `"1"`, `"2"`, `"3"`, `"4"`, `"5"`})
 	drawRoute   = rapid.SampledFrom([]string{
 		`[]`, `[""]`, `["Start"]`, colliding1, colliding2, `["Start → Day 18555"]`, triple1, triple2, triple3})
-	drawBranch = rapid.SampledFrom([]string{"", "", "main", "pr", "x"})
-	drawDigits = rapid.SampledFrom([]string{`null`, `"00000001"`, `"00000002"`})
-	drawPathID = rapid.SampledFrom([]string{"d41d8cd9", "a6122a65", "d2f2e118", "d2f2e118c8482b41", "d2f2e1184115c4dd",
+	drawBranch  = rapid.SampledFrom([]string{"", "", "main", "pr", "x"})
+	drawDigits  = rapid.SampledFrom([]string{`null`, `"00000001"`, `"00000002"`})
+	drawVersion = rapid.SampledFrom([]string{"", "", "5", "6"})
+	drawText    = rapid.SampledFrom([]string{"", "", "", "A door.", "A  door.", "A door.[x](y)", "A wall."})
+	drawPathID  = rapid.SampledFrom([]string{"d41d8cd9", "a6122a65", "d2f2e118", "d2f2e118c8482b41", "d2f2e1184115c4dd",
 		"19be8e52", "none"})
 )
 
@@ -52,8 +54,17 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	if base := drawBuild.Draw(t, "base"); build != "null" && base != build && rapid.Bool().Draw(t, "has base") {
 		more += fmt.Sprintf(`"base":%s,`, base)
 	}
-	return fingerprintOf(t, project, build, more, drawRoute.Draw(t, "route"),
-		drawDigits.Draw(t, "content"), drawDigits.Draw(t, "raw"))
+	content := drawDigits.Draw(t, "content")
+	if version := drawVersion.Draw(t, "version"); version != "" {
+		more += fmt.Sprintf(`"hash_version":%q,`, version)
+		if content == "null" { // a version that is not computed needs a fingerprint
+			content = `"0000000000000003"`
+		}
+	}
+	if text := drawText.Draw(t, "text"); text != "" {
+		more += fmt.Sprintf(`"content":%q,`, text)
+	}
+	return fingerprintOf(t, project, build, more, drawRoute.Draw(t, "route"), content, drawDigits.Draw(t, "raw"))
 }
 
 // Every answer about paths agrees with the naive model, as of any size and page by page.
@@ -108,7 +119,7 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 		}
 		if len(p.builds) > 0 {
 			a, b := rapid.SampledFrom(p.builds).Draw(t, "a"), rapid.SampledFrom(p.builds).Draw(t, "b")
-			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Gone}).Draw(t, "difference")
+			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Incomparable, paths.Gone}).Draw(t, "difference")
 			require.Equal(t, p.compare(a, b, category),
 				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
 					return paths.Compare(ctx, v, paths.Comparison{Project: p.name, A: a.name, B: b.name, Category: category}, page)

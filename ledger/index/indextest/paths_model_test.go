@@ -52,6 +52,30 @@ type naiveVersion struct {
 	build     *naiveBuild   // of a record; nil for none
 	compared  *naiveVersion // the record that it is compared with
 	repeated  *naiveVersion // the record before it in its build, if that has the same content
+	digest    string        // of the content of a record; empty if it brought none
+}
+
+// compare returns the category of a record against another of its path, and whether only links
+// changed.
+func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
+	switch {
+	case with == nil:
+		return paths.New, false
+	case v.HashVersion == with.HashVersion && v.ContentFingerprint == with.ContentFingerprint:
+		known := v.ContentFingerprint != "" && v.RawContentFingerprint != "" && with.RawContentFingerprint != ""
+		return paths.Unchanged, known && v.RawContentFingerprint != with.RawContentFingerprint
+	case v.digest != "" && v.digest == with.digest:
+		return paths.Unchanged, false
+	case v.HashVersion != with.HashVersion && (v.digest == "" || with.digest == ""):
+		return paths.Incomparable, false
+	}
+	return paths.Modified, false
+}
+
+// knownSame reports whether a record has the content of another, and that is known.
+func (v *naiveVersion) knownSame(other *naiveVersion) bool {
+	category, _ := v.compare(other)
+	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
 }
 
 // span returns the first of the records that share validations.
@@ -93,7 +117,7 @@ func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 			result.Validated = e.validated
 			return result
 		}
-		if before == nil && v.ContentFingerprint != "" && e.of.ContentFingerprint == v.ContentFingerprint {
+		if before == nil && v.knownSame(e.of) {
 			before = e
 		}
 	}
@@ -153,6 +177,10 @@ type naiveEvent struct {
 			Content *string `json:"content_fingerprint"`
 			Raw     *string `json:"raw_content_fingerprint"`
 		}
+		HashVersion string `json:"hash_version"`
+		Texts       struct {
+			Content struct{ SHA256 string }
+		} `json:"content"`
 	}
 }
 
@@ -238,6 +266,7 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 	v := &naiveVersion{Version: paths.Version{Event: seq, Kind: e.Kind}}
 	v.Seq, v.Time, v.Build, v.Route = seq, e.Time, e.Record.Build, e.Record.Route
 	v.ContentFingerprint, v.RawContentFingerprint = orEmpty(e.Record.Hashes.Content), orEmpty(e.Record.Hashes.Raw)
+	v.HashVersion, v.digest = e.Record.HashVersion, e.Record.Texts.Content.SHA256
 	v.build, v.OtherBase = p.joinBuild(e)
 	var path *naivePath
 	for _, candidate := range p.paths {
@@ -261,19 +290,12 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 	case v.build.base != nil:
 		v.compared = path.inBuild(v.build.base)
 	}
-	if before := path.inBuild(v.build); before != nil && before.ContentFingerprint == v.ContentFingerprint {
-		v.repeated = before
+	if before := path.inBuild(v.build); before != nil {
+		if category, _ := v.compare(before); category == paths.Unchanged {
+			v.repeated = before
+		}
 	}
-	switch {
-	case v.compared == nil:
-		v.Category = paths.New
-	case v.compared.ContentFingerprint != v.ContentFingerprint:
-		v.Category = paths.Modified
-	default:
-		v.Category = paths.Unchanged
-		v.LinksChanged = v.ContentFingerprint != "" && v.RawContentFingerprint != "" && v.compared.RawContentFingerprint != "" &&
-			v.RawContentFingerprint != v.compared.RawContentFingerprint
-	}
+	v.Category, v.LinksChanged = v.compare(v.compared)
 	v.PathID = path.id
 	path.events, path.records = append(path.events, v), append(path.records, v)
 }
@@ -370,7 +392,7 @@ func (p *naiveProject) buildList() []paths.Build {
 					continue
 				}
 				if b.Seq == 0 || v.Event < b.Seq {
-					b.Seq, b.Time = v.Event, v.Time
+					b.Seq, b.Time, b.HashVersion = v.Event, v.Time, v.HashVersion
 				}
 				switch v.Category {
 				case paths.New:
@@ -379,6 +401,8 @@ func (p *naiveProject) buildList() []paths.Build {
 					b.Modified++
 				case paths.Unchanged:
 					b.Unchanged++
+				case paths.Incomparable:
+					b.Incomparable++
 				}
 				if v.OtherBase {
 					b.OtherBases++
@@ -408,16 +432,10 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 	for _, path := range both {
 		d := paths.Difference{A: side(path, a), B: side(path, b), PathID: path.id}
 		switch {
-		case d.A == nil:
-			d.Category = paths.New
 		case d.B == nil:
 			d.Category = paths.Gone
-		case d.A.ContentFingerprint != d.B.ContentFingerprint:
-			d.Category = paths.Modified
 		default:
-			d.Category = paths.Unchanged
-			d.LinksChanged = d.A.ContentFingerprint != "" && d.A.RawContentFingerprint != "" && d.B.RawContentFingerprint != "" &&
-				d.A.RawContentFingerprint != d.B.RawContentFingerprint
+			d.Category, d.LinksChanged = path.inBuild(b).compare(path.inBuild(a))
 		}
 		shown, in, notIn := path.inBuild(b), a, b
 		if d.B == nil {
@@ -426,7 +444,8 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 		d.Route = shown.Route
 		if (d.A == nil || d.B == nil) && shown.ContentFingerprint != "" {
 			for _, other := range p.in(in) {
-				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.ContentFingerprint == shown.ContentFingerprint {
+				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.HashVersion == shown.HashVersion &&
+					v.ContentFingerprint == shown.ContentFingerprint {
 					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}

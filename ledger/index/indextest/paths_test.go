@@ -134,14 +134,14 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	three := "3"
-	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7, Build: &three}, path)
+	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7, Build: &three, HashVersion: "adr-004"}, path)
 	_, found, err = paths.Get(v, "r", id, nil)
 	require.NoError(t, err)
 	require.False(t, found)
 
 	counted := countsOf(f)
 	for i, category := range paths.Categories {
-		require.Equal(t, [...]uint64{2, 3, 1}[i], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
+		require.Equal(t, [...]uint64{2, 3, 1, 0}[i], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
 	}
 }
 
@@ -215,6 +215,55 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 	}
 	require.Equal(t, []string{"main1", "main2<main1", "pr7<main2", "main3<main2", "main4<main3", "main5<main4", "pr7b<pr7", "first?unknown"}, bases)
 	require.Equal(t, uint64(1), builds[5].OtherBases)
+}
+
+// A project moves to another hash_version: paths are compared by the digests of their texts, and an
+// unchanged one keeps its validation.
+func TestHashVersionChanges(t *testing.T) {
+	const id = "a6122a65" // of "Start"
+	record := func(build, version, text, content string) string {
+		more := ""
+		if version != "" {
+			more += `"hash_version":"` + version + `",`
+		}
+		if text != "" {
+			more += `"content":"` + text + `",`
+		}
+		return fingerprintOf(t, "p", `"`+build+`"`, more, `["Start"]`, content, `null`)
+	}
+	const door, wall = "A door.", "A wall."
+	f, log := foldBodies(t,
+		record("1", "", door, `null`), // 1
+		validationOf(t, currentPath{Project: "p", PathID: id, ContentFingerprint: "f361f6eb", RecordSeq: 1}, true), // 2
+		record("2", "adr-005", door, `"0123456789abcdef"`),                                                         // 3: only the version changes
+		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // 4: in one version the fingerprint counts
+		record("4", "adr-005", wall, `"00000001"`),                                                                 // 5
+		record("5", "adr-006", door, `"00000001"`),                                                                 // 6: the digits are of another version
+		record("6", "adr-006", "", `"00000001"`),                                                                   // 7: the fingerprint alone
+		record("7", "", "", `"00000001"`),                                                                          // 8: no text on either side
+		record("8", "", door, `null`),                                                                              // 9: the earlier text, in its version
+		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // 10: no text here
+	)
+	change := func(category paths.Category, validated bool, before uint64) paths.Change {
+		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	}
+	v := viewOf(t, f, log.head.Size)
+	for seq, want := range map[uint64]paths.Change{
+		3: change(paths.Unchanged, true, 0), 4: change(paths.Unchanged, true, 0), 5: change(paths.Modified, false, 0),
+		6: change(paths.Modified, false, 2), 7: change(paths.Unchanged, false, 0), 8: change(paths.Incomparable, false, 0),
+		9: change(paths.Modified, false, 2), 10: change(paths.Incomparable, false, 0),
+	} {
+		got, err := paths.ChangeOf(t.Context(), v, seq)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "event %d", seq)
+	}
+	builds, _, err := paths.Builds(t.Context(), v, "p", index.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []string{"adr-004", "adr-005", "adr-006"}, []string{builds[0].HashVersion, builds[1].HashVersion, builds[4].HashVersion})
+	require.Equal(t, uint64(1), builds[6].Incomparable)
+	differences, _, err := paths.Compare(t.Context(), v, paths.Comparison{Project: "p", A: "1", B: "6"}, index.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
 
 // Of two routes with one path_id the later one gets more digits. It is found by these, and by

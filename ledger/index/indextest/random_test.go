@@ -63,8 +63,22 @@ func drawAnyDAG(t *rapid.T) string {
 	dimensions := fmt.Sprintf(`"cache_dimensions":{"source_root":%q,"question_hash":%q,"model_profile_hash":%q,"conversation_hash":%q,
 		"governance_policy_hash":%q,"schema_version":"1","canonicalization_version":"1","chunking_version":%q}`,
 		zeros, drawDigest(t, "question dimension"), zeros, zeros, zeros, few(t, "chunking", "1", "2"))
-	return "{" + drawCommon(t) + optional(t, "question", fmt.Sprintf(`"question":%q`, few(t, "question", "why?", "how?"))) +
-		optional(t, "cache_dimensions", dimensions) + fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}}`, drawDigest(t, "root"), strings.Join(nodes, ","))
+	stages := fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}`, drawDigest(t, "root"), strings.Join(nodes, ","))
+	run := few(t, "run", stages, stages, drawRunInputs(t), `"reject_inputs":{"preflight_hash":"`+zeros+`","rejection_reason":"so"}`)
+	question := fmt.Sprintf(`"question":%q,`, few(t, "question", "why?", "how?"))
+	if run == stages { // inputs need it
+		question = few(t, "has question", "", question, question)
+	}
+	return "{" + drawCommon(t) + question + optional(t, "cache_dimensions", dimensions) +
+		optional(t, "evidence", fmt.Sprintf(`"evidence":[{"chunk_root":%q,"start":0,"end":9}]`, drawDigest(t, "chunk root"))) + run + "}"
+}
+
+// drawRunInputs draws the arguments of a run-DAG that says how it ended. Some verdicts cannot be.
+func drawRunInputs(t *rapid.T) string {
+	return fmt.Sprintf(`"inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,"audit_mode":%q,"verifier_method":%q,`+
+		`"n_quotes":%d,"n_verified":%d,"sources":[{"document_root":%q,"source_role":"primary_answer_source","score":0.5,"chunk_idx":4}],"lookup_path":"retrieval"}`,
+		zeros, zeros, few(t, "answer", "yes", "no", ""), few(t, "mode", "STRICT", "HYBRID"), few(t, "method", "exact_quote", "none"),
+		rapid.IntRange(0, 2).Draw(t, "quotes"), rapid.IntRange(0, 2).Draw(t, "verified"), drawDigest(t, "document"))
 }
 
 func drawAnyCitations(t *rapid.T) string {
@@ -78,11 +92,12 @@ func drawAnyCitations(t *rapid.T) string {
 
 func drawAnyPath(t *rapid.T) string {
 	// A build is not its own base.
-	build := few(t, "build", `"b1"`, `"b2"`, `"b2","base":"b1"`, `"b3"`, `"b3","base":"b1"`, `"b3","base":"none"`)
+	build := few(t, "build", `"b1"`, `"b2"`, `"b2","base":"b1"`, `"b2","base":"b1"`, `"b3"`, `"b3","base":"b1"`, `"b3","base":"b1"`, `"b3","base":"none"`)
 	return "{" + drawCommon(t) + optional(t, "build", `"build":`+build+few(t, "branch", "", "", `,"branch":"main"`, `,"branch":"pr"`)) +
 		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
+		optional(t, "version", `"hash_version":"5","content_fingerprint":"1cb251ec"`) +
 		// The last two routes have one path_id.
-		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
+		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
 // drawVerb draws an event that changes the state of something that may not exist. size is the
@@ -91,12 +106,18 @@ func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
 	id := few(t, "source", "s1", "s2")
-	switch few(t, "verb", "state", "state", "state", "validation", "register", "revoke") {
+	switch few(t, "verb", "state", "state", "state", "validation", "validation", "validation", "register", "register", "revoke", "note", "redaction", "rotation") {
 	case "state":
 		target := rapid.Uint64Range(size-min(size, 8), size+1).Draw(t, "target")
-		v, err = record.ParseStateChange(target, fmt.Appendf(nil, `{"state":%q,"reason":"so"}`, few(t, "state", "live", "failed", "stale", "quarantined")))
+		v, err = record.ParseStateChange(target, fmt.Appendf(nil, `{"state":%q,"reason":"so"}`, drawState(t)))
+	case "note":
+		v, err = record.ParseNote(rapid.Uint64Range(0, size).Draw(t, "noted"), fmt.Appendf(nil, `{"topic":%q,"original_actor":"ana"}`, few(t, "topic", "review", "step")))
+	case "redaction":
+		return redacting(t, rapid.Uint64Range(0, size).Draw(t, "redacted"))
+	case "rotation":
+		return foreign(string(record.KeyRotated), `{}`, `{"verifier_key":"key"}`)
 	case "validation":
-		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "d2f2e118"),
+		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "3661ef9c", "d2f2e118"),
 			ContentFingerprint: few(t, "fingerprint", "", "1cb251ec"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "path record")}
 		if rapid.Bool().Draw(t, "has build") {
 			build := few(t, "validated build", "b1", "b2", "b3")
@@ -115,10 +136,40 @@ func drawVerb(t *rapid.T, size uint64) string {
 	return string(v.AppendBody(nil, poster))
 }
 
+func drawState(t *rapid.T) string {
+	return few(t, "state", "live", "failed", "stale", "quarantined")
+}
+
+// drawStates draws the events of a request that changes the state of many records. size is the
+// length of the log before them.
+func drawStates(t *rapid.T, size uint64) (bodies []string) {
+	text := fmt.Sprintf(`{"state":%q,"reason":"so","seqs":[0],"original_actor":"ana","timestamp":"2024-05-06T07:08:09Z"}`, drawState(t))
+	request, err := record.ParseStateRequest([]byte(text))
+	require.NoError(t, err)
+	for target := size - min(size, rapid.Uint64Range(1, 12).Draw(t, "targets")); target < size; target++ {
+		bodies = append(bodies, string(request.Change(target).AppendBody(nil, poster)))
+	}
+	return bodies
+}
+
+// drawBuilds draws the paths of a build and of two pull requests for it. size is the length of the
+// log before them.
+func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
+	main := fmt.Sprintf(`"build":"s%d","branch":"main"`, size)
+	request := fmt.Sprintf(`"build":"s%d-%%d","branch":"pr","base":"s%d"`, size, size)
+	for _, build := range []string{main, fmt.Sprintf(request, 1), fmt.Sprintf(request, 2)} {
+		for range rapid.IntRange(1, 3).Draw(t, "paths") {
+			bodies = append(bodies, posted(t, record.PathFingerprint, fmt.Sprintf(`{%s,"project":"p","route":[%q],"content":%q}`,
+				build, few(t, "route", "a", "b", "c"), few(t, "content", "text", "other"))))
+		}
+	}
+	return bodies
+}
+
 // drawEvent draws any event that can follow size others, including one that a later version
 // wrote.
 func drawEvent(t *rapid.T, size uint64) string {
-	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "verb", "verb", "verb", "other") {
+	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
 		return posted(t, record.IPCRecord, drawAnyIPC(t))
 	case "dag":
@@ -139,8 +190,29 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	if j.head.Size == 0 {
 		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
 	}
-	for range rapid.IntRange(1, most).Draw(t, "events") {
-		bodies = append(bodies, drawEvent(t, j.head.Size+uint64(len(bodies))))
+	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
+}
+
+// drawMore appends random events to bodies, which follow size others. The last request may go
+// beyond the number of events.
+func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
+	for events += len(bodies); len(bodies) < events; {
+		next := size + uint64(len(bodies))
+		switch rapid.IntRange(0, 29).Draw(t, "several events") {
+		case 0:
+			bodies = append(bodies, drawStates(t, next)...)
+		case 1:
+			bodies = append(bodies, drawBuilds(t, next)...)
+		default:
+			bodies = append(bodies, drawEvent(t, next))
+		}
 	}
-	j.append(bodies...)
+	return bodies
+}
+
+// randomBodies returns the events of a random ledger. They are the same for the same arguments.
+func randomBodies(seed, events int) []string {
+	return rapid.Custom(func(t *rapid.T) []string {
+		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}, 0, events)
+	}).Example(seed)
 }

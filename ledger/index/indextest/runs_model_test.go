@@ -54,8 +54,8 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	return g
 }
 
-// naiveCause returns the cause (spec: Causes) and the variables that differ.
-func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
+// cause returns the cause (spec: Causes) and the variables that differ, as of a size.
+func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause string, differing []string) {
 	counted := 0
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
 		"ollama_build_hash", "host_platform", "model_digest"} {
@@ -72,6 +72,12 @@ func naiveCause(a, b *naiveGeneration) (cause string, differing []string) {
 		if name != "model_digest" || a.values["model"] == b.values["model"] {
 			counted++
 		}
+	}
+	evidenceA, hasA := n.evidence(a, size)
+	evidenceB, hasB := n.evidence(b, size)
+	if hasA && hasB && !slices.Equal(evidenceA, evidenceB) {
+		differing = append(differing, "evidence")
+		counted++
 	}
 	_, seeded := a.values["seed"]
 	_, digestA := a.values["model_digest"]
@@ -282,7 +288,7 @@ func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration)
 			continue
 		}
 		require.Equal(u.T, runs[i-1].seq, *got[i].Against)
-		u.checkAttribution(&runs[i-1], &runs[i], got[i].Attribution.Cause, namesOf(got[i]))
+		u.checkAttribution(&runs[i-1], &runs[i], u.size, got[i].Attribution.Cause, namesOf(got[i]))
 	}
 }
 
@@ -294,8 +300,8 @@ func namesOf(s questions.Step) []string {
 	return names
 }
 
-func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, cause drift.Cause, differing []string) {
-	wantCause, want := naiveCause(before, after)
+func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size uint64, cause drift.Cause, differing []string) {
+	wantCause, want := u.naive.cause(before, after, size)
 	require.Equal(u.T, wantCause, string(cause))
 	require.Equal(u.T, want, differing)
 }
@@ -308,7 +314,7 @@ func TestDriftEqualsModel(t *testing.T) {
 			want := make(map[string]uint64)
 			for _, r := range u.naive.records {
 				if before := u.naive.before(r, r.seq); before != nil && r.isRun() {
-					cause, _ := naiveCause(before, &r)
+					cause, _ := u.naive.cause(before, &r, r.seq)
 					want[cause]++
 				}
 				if r.seq >= u.size {
@@ -320,7 +326,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				require.Equal(t, before != nil && r.isRun(), found)
 				if found {
 					require.Equal(t, before.seq, d.Against)
-					u.checkAttribution(before, &r, d.Cause, namesOf(questions.Step{Attribution: d.Attribution}))
+					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.Step{Attribution: d.Attribution}))
 				}
 			}
 			got := make(map[string]uint64)

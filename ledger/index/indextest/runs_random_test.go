@@ -46,7 +46,7 @@ func (g *generations) generation() string {
 	}
 	return "{" + seed +
 		few(g.T, "labels", `"labels":{"step":"a","where":"here"},`, `"labels":{"step":"b"},`, "") +
-		g.few("run_id", "", `"run_id":"r1",`, `"run_id":"r2",`) +
+		few(g.T, "run_id", "", `"run_id":"r1",`, `"run_id":"r2",`, `"run_id":"r3",`) +
 		g.few("prompt", `"system_prompt":"kind",`, `"system_prompt":"brief",`, "") +
 		few(g.T, "output", `"output":"yes",`, `"output":"yes",`, `"output":"no",`, `"output":"well",`, "") +
 		g.few("environment", "", `"environment":{"model_digest":"d1"},`, `"environment":{"model_digest":"d2","host_platform":"h1"},`,
@@ -65,13 +65,23 @@ func inputs(t tester) []string {
 		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
+// citationSet draws a citation set, mostly of a run, that cites few chunks.
+func (g *generations) citationSet() string {
+	var citations []string
+	for range rapid.IntRange(0, 2).Draw(g.T, "citations") {
+		citations = append(citations, citation(few(g.T, "source", "s", "t"), few(g.T, "chunk", someChunks[:2]...), "null"))
+	}
+	return fmt.Sprintf(`{%s"subject":"s","citations":[%s],"labels":{"step":%q}}`, few(g.T, "run", `"run_id":"r1",`, `"run_id":"r2",`, `"run_id":"r3",`, ""),
+		strings.Join(citations, ","), few(g.T, "step", "a", "b", "c"))
+}
+
 // append appends IPC records, changes of their states, and records of another kind with the
 // same labels.
 func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
-		switch what := rapid.IntRange(0, 9).Draw(g.T, "event"); {
-		case what == 0:
-			g.log.append(posted(g.T, record.CitationSet, fmt.Sprintf(`{"subject":"s","citations":[],"labels":{"step":%q}}`, few(g.T, "step", "a", "b", "c"))))
+		switch what := rapid.IntRange(0, 11).Draw(g.T, "event"); {
+		case what == 0 || what > 9:
+			g.log.append(posted(g.T, record.CitationSet, g.citationSet()))
 		case what < 4 && len(g.naive.records) > 0:
 			target := rapid.SampledFrom(g.naive.records).Draw(g.T, "target").seq
 			change, err := record.ParseStateChange(target, []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`,
@@ -92,10 +102,19 @@ func (g *generations) append(most int) {
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
+	sets    []naiveSet
+}
+
+// naiveSet is a citation set of a run, and what it cites, sorted.
+type naiveSet struct {
+	seq   uint64
+	run   string
+	cited []string
 }
 
 type naiveGeneration struct {
 	seq    uint64
+	run    string // run_id; empty if it has none
 	time   time.Time
 	hashes map[string]string // not null
 	labels map[string]string
@@ -124,14 +143,27 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 			MaxTokens         json.RawMessage `json:"max_tokens"`
 			State             string
 			RecordSeq         uint64 `json:"record_seq"`
+			RunID             string `json:"run_id"`
+			Citations         []struct {
+				ChunkHash string `json:"chunk_hash"`
+				SourceID  string `json:"source_id"`
+			}
 		}
 	}
 	require.NoError(t, json.Unmarshal(entry[32:], &body))
 	switch body.Kind {
 	case "record_state_changed":
 		n.changes = append(n.changes, naiveStateChange{body.Seq, body.Record.RecordSeq, body.Record.State})
+	case "citation_set":
+		set := naiveSet{seq: body.Seq, run: body.Record.RunID}
+		for _, c := range body.Record.Citations {
+			set.cited = append(set.cited, c.ChunkHash+" "+c.SourceID)
+		}
+		slices.Sort(set.cited)
+		set.cited = slices.Compact(set.cited)
+		n.sets = append(n.sets, set)
 	case "ipc_record":
-		r := naiveGeneration{body.Seq, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string), body.Record.Content["payload"] != nil}
+		r := naiveGeneration{body.Seq, body.Record.RunID, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string), body.Record.Content["payload"] != nil}
 		for name, value := range body.Record.Hashes {
 			if value != nil {
 				r.hashes[name] = *value
@@ -158,6 +190,17 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 		}
 		n.records = append(n.records, r)
 	}
+}
+
+// evidence returns what the latest citation set of a record's run cites as of a size; false if there
+// is none.
+func (n *naiveGenerations) evidence(r *naiveGeneration, size uint64) ([]string, bool) {
+	for _, set := range slices.Backward(n.sets) {
+		if set.seq < size && set.run == r.run && r.run != "" {
+			return set.cited, true
+		}
+	}
+	return nil, false
 }
 
 // isRun reports whether a record is a run (spec: Runs): it has an input and an output.

@@ -80,13 +80,14 @@ type Build struct {
 	Time         time.Time // of that record's event
 	Name         string
 	Branch, Base *string // nil if it has none
+	HashVersion  string  // of its first record
 	// UnknownBase is a base that its first record names and that the project did not have.
 	UnknownBase *string
 	// Numbers of records of the build by category.
-	New, Modified, Unchanged uint64
-	OtherBases               uint64 // records that name another base or branch
-	Paths                    uint64 // distinct ones
-	Gone                     uint64 // paths of its base that this one lacks
+	New, Modified, Unchanged, Incomparable uint64
+	OtherBases                             uint64 // records that name another base or branch
+	Paths                                  uint64 // distinct ones
+	Gone                                   uint64 // paths of its base that this one lacks
 }
 
 // Builds returns the builds of a project by their first record, oldest first; ErrNotFound if
@@ -139,7 +140,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	c := state.categories
 	b := &Build{
 		Seq: state.first, Time: e.Time, Name: string(of.name), Branch: textOf(of.branch),
-		New: c[0], Modified: c[1], Unchanged: c[2], OtherBases: state.otherBases, Paths: state.paths,
+		HashVersion: string(e.Path().HashVersion), New: c[0], Modified: c[1], Unchanged: c[2], Incomparable: c[3], OtherBases: state.otherBases, Paths: state.paths,
 	}
 	if of.base == 0 {
 		b.UnknownBase = textOf(of.baseName)

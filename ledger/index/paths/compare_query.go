@@ -119,7 +119,8 @@ func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Differe
 	case after == nil:
 		d.Category, shown = Gone, before
 	default:
-		compared := pathState{content: after.content, raw: after.raw}
+		compared := *after
+		compared.linksChanged = false
 		compared.compare(before, nil)
 		d.Category, d.LinksChanged = Categories[compared.category], compared.linksChanged
 	}
@@ -138,9 +139,9 @@ func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Differe
 	}
 	switch d.Category {
 	case New:
-		d.Renamed, err = c.renamed(shown.content, c.a, c.b)
+		d.Renamed, err = c.renamed(shown, c.a, c.b)
 	case Gone:
-		d.Renamed, err = c.renamed(shown.content, c.b, c.a)
+		d.Renamed, err = c.renamed(shown, c.b, c.a)
 	}
 	return d, err
 }
@@ -153,14 +154,14 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 	return &p, err
 }
 
-// renamed returns paths with a content that one build has and another lacks.
-func (c *comparison) renamed(content []byte, in, notIn uint64) (found []Rename, err error) {
-	if content == nil {
+// renamed returns paths with the fingerprint of a state that one build has and another lacks.
+func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename, err error) {
+	if shown.content == nil {
 		return nil, nil
 	}
 	tried := make(map[rowstore.Identity]bool)
 	steps := 0
-	for version, err := range c.v.Descend(contents, contentRow([]byte(c.name), content, in), c.v.Size()) {
+	for version, err := range c.v.Descend(contents, shown.contentRow([]byte(c.name), in), c.v.Size()) {
 		if steps++; err != nil || steps > maxTried || len(found) == maxRenames {
 			return found, err
 		}
@@ -177,7 +178,7 @@ func (c *comparison) renamed(content []byte, in, notIn uint64) (found []Rename, 
 		if err != nil {
 			return nil, err
 		}
-		if here != nil || there == nil || !bytes.Equal(there.content, content) {
+		if here != nil || there == nil || !there.sameFingerprint(shown) {
 			continue
 		}
 		route, err := routeOf(c.ctx, c.v, there.record)

@@ -41,7 +41,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
 	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
-	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint}
+	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint, version: p.HashVersion, digest: p.ContentDigest}
 	compared := f.latest(path)
 	if compared != nil {
 		next.id = bytes.Clone(compared.id)
@@ -61,7 +61,7 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 	if next.build > 0 {
 		f.countRecord(e.Seq, project, path, &next, of.base, before == nil)
 		if next.content != nil {
-			f.Rows.Write(contents, contentRow(p.Project, next.content, next.build), e.Seq, path[:])
+			f.Rows.Write(contents, next.contentRow(p.Project, next.build), e.Seq, path[:])
 		}
 	}
 	f.write(e, path, &next)
@@ -104,6 +104,7 @@ const (
 	isNew = iota
 	modified
 	unchanged
+	incomparable
 )
 
 // compare sets what follows from the state that a record is compared with, and from the state
@@ -111,16 +112,30 @@ const (
 // fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
-	if with != nil {
+	switch {
+	case with == nil:
+	case s.sameContent(with):
+		s.category, s.span = unchanged, with.span
+		s.linksChanged = s.sameFingerprint(with) && s.content != nil && s.raw != nil && with.raw != nil && !bytes.Equal(s.raw, with.raw)
+		return
+	case !bytes.Equal(s.version, with.version) && (s.digest == nil || with.digest == nil):
+		s.category = incomparable
+	default:
 		s.category = modified
 	}
-	switch {
-	case with != nil && sameText(s.content, with.content):
-		s.category, s.span = unchanged, with.span
-		s.linksChanged = s.content != nil && s.raw != nil && with.raw != nil && !bytes.Equal(s.raw, with.raw)
-	case before != nil && sameText(s.content, before.content):
+	if before != nil && s.sameContent(before) {
 		s.span = before.span // the build repeats its own record
 	}
+}
+
+// sameContent reports whether two records have the same content (spec: Path categories): the same
+// fingerprint, or, under different hash_versions too, the same text.
+func (s *pathState) sameContent(other *pathState) bool {
+	return s.sameFingerprint(other) || s.digest != nil && bytes.Equal(s.digest, other.digest)
+}
+
+func (s *pathState) sameFingerprint(other *pathState) bool {
+	return bytes.Equal(s.version, other.version) && sameText(s.content, other.content)
 }
 
 // sameText reports whether two texts are equal. nil differs from empty.
@@ -273,9 +288,8 @@ func (f *deriver) pathValidated(e *event.Event) {
 	mark := validation{build: state.build, span: state.span, validated: v.Validated}
 	f.value = mark.append(f.value[:0])
 	f.Rows.Write(validations, numbered(path, state.span), e.Seq, f.value)
-	if state.content != nil {
-		content := contentOfPath(path, state.content)
-		f.Rows.Write(contentValidations, content[:], e.Seq, f.value)
+	for _, row := range state.validationRows(path) {
+		f.Rows.Write(contentValidations, row[:], e.Seq, f.value)
 	}
 }
 

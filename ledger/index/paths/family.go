@@ -40,13 +40,13 @@ const (
 	waiting rowstore.Dimension = 0xbb
 	// waitingBefore: a path and the number (8) of such a build; the one before it in waiting.
 	waitingBefore rowstore.Dimension = 0xbc
-	// contents: identity of a project and a content_fingerprint, and the number (8) of a build;
-	// the paths that have the content there.
+	// contents: identity of a project, a hash_version, and a content_fingerprint, and the number (8)
+	// of a build; the paths that have the content there.
 	contents rowstore.Dimension = 0xbd
 	// validations: a path and a span (8); each validation of the span.
 	validations rowstore.Dimension = 0xbe
-	// contentValidations: identity of a path and a content_fingerprint; each validation of that
-	// content.
+	// contentValidations: identity of a path, a hash_version, and a content_fingerprint, or of a path
+	// and the digest of a content; each validation of that content.
 	contentValidations rowstore.Dimension = 0xbf
 )
 

@@ -23,15 +23,20 @@ func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, si
 	if err != nil || last != nil {
 		return standing{validated: last != nil && last.validated}, err
 	}
-	if s.content == nil {
+	var before uint64
+	for _, row := range s.validationRows(path) {
+		seq, found, err := lastInLine(v, project, contentValidations, row[:], s, size, &s.span)
+		if err != nil {
+			return standing{}, err
+		}
+		if found != nil && seq >= before {
+			before, last = seq, found
+		}
+	}
+	if last == nil || !last.validated {
 		return standing{}, nil
 	}
-	content := contentOfPath(path, s.content)
-	seq, last, err := lastInLine(v, project, contentValidations, content[:], s, size, &s.span)
-	if err != nil || last == nil || !last.validated {
-		return standing{}, err
-	}
-	return standing{before: seq}, nil
+	return standing{before: before}, nil
 }
 
 // lastInLine returns the newest validation of a row that is in the line of a record, and not of

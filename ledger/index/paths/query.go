@@ -22,6 +22,7 @@ type Path struct {
 	Seq uint64 // of the record
 	// Fingerprints are empty for null.
 	ContentFingerprint, RawContentFingerprint string
+	HashVersion                               string  // of the fingerprints
 	Build                                     *string // nil for null
 }
 
@@ -274,7 +275,7 @@ func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, 
 	}
 	build, err := r.buildName(s.build)
 	return Path{Change: change, Seq: s.record, Build: build,
-		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw)}, err
+		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw), HashVersion: string(s.version)}, err
 }
 
 // buildName returns the name of a build; nil for number 0.

@@ -11,12 +11,14 @@ type Category string
 // The categories.
 const (
 	New       Category = "new"       // there is none
-	Modified  Category = "modified"  // content_fingerprint differs; null is a value
-	Unchanged Category = "unchanged" // content_fingerprint is the same
+	Modified  Category = "modified"  // it has another content
+	Unchanged Category = "unchanged" // it has the same content
+	// Incomparable: the hash_versions differ, and one of the two has no digest of its content.
+	Incomparable Category = "incomparable"
 )
 
 // Categories lists all categories in the order of their numbers in rows.
-var Categories = [...]Category{New, Modified, Unchanged}
+var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 
 // pathVersion is what one record or validation of a path is about: the value of pathVersions.
 type pathVersion struct {
@@ -56,6 +58,8 @@ type pathState struct {
 	otherBase    bool   // the record names another base or branch than its build has
 	id           []byte // the assigned path_id
 	content, raw []byte // fingerprints; nil for null
+	version      []byte // hash_version of the fingerprints
+	digest       []byte // SHA-256 of the content; nil if the record brought none
 }
 
 // Flags of a pathState.
@@ -73,7 +77,7 @@ func (s *pathState) append(dst []byte) []byte {
 		flags |= hasOtherBase
 	}
 	dst = rowstore.AppendNumbers(dst, s.record, s.category, s.build, s.line, s.span, flags)
-	return rowstore.AppendTexts(dst, s.id, s.content, s.raw)
+	return rowstore.AppendTexts(dst, s.id, s.content, s.raw, s.version, s.digest)
 }
 
 // decodePathState decodes a pathState, which refers to value.
@@ -82,7 +86,7 @@ func decodePathState(value []byte) (pathState, error) {
 	var flags uint64
 	r := rowstore.ValueReader{Rest: value}
 	r.Numbers(&s.record, &s.category, &s.build, &s.line, &s.span, &flags)
-	r.Texts(&s.id, &s.content, &s.raw)
+	r.Texts(&s.id, &s.content, &s.raw, &s.version, &s.digest)
 	s.linksChanged, s.otherBase = flags&hasLinksChanged != 0, flags&hasOtherBase != 0
 	if s.category >= uint64(len(Categories)) {
 		r.Bad = true
@@ -158,7 +162,7 @@ func decodeProjectState(value []byte) (projectState, error) {
 // value of builds.
 type buildState struct {
 	first      uint64    // seq of its first record
-	categories [3]uint64 // numbers of records, in the order of Categories
+	categories [4]uint64 // numbers of records, in the order of Categories
 	otherBases uint64    // number of records that name another base or branch
 	paths      uint64    // number of distinct paths
 	kept       uint64    // number of these that its base has too
@@ -168,7 +172,8 @@ type buildState struct {
 }
 
 func (s *buildState) append(dst []byte) []byte {
-	dst = rowstore.AppendNumbers(dst, s.first, s.categories[0], s.categories[1], s.categories[2], s.otherBases, s.paths, s.kept)
+	c := &s.categories
+	dst = rowstore.AppendNumbers(dst, s.first, c[0], c[1], c[2], c[3], s.otherBases, s.paths, s.kept)
 	if s.addsPath {
 		dst = append(dst, s.path[:]...)
 	}
@@ -178,7 +183,8 @@ func (s *buildState) append(dst []byte) []byte {
 func decodeBuildState(value []byte) (buildState, error) {
 	var s buildState
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.first, &s.categories[0], &s.categories[1], &s.categories[2], &s.otherBases, &s.paths, &s.kept)
+	c := &s.categories
+	r.Numbers(&s.first, &c[0], &c[1], &c[2], &c[3], &s.otherBases, &s.paths, &s.kept)
 	if s.addsPath = len(r.Rest) > 0; s.addsPath {
 		r.Identity(&s.path)
 	}
@@ -190,14 +196,21 @@ func numbered(of rowstore.Identity, number uint64) []byte {
 	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqBytes), of[:]...), number)
 }
 
-// contentRow returns a row of contents.
-func contentRow(project, content []byte, build uint64) []byte {
-	return numbered(rowstore.Identify(project, content), build)
+// contentRow returns a row of contents. The state has a fingerprint.
+func (s *pathState) contentRow(project []byte, build uint64) []byte {
+	return numbered(rowstore.Identify(project, s.version, s.content), build)
 }
 
-// contentOfPath returns a row of contentValidations.
-func contentOfPath(path rowstore.Identity, content []byte) rowstore.Identity {
-	return rowstore.Identify(path[:], content)
+// validationRows returns the rows of contentValidations that have the validations of a path with the
+// content of a state: those of the fingerprint, and those of the text.
+func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Identity) {
+	if s.content != nil {
+		rows = append(rows, rowstore.Identify(path[:], s.version, s.content))
+	}
+	if s.digest != nil {
+		rows = append(rows, rowstore.Identify(path[:], s.digest))
+	}
+	return rows
 }
 
 // pathVersion returns the newest version of a path in the fold; false if it has none.

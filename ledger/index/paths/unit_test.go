@@ -12,11 +12,11 @@ import (
 
 // FuzzPathRows: a damaged value is an error, or decodes to something whose encoding is not longer.
 func FuzzPathRows(f *testing.F) {
-	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}}
+	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}, version: []byte("adr-004"), digest: make([]byte, 32)}
 	f.Add(state.append(nil))
 	of := line{base: 3, depth: 4, skip: 1, name: []byte("b"), branch: []byte("main"), baseName: []byte("a")}
 	f.Add(of.append(nil))
-	build := buildState{first: 1, categories: [3]uint64{1, 2, 3}, otherBases: 1, paths: 6, kept: 4, addsPath: true}
+	build := buildState{first: 1, categories: [4]uint64{1, 2, 3, 4}, otherBases: 1, paths: 6, kept: 4, addsPath: true}
 	f.Add(build.append(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -49,15 +49,17 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	number, flag := rapid.Uint64(), rapid.Bool()
 	rapid.Check(t, func(t *rapid.T) {
 		s := pathState{
-			record: number.Draw(t, "record"), build: number.Draw(t, "build"), category: rapid.Uint64Range(0, 2).Draw(t, "category"),
+			record: number.Draw(t, "record"), build: number.Draw(t, "build"), category: rapid.Uint64Range(0, 3).Draw(t, "category"),
 			line: number.Draw(t, "line"), span: number.Draw(t, "span"), otherBase: flag.Draw(t, "other base"), linksChanged: flag.Draw(t, "links"),
 			id: text.Draw(t, "id"), content: text.Draw(t, "content"), raw: text.Draw(t, "raw"),
+			version: text.Draw(t, "version"), digest: text.Draw(t, "digest"),
 		}
 		value := s.append(nil)
 		read, err := decodePathState(value)
 		require.NoError(t, err)
-		require.True(t, sameText(s.content, read.content) && sameText(s.raw, read.raw) && bytes.Equal(s.id, read.id))
-		read.id, read.content, read.raw = s.id, s.content, s.raw
+		require.True(t, sameText(s.content, read.content) && sameText(s.raw, read.raw) && sameText(s.digest, read.digest))
+		require.True(t, bytes.Equal(s.id, read.id) && bytes.Equal(s.version, read.version))
+		read.id, read.content, read.raw, read.version, read.digest = s.id, s.content, s.raw, s.version, s.digest
 		require.Equal(t, s, read)
 		_, err = decodePathState(value[:len(value)-1])
 		require.ErrorIs(t, err, rowstore.ErrDamaged)

@@ -1,5 +1,5 @@
 // Package runs answers questions about the runs of a group: lists, timelines, and drift. It
-// reads rows of records and groups and writes none.
+// reads rows of records, groups, and citation sets, and writes none.
 package runs
 
 import (
@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/drift"
 	"colophon/ledger/event"
 	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
@@ -32,7 +33,7 @@ type Drift struct {
 // DriftOf compares the run at seq with the latest run before it that has its input and
 // was live when it was recorded, as the drift counter does (spec: Drift of a run). found is
 // false if there was none, or if the record at seq is not a run. It reads one event and two
-// keys.
+// keys, and if the run has a citation set, the run before and its set.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
@@ -45,16 +46,32 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	}
 	d.Against = before.Live.Last
 	before.Facts = bytes.Clone(before.Facts)
+	sets, err := setsThen(ctx, v, d.Against, &run)
+	if err != nil {
+		return Drift{}, false, err
+	}
 	own, err := groups.VersionAt(v, id, seq, records.IsRun)
 	if err != nil {
 		return Drift{}, false, err
 	}
 	of, and := lastRun(&before), lastRun(&own)
-	d.Attribution = drift.Attribute(&of, &and)
+	d.Attribution = drift.Attribute(&of, &and, sets)
 	for i := range d.Differences {
 		d.Differences[i].A, d.Differences[i].B = nil, nil
 	}
 	return d, true, nil
+}
+
+// setsThen compares the citation sets of two runs when the second was recorded.
+func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.Sets, error) {
+	if _, _, found, err := citations.SetOfRun(v, run.RunID, run.Seq); err != nil || !found {
+		return drift.Sets{}, err
+	}
+	earlier, err := records.ReadIPCRecord(ctx, v, before)
+	if err != nil {
+		return drift.Sets{}, err
+	}
+	return citations.SetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
 // lastRun returns a run that compares like the last live one of a group of an input.
@@ -164,18 +181,23 @@ func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Pag
 			return nil, nil, err
 		}
 		for _, run := range runs {
-			rows = append(rows, stepOf(run, before))
+			step, err := stepOf(v, run, before)
+			if err != nil {
+				return nil, nil, err
+			}
+			rows = append(rows, step)
 			before = &run.IPCRecord
 		}
 	}
 	return rows, nil, nil
 }
 
-func stepOf(run Run, before *records.IPCRecord) Step {
+func stepOf(v *index.View, run Run, before *records.IPCRecord) (Step, error) {
 	if before == nil {
-		return Step{Run: run}
+		return Step{Run: run}, nil
 	}
-	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC)}
+	sets, err := citations.SetsOfRuns(v, before.RunID, run.RunID, v.Size())
+	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC, sets)}, err
 }
 
 // timelinePosition decodes where a page begins, and the run before it; nil if there is none.

@@ -91,7 +91,7 @@ func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 // keepAt is keep for a nested member. m.name is the name of its label.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
-		d.note(pointer, pattern, Left, "it is null")
+		d.note(pointer, pattern, Left, LeftNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
@@ -121,8 +121,8 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records have content of any form. Content of the other kinds for imported members
-		// would be written here.
+		// Only IPC records have content of any form. An import names each member that is left
+		// (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "no label can hold it (%d at most, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
@@ -235,6 +235,16 @@ func (d *draft) labelsOf(m member) {
 	for name, value := range m.value.Members() {
 		d.keepAt(pointerTo(m.name)+pointerTo(string(name.Text())), "", member{string(name.Text()), value})
 	}
+}
+
+// changeKey is the idempotency key of a change that follows the record. at and by, which may be absent,
+// tell when it was made, and who made it.
+func (d *draft) changeKey(change string, at, by pyjson.Value) string {
+	short := d.entry.Key + ":" + change
+	if key := short + ":" + canonical(at) + canonical(by); (at.Given() || by.Given()) && len(key) <= record.MaxKey {
+		return key
+	}
+	return short
 }
 
 // finish completes the record and returns its entry.

@@ -91,6 +91,9 @@ type Change struct {
 	Path   string       // path id of a validation
 	Reason string
 	Key    string // idempotency key
+	// OriginalActor and Timestamp say who made it in the other system, and when; empty if that is not
+	// known.
+	OriginalActor, Timestamp string
 }
 
 // Kind returns the kind of the event.
@@ -120,6 +123,9 @@ const (
 	Content Fate = "kept as content"
 	Left    Fate = "left"
 )
+
+// LeftNull is Member.As of a member that is left because it is null, and so says nothing.
+const LeftNull = "it is null"
 
 // Member accounts for one member of a native value.
 type Member struct {

@@ -219,3 +219,78 @@ func TestMembersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A change that follows a record names the actor and the time of the other system. Records have no
+// such fields: an actor stays with them as a label.
+func TestOriginalActors(t *testing.T) {
+	const dag = `"dag":{"root":"r","nodes":[]},`
+	for _, c := range []struct {
+		format        Format
+		native        string
+		actor, at     string // of the change
+		reason        string
+		accounted, as string
+	}{
+		{AxisLog, `{"model":"m","operator":"ann"}`, "", "", "", "/operator", "kept as label operator"},
+		{AxisSave, `{"metadata.json":{"model":"m","operator":"ann"}}`, "", "", "", "/metadata.json/operator", "kept as label operator"},
+		{Citations, `{"all_citations":[],"cited_by":"ann"}`, "", "", "", "/cited_by", "kept as label cited_by"},
+		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"2025-11-12T18:53:35"}}`,
+			"ann", "2025-11-12T18:53:35+01:00", "imported: validated", "/a6122a65/validated_by", "taken as original_actor of the validation"},
+		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
+			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is no time with a zone"},
+		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
+			"", "", "imported: validated", "/a6122a65/validated_by", "left it belongs to no validation"},
+		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
+			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state"},
+		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
+			"left it may change while the run stays as it is, and so is not part of its record"},
+	} {
+		e, _ := only(t, c.format, c.native, *berlin)
+		require.Equal(t, c.as, fateOf(t, e, c.accounted), c.native)
+		if c.reason == "" {
+			require.Nil(t, e.Change, c.native)
+			continue
+		}
+		require.Equal(t, []string{c.actor, c.at, c.reason}, []string{e.Change.OriginalActor, e.Change.Timestamp, e.Change.Reason}, c.native)
+	}
+	// Who validated a path, and when, is part of the key of the validation.
+	a, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"ann"}}`, *berlin)
+	b, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"bob"}}`, *berlin)
+	require.Equal(t, a.Key, b.Key)
+	require.NotEqual(t, a.Change.Key, b.Change.Key)
+}
+
+// A path of another hash_version takes its fingerprints as claims.
+func TestHashVersionOfCachedPaths(t *testing.T) {
+	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
+	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
+	require.Equal(t, "taken as hash_version", fateOf(t, e, "/a6122a65/hash_version"))
+	require.NoError(t, e.Check(berlin.Limits))
+	e, _ = only(t, ValidationCache, `{"a6122a65":{"route":"Start","content_fingerprint":"0123456789abcdef"}}`, *berlin)
+	require.Equal(t, "kept as label content_fingerprint", fateOf(t, e, "/a6122a65/content_fingerprint"))
+	e, _ = only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005"}}`, *berlin)
+	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
+}
+
+// A long text that no field has is content of an IPC record. Records of the other kinds have no content
+// for it, and the entry says so.
+func TestLongMembers(t *testing.T) {
+	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
+	const left = "left no label can hold it"
+	for _, c := range []struct {
+		format              Format
+		native, pointer, as string
+	}{
+		{AxisLog, `{"model":"m",` + long + `}`, "/remark", "kept as content usage/imported/remark"},
+		{AxisSave, `{"metadata.json":{"model":"m",` + long + `}}`, "/metadata.json/remark", "kept as content usage/imported/remark"},
+		{Citations, `{"all_citations":[],` + long + `}`, "/remark", left},
+		{Citations, `{"all_citations":[{"source_id":"s","text":"t","weight":1,` + long + `}]}`, "/all_citations/0/remark", left},
+		{ValidationCache, `{"a6122a65":{"route":"Start",` + long + `}}`, "/a6122a65/remark", left},
+		{Providence, `{"dag":{"root":"r","nodes":[]},` + long + `}`, "/remark", left},
+		{Providence, `{"dag":{"root":"r","nodes":[],` + long + `}}`, "/dag/remark", left},
+	} {
+		e, _ := only(t, c.format, c.native, *berlin)
+		requireAccounted(t, []byte(c.native), []Entry{e})
+		require.Contains(t, fateOf(t, e, c.pointer), c.as, c.native[:40])
+	}
+}

@@ -42,6 +42,7 @@ func providence(v pyjson.Value, o Options) Entry {
 // becomes an event of its own; the others are left.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
+	"state_changed_by": true, "state_changed_at": true,
 	"hit_count": true, "last_hit_at": true,
 }
 
@@ -539,7 +540,16 @@ func (p *providenceRow) takeState() {
 		p.use(state, "state: a record is live at first")
 	} else {
 		p.use(state, "state")
-		change := &Change{State: s, Reason: "imported as " + string(s), Key: p.entry.Key + ":" + string(s)}
+		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
+		change := &Change{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
+		if by.given() {
+			change.OriginalActor = string(by.value.Text())
+			p.use(by, "original_actor of the state")
+		}
+		if at.given() {
+			change.Timestamp, _, _ = parseTime(at.value, p.options.Zone)
+			p.use(at, "timestamp of the state")
+		}
 		reason := p.find(func(v pyjson.Value) bool {
 			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= record.MaxReason
 		}, "state_reason", "reason")

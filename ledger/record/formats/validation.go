@@ -51,6 +51,7 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	d.w.Texts("route", route)
 	d.pathID(id, v.Member("route_hash"), route)
 	d.validation(v, route)
+	isFingerprint := fingerprintsOf(v.Member("hash_version"))
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
 		switch m.name {
@@ -72,6 +73,8 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 			d.keep(m)
 		case "content_fingerprint", "raw_content_fingerprint":
 			d.take(m, m.name, isFingerprint)
+		case "hash_version":
+			d.take(m, m.name, isVersion)
 		case "content":
 			d.take(m, m.name, isText)
 		case "build":
@@ -112,7 +115,16 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 
 func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
 
-func isFingerprint(v pyjson.Value) bool { return rules.IsDigits(v.Text(), rules.FingerprintDigits) }
+func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= record.MaxShort }
+
+// fingerprintsOf returns the form of fingerprints of a version, which may be absent.
+func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
+	name := rules.FingerprintVersion
+	if isVersion(version) {
+		name = string(version.Text())
+	}
+	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
+}
 
 // routeOf reads a route: passage names joined by arrows, or a list of them. How names that contain
 // arrows are divided does not change the path id.
@@ -137,22 +149,17 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	if v.Member("validated").Kind() != pyjson.True {
 		return
 	}
-	reason := "imported: validated"
-	if by := v.Member("validated_by"); isName(by) {
-		reason += " by " + string(by.Text())
+	by, at := v.Member("validated_by"), v.Member("validated_at")
+	c := &Change{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
+	if isID(by) {
+		c.OriginalActor = string(by.Text())
 	}
-	if at := v.Member("validated_at"); isName(at) {
-		when, _, ok := parseTime(at, d.options.Zone)
-		if !ok {
-			when = string(at.Text())
-		}
-		reason += " at " + when
+	if when, _, ok := parseTime(at, d.options.Zone); ok {
+		c.Timestamp = when
+	} else if isID(at) {
+		c.Reason += " at " + string(at.Text())
 	}
-	d.entry.Change = &Change{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: reason,
-		Key: d.entry.Key + ":validation:" + canonical(v.Member("validated_at")) + canonical(v.Member("validated_by"))}
-	if len(d.entry.Change.Key) > record.MaxKey {
-		d.entry.Change.Key = d.entry.Key + ":validation"
-	}
+	d.entry.Change = c
 }
 
 // validationMember accounts for a member of the validation.
@@ -162,8 +169,12 @@ func (d *draft) validationMember(m member) {
 		d.note(pointerTo(m.name), "", Taken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
 		d.note(pointerTo(m.name), "", Taken, "no validation: without one a path is not validated")
-	case m.name != "validated" && d.entry.Change != nil && isName(m.value):
-		d.note(pointerTo(m.name), "", Taken, "reason of the validation")
+	case m.name == "validated_by" && d.entry.Change != nil && d.entry.Change.OriginalActor != "":
+		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
+	case m.name == "validated_at" && d.entry.Change != nil && d.entry.Change.Timestamp != "":
+		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
+	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
+		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is no time with a zone")
 	default: // not as a label: the record would not stay as it is when the path is validated
 		d.note(pointerTo(m.name), "", Left, "it belongs to no validation")
 	}

@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// FingerprintVersion is the version of the fingerprint rules (spec: Path fingerprints).
+// FingerprintVersion is the version of the fingerprint rules (spec: Path fingerprints). The
+// fingerprints of other versions are claims.
 const FingerprintVersion = "adr-004"
 
 // Numbers of hexadecimal digits of fingerprints, path ids, and path ids after a collision
@@ -18,7 +19,22 @@ const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
 	LongPathIDDigits  = 16
+
+	maxFingerprintDigits = 64
 )
+
+// IsFingerprint reports whether a text can be a fingerprint of some version of the rules.
+func IsFingerprint(text []byte) bool {
+	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsDigits(text, len(text))
+}
+
+// IsFingerprintOf reports whether a text can be a fingerprint of a version.
+func IsFingerprintOf(version string, text []byte) bool {
+	if version == FingerprintVersion {
+		return IsDigits(text, FingerprintDigits)
+	}
+	return IsFingerprint(text)
+}
 
 // IsPathID reports whether a text is a path_id that a client can claim.
 func IsPathID(text []byte) bool {

@@ -179,6 +179,16 @@ func (o Object) Digits(name, prefix string, n int) []byte {
 	return text
 }
 
+// Fingerprint returns a fingerprint of a path, of any version of its rules; nil if it is not given.
+func (o Object) Fingerprint(name string) []byte {
+	text, given := o.WTF(name)
+	if given && !rules.IsFingerprint(text) {
+		o.Invalid(name, "must be 8 to 64 lower-case hexadecimal digits")
+		return nil
+	}
+	return text
+}
+
 // FollowedBy begins the description of a text with a prefix.
 func FollowedBy(prefix string) string {
 	if prefix == "" {

@@ -181,7 +181,8 @@ func (d generator) citations() map[string]any {
 func (d generator) path() map[string]any {
 	return d.object(map[string]any{"project": "p", "route": rapid.SliceOfN(rapid.SampledFrom([]string{"Start", "é", " → "}), 0, 3).Draw(d.t, "route")}, d.common(map[string]any{
 		"build": "b", "content": d.text("content", false), "path_id": rapid.SampledFrom([]string{"01234567", "0123456789abcdef"}).Draw(d.t, "path_id"),
-		"content_fingerprint": "01234567", "raw_content_fingerprint": "01234567", "hash_version": "adr-004",
+		"content_fingerprint": "01234567", "raw_content_fingerprint": "01234567",
+		"hash_version": rapid.SampledFrom([]string{"adr-004", "adr-005"}).Draw(d.t, "hash_version"),
 	}))
 }
 

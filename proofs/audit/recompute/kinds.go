@@ -90,11 +90,15 @@ func (c *Checker) checkPath() error {
 	if check := c.CheckOf("path_id"); check != nil && check.Result == record.Computed && len(id) != rules.PathIDDigits {
 		return wrongField("path_id", "it has %d digits, though nothing was claimed", len(id))
 	}
-	content := c.originOf("content")
+	content := claimed
+	if string(r.HashVersion) == rules.FingerprintVersion {
+		content = c.originOf("content")
+	}
+	form := func(text []byte) bool { return rules.IsFingerprintOf(string(r.HashVersion), text) }
 	return c.all(
 		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: digitsOf(len(id))},
-		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: digitsOf(rules.FingerprintDigits)},
-		field{name: "raw_content_fingerprint", effective: r.RawContentFingerprint, origin: content, form: digitsOf(rules.FingerprintDigits)},
+		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: form},
+		field{name: "raw_content_fingerprint", effective: r.RawContentFingerprint, origin: content, form: form},
 	)
 }
 

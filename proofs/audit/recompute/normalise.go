@@ -215,6 +215,9 @@ func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 
 func (n *normalForm) path() {
 	n.copy("project", "build", "branch", "base", "route")
+	if version := n.record.Member("hash_version"); string(version.Text()) != rules.FingerprintVersion {
+		n.add("hash_version", version.Raw())
+	}
 	n.texts("content")
 	n.claims("path_id", "content_fingerprint", "raw_content_fingerprint")
 }

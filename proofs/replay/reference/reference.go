@@ -158,7 +158,7 @@ func (r *Reference) open(ctx context.Context, asked *query.Question, elements qu
 // Statistics counts the events of the log.
 func (r *Reference) Statistics() *wire.Stats {
 	t := counters.TallyOf(r.index)
-	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Checks: []wire.CheckCount{}}
+	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Incomplete: t.Incomplete, Checks: []wire.CheckCount{}}
 	for kind, n := range t.Records {
 		stats.Records[wire.Kind(kind)] = n
 	}

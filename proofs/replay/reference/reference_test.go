@@ -21,10 +21,15 @@ import (
 func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 	l := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, l.Data)
+	runs := []string{"compare", ".", ".."} // names that routes have
 	for i, name := range []string{"", ".", "..", "a/b", "/", "a%2Fb", "%", "a b", "a+b", "a?b=c&d", "a#b", ":a", "*", "é☃", "\u0000", "<&>"} {
 		text, err := json.Marshal(name)
 		require.NoError(t, err)
-		run, err := json.Marshal(fmt.Sprint("run ", i, " ", name))
+		id := fmt.Sprint("run ", i, " ", name)
+		if i < len(runs) {
+			id = runs[i]
+		}
+		run, err := json.Marshal(id)
 		require.NoError(t, err)
 		producer := ""
 		if name != "" && name != "\u0000" { // no producer has such a name

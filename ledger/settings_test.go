@@ -61,11 +61,36 @@ func TestVisibilityThatCannotBeStored(t *testing.T) {
 	require.False(t, l.Public())
 }
 
-func TestUnknownVisibility(t *testing.T) {
+func TestUnknownSettings(t *testing.T) {
+	for _, name := range []string{"log", "unregistered_sources"} {
+		s := store(t, memory.New())
+		require.NoError(t, s.SetSetting(t.Context(), name, []byte("open")))
+		_, err := ledger.Open(t.Context(), s, config(t))
+		require.ErrorIs(t, err, ledger.ErrDamaged)
+	}
+}
+
+// Unregistered sources are accepted until the setting says otherwise, which is kept.
+func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
-	require.NoError(t, s.SetSetting(t.Context(), "log", []byte("open")))
-	_, err := ledger.Open(t.Context(), s, config(t))
-	require.ErrorIs(t, err, ledger.ErrDamaged)
+	l := open(t, s, config(t))
+	size := l.Head().Size
+	require.Equal(t, ledger.AcceptUnregistered, l.UnregisteredSources())
+	for _, reject := range []bool{true, true, false, true} {
+		require.NoError(t, l.RejectUnregistered(t.Context(), reject))
+		require.Equal(t, reject, l.RejectsUnregistered())
+		require.NoError(t, l.Close())
+		l = open(t, s, config(t))
+		require.Equal(t, reject, l.RejectsUnregistered())
+	}
+	require.Equal(t, ledger.RejectUnregistered, l.UnregisteredSources())
+	require.False(t, l.Public(), "another setting")
+	require.Equal(t, size, l.Head().Size, "it is not an event")
+	require.NoError(t, l.Close())
+
+	l = open(t, forgetful{s}, config(t))
+	require.ErrorIs(t, l.RejectUnregistered(t.Context(), false), errSetting)
+	require.True(t, l.RejectsUnregistered())
 }
 
 // The first event names the actor that created the ledger.

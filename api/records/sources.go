@@ -1,0 +1,109 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/ledger"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/record"
+	"colophon/storage"
+)
+
+// SourceCheck refuses citation sets that cite sources which are not registered, if the ledger has
+// that setting (spec: Unregistered sources). It reads the index at the head that the log has at the
+// first such set, so that every registration and revocation that was acknowledged before counts. It
+// is for one goroutine and must be closed.
+type SourceCheck struct {
+	shared     *call.Shared
+	ledger     *ledger.Ledger
+	view       *index.View // nil before the first set
+	registered map[string]bool
+}
+
+// CheckSources returns a check of the sources of citation sets.
+func (h *Handlers) CheckSources(l *ledger.Ledger) *SourceCheck {
+	return &SourceCheck{shared: h.Shared, ledger: l}
+}
+
+// checkSources checks the sources of one record.
+func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
+	check := h.CheckSources(l)
+	defer check.Close()
+	return check.Check(ctx, r, sub)
+}
+
+// Close releases the index.
+func (s *SourceCheck) Close() {
+	if s.view != nil {
+		_ = s.view.Close() // it is read only
+	}
+}
+
+// Check returns a 422 that names the sources of a record that are not registered. It waits for the
+// index if the record is a citation set and the ledger has that setting. If an event holds the key of
+// the submission already, Check returns nil: the ledger then replays or refuses the record (spec:
+// Idempotency).
+func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
+	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregistered() {
+		return nil
+	}
+	places, first, err := s.unregistered(ctx, r)
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	if sub.Key != nil {
+		switch _, err := s.ledger.Store().Key(ctx, *sub.Key); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, storage.ErrNotFound):
+			return fmt.Errorf("looking up an idempotency key: %w", err)
+		}
+	}
+	p := problem.New(http.StatusUnprocessableEntity, "the ledger refuses citations of sources that are not registered, such as %q (%d citations); "+
+		"register each source, then send the set again", first, len(places))
+	p.Errors = places[:min(len(places), maxListed)]
+	return p
+}
+
+// unregistered returns the citations whose source is not registered, and the first such source.
+func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (places []problem.Place, first string, err error) {
+	if err := s.open(ctx); err != nil {
+		return nil, "", err
+	}
+	for pointer, id := range r.CitedSources() {
+		registered, known := s.registered[id]
+		if !known {
+			source, _, err := citations.SourceByID(s.view, id)
+			if err != nil {
+				return nil, "", fmt.Errorf("looking up a source: %w", err)
+			}
+			registered = source.Registered
+			s.registered[id] = registered
+		}
+		if registered {
+			continue
+		}
+		if len(places) == 0 {
+			first = id
+		}
+		places = append(places, problem.Place{Pointer: pointer, Detail: fmt.Sprintf("source %q is not registered; register it with PUT /v1/ledgers/%s/sources/%s", id, s.ledger.Name(), url.PathEscape(id))})
+	}
+	return places, first, nil
+}
+
+// open opens the view unless it is open.
+func (s *SourceCheck) open(ctx context.Context) (err error) {
+	if s.view != nil {
+		return nil
+	}
+	s.view, err = s.shared.ViewNow(ctx, s.ledger)
+	s.registered = make(map[string]bool)
+	return err
+}

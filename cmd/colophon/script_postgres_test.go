@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"colophon/storage/postgres/postgrestest"
+)
+
+// postgresKey is the key of a script's PostgreSQL server in its environment.
+type postgresKey struct{}
+
+func closePostgres(env *testscript.Env) {
+	if server := *env.Values[postgresKey{}].(**postgrestest.Server); server != nil {
+		_ = server.Close()
+	}
+}
+
+// scriptPostgres starts a PostgreSQL server and sets COLOPHON_STORE to its URL, or kills it
+// and starts it again:
+//
+//	postgres start
+//	postgres kill
+//	postgres run
+func scriptPostgres(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: postgres start|kill|run")
+	}
+	server := ts.Value(postgresKey{}).(**postgrestest.Server)
+	switch args[0] {
+	case "start":
+		started, err := postgrestest.New()
+		ts.Check(err)
+		*server = started
+		ts.Setenv("COLOPHON_STORE", started.URL())
+	case "kill":
+		ts.Check((*server).Kill())
+	case "run":
+		ts.Check((*server).Run())
+	default:
+		ts.Fatalf("usage: postgres start|kill|run")
+	}
+}

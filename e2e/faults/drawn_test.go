@@ -1,0 +1,46 @@
+package faults_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record"
+)
+
+// never are the kinds of events that the histories leave out: the ledger writes the first by itself,
+// nothing is refused, keys do not change, and only a registered source can be revoked.
+var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
+
+// Histories have every kind of event, and every member from which rows of the index follow.
+func TestEverythingIsDrawn(t *testing.T) {
+	h := newHistory("world", 1)
+	kinds := make(map[record.Kind]int)
+	members := make(map[string]int)
+	changes := 0 // of many states
+	for range 5000 {
+		a := h.draw()
+		h.acks = append(h.acks, &ack{attempt: a, seq: uint64(a.id) + 1})
+		kinds[a.kind]++
+		if len(a.targets) > 1 {
+			changes++
+		}
+		for _, member := range []string{`"topic":`, `"original_actor":`, `"branch":`, `"base":`, `"inputs":`, `"audit_mode":"STRICT"`, `"n_verified":0`,
+			`"document_root":`, `"evidence":`, `"dag":`, `"payload":{"question":`, `"seed":`, `"system_prompt":`, `"max_tokens":`, `"validated":false`, `"state":"stale"`} {
+			if bytes.Contains(a.body, []byte(member)) {
+				members[member]++
+			}
+		}
+		for _, lacking := range []string{`"seed":`, `"system_prompt":`, `"max_tokens":`} {
+			if a.kind == record.IPCRecord && !bytes.Contains(a.body, []byte(lacking)) {
+				members["without "+lacking]++
+			}
+		}
+	}
+	for _, kind := range record.EventKinds {
+		require.Equal(t, never[kind], kinds[kind] == 0, "%s: %d of 5,000", kind, kinds[kind])
+	}
+	require.Positive(t, changes)
+	require.Len(t, members, 19, "%v", members)
+}

@@ -1,0 +1,131 @@
+// Package completion lets the shell complete values of flags and arguments.
+package completion
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"colophon/client"
+	"colophon/client/wire"
+	"colophon/internal/cli"
+	"colophon/internal/remote"
+	"colophon/internal/rerun"
+	"colophon/ledger"
+	"colophon/ledger/index/paths"
+	"colophon/ledger/record"
+	"colophon/ledger/record/formats"
+)
+
+// Values of flags that arguments have too: by what runs are grouped, and the variables of effects.
+var (
+	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
+	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "label:"}
+)
+
+// flagValues are the values that the shell completes, by the name of the flag.
+var flagValues = map[string][]string{
+	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
+	"by":          Groupings,
+	"format":      Names("", formats.All[:]),
+	"kind":        Names("", record.Kinds[:]),
+	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
+	"sort":        {"recent", "runs", "stability", "flips"},
+	"status":      Names("", paths.Categories[:]),
+	"where":       append(Names("state=", record.States[:]), Names("incomplete=", record.IPCParts[1:])...), // every IPC record has an input
+}
+
+// Names returns the texts of a list, each after a prefix.
+func Names[S ~string](prefix string, list []S) []string {
+	texts := make([]string, len(list))
+	for i, name := range list {
+		texts[i] = prefix + string(name)
+	}
+	return texts
+}
+
+// Flags lets the shell complete the flags of a command and of its subcommands.
+func Flags(c *cli.Console, command *cobra.Command) {
+	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, completes := command.GetFlagCompletionFunc(f.Name); completes {
+			return // the command has a list of its own
+		}
+		var complete Func
+		switch values, known := flagValues[f.Name]; {
+		case f.Name == "ledger":
+			complete = Ledgers(c)
+		case known:
+			complete = Fixed(values)
+		default:
+			return
+		}
+		Flag(command, f.Name, complete)
+	})
+	for _, below := range command.Commands() {
+		Flags(c, below)
+	}
+}
+
+// Flag lets the shell complete a flag of a command, which must exist.
+func Flag(command *cobra.Command, name string, complete Func) {
+	if err := command.RegisterFlagCompletionFunc(name, complete); err != nil {
+		panic(err)
+	}
+}
+
+// Func lists the values that the next argument can have. Without an answer of the server it
+// is empty.
+type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
+
+// Fixed completes from a list. No space follows if a value of the list is only the
+// beginning of one.
+func Fixed(values []string) Func {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, ":") }) {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	return cobra.FixedCompletions(values, directive)
+}
+
+// First completes the first argument only.
+func First(complete Func) Func {
+	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(command, args, begun)
+	}
+}
+
+// Time bounds how long the shell waits for values from the server.
+const Time = time.Second
+
+// Ledgers completes the name of a ledger by those of the server that the flags or the
+// environment name.
+func Ledgers(c *cli.Console) Func {
+	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var from remote.Options
+		from.Bind(c, pflag.NewFlagSet("", pflag.ContinueOnError))
+		for name, value := range map[string]*string{"server": &from.URL, "token-file": &from.TokenFile, "ca-file": &from.CAFile} {
+			if f := command.Flag(name); f != nil {
+				*value = f.Value.String()
+			}
+		}
+		server, err := from.Connect(c, client.WithTimeout(Time))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list, _, err := remote.Ask[wire.Ledgers](command.Context(), server, client.Request{Path: "/v1/ledgers"})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var found []string
+		for _, l := range list.Ledgers {
+			found = append(found, cli.Plain(l.Name))
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"colophon/storage"
+	"colophon/storage/postgres"
+)
+
+func TestStore(t *testing.T) {
+	elsewhere := func(err error) func(*deployment) {
+		return func(d *deployment) {
+			d.settings.config.Store = "postgres://db.example.org/colophon"
+			d.store = err
+		}
+	}
+	runCheckCases(t, checkStore, []checkCase{
+		{"in the folder", func(*deployment) {}, OK, "the log is in the data folder"},
+		{"elsewhere", elsewhere(nil), OK, "answers"},
+		{"gone", elsewhere(errors.New("connection refused")), Wrong, "connection refused"},
+		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrFormat)), Wrong, "version 99"},
+		{"setting", elsewhere(&postgres.SettingError{Name: "fsync"}), Wrong, "the server's setting fsync is off"},
+	})
+}

@@ -1,0 +1,117 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/record/formats"
+)
+
+// long is a member that no field and no label has.
+var long = `"remark":"` + strings.Repeat("word ", 1000) + `"`
+
+// imported is a dry run of an import of files with the given texts, by name.
+func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, []reportLine) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	var report bytes.Buffer
+	o := Options{MaxLine: 1 << 20, Native: &Native{Format: f, Project: "story", Subject: "song", DryRun: true, Report: &report}}
+	from := dir
+	if !TakesFolders(f) {
+		from = filepath.Join(dir, "file")
+	}
+	tally, err := Run(t.Context(), nil, o, []string{from})
+	require.NoError(t, err)
+	var lines []reportLine
+	for line := range bytes.Lines(report.Bytes()) {
+		var l reportLine
+		require.NoError(t, json.Unmarshal(line, &l))
+		lines = append(lines, l)
+	}
+	return tally, lines
+}
+
+// A long member of any format is content, or the import names file, line, and member.
+func TestLongMembersAreKeptOrNamed(t *testing.T) {
+	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`
+	const generation = `"payload":{"seed":1},"model":"m"`
+	for f, c := range map[formats.Format]struct {
+		files map[string]string
+		left  string // the end of the place and the member; empty: it is content
+	}{
+		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
+		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
+		formats.Citations:       {map[string]string{"citations.json": `{"all_citations":[],` + long + `}`}, "citations.json:1: /remark"},
+		formats.ValidationCache: {map[string]string{"file": `{"a6122a65":{"route":"Start",` + long + `,"none":null}}`}, "file:1: a6122a65: /a6122a65/remark"},
+		formats.Providence:      {map[string]string{"file": `{"id":1,` + dag + `}` + "\n" + `{"id":2,` + dag + "," + long + `}`}, "file:2: /remark"},
+	} {
+		tally, report := imported(t, f, c.files)
+		require.Zero(t, tally.Total().Refused, "%s: %s", f, tally.Failures)
+		require.Len(t, report, tally.Total().Accepted)
+		member := report[len(report)-1].Members
+		found := false
+		for _, m := range member {
+			if strings.HasSuffix(m.Pointer, "/remark") {
+				found = true
+				require.Equal(t, c.left != "", m.Fate == formats.Left, f)
+			}
+		}
+		require.True(t, found, f)
+		if c.left == "" {
+			require.Empty(t, tally.Left, f)
+			continue
+		}
+		require.Equal(t, 1, tally.LeftOut, f)
+		require.Contains(t, tally.Left[0], c.left+" was left out: no label can hold it", f)
+	}
+}
+
+// The report has a line for each line of a file, also for one that cannot be read.
+func TestReportsOfUnreadableLines(t *testing.T) {
+	for f, files := range map[formats.Format]map[string]string{
+		formats.AxisLog:         {"file": `{"payload":{"seed":1},"model":"m"}` + "\n{broken\n[]\n\n" + strings.Repeat("x", 1<<20+1)},
+		formats.Providence:      {"file": "{}\n{broken\n[]\n" + strings.Repeat("x", 1<<20+1)},
+		formats.Citations:       {"a/citations.json": "{", "b/citations.json": "[]", "c/citations.json": `{"all_citations":[]}`, "d/citations.json": ""},
+		formats.AxisSave:        {"a/metadata.json": "{", "b/metadata.json": "[]", "c/metadata.json": `{"payload":{},"model":"m"}`, "d/metadata.json": "\xff"},
+		formats.ValidationCache: {"file": "{"},
+	} {
+		tally, report := imported(t, f, files)
+		var left, taken int
+		for _, l := range report {
+			require.NotEmpty(t, l.File, f)
+			require.NotZero(t, l.Line, f)
+			if l.Left != "" {
+				left++
+			} else {
+				taken++
+			}
+		}
+		require.Equal(t, tally.Total().Refused, left, f)
+		require.Equal(t, tally.Total().Accepted, taken, f)
+		if f != formats.ValidationCache {
+			require.Len(t, report, 4, f)
+		}
+	}
+}
+
+// Only the first members that were left are named, and all are counted.
+func TestLeftMembersAreBounded(t *testing.T) {
+	var lines strings.Builder
+	for range 25 {
+		lines.WriteString(`{"payload":{"seed":1},"model":"m","x":"\ud800"}` + "\n")
+	}
+	tally, _ := imported(t, formats.AxisLog, map[string]string{"file": lines.String()})
+	require.Len(t, tally.Left, maxDescribed)
+	require.Equal(t, 25, tally.LeftOut)
+	require.Contains(t, tally.Left[9], "file:10: /x was left out: it holds a lone surrogate")
+}

@@ -1,0 +1,107 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// RunsComparison prints how run b differs from run a. row fetches a record.
+func RunsComparison(ctx context.Context, c *cli.Console, t *Texts, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
+	if err := comparedRecords(c, x); err != nil {
+		return err
+	}
+	if ipc := x.IPCRecords; ipc != nil {
+		if err := pair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return IPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
+			return err
+		}
+	}
+	if dags := x.RunDAGs; dags != nil {
+		if err := pair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return RunDAGChange(c, dags, a, b) }); err != nil {
+			return err
+		}
+	}
+	if err := setChange(c, x.CitationSets, full); err != nil {
+		return err
+	}
+	return sourceChanges(c, x, full)
+}
+
+// comparedRecords prints which records of the runs are compared.
+func comparedRecords(c *cli.Console, x *wire.RunsComparison) error {
+	var rows [][]string
+	for _, run := range []*wire.RunRecords{&x.A, &x.B} {
+		cells := []string{cli.Plain(run.RunID)}
+		for _, of := range []struct {
+			kind wire.Kind
+			seq  *uint64
+		}{{wire.KindIPCRecord, run.IPCRecord}, {wire.KindRunDAG, run.RunDAG}, {wire.KindCitationSet, run.CitationSet}} {
+			cell := cli.None
+			if of.seq != nil {
+				cell = cli.Decimal(*of.seq)
+			}
+			if slices.Contains(run.More, of.kind) {
+				cell += " (there are more)"
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, cells)
+	}
+	return cli.NewTable(c.Out, cli.TextColumn("run"), cli.TextColumn("ipc record"), cli.TextColumn("run-dag"), cli.TextColumn("citation set")).Write(rows)
+}
+
+// pair fetches two records and prints their comparison after an empty line.
+func pair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64, print func(a, b *wire.RecordRow) error) error {
+	first, err := row(a)
+	if err != nil {
+		return err
+	}
+	second, err := row(b)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(c.Out); err != nil {
+		return err
+	}
+	return print(first, second)
+}
+
+// setChange prints the chunks that a citation set adds, removes, or cites from other sources.
+func setChange(c *cli.Console, x *wire.CitationSetChange, full bool) error {
+	if x == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintf(c.Out, "\nFrom event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.Plain(x.Says)); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, hash := range x.Added {
+		rows = append(rows, []string{"added", chunk(hash, full), ""})
+	}
+	for _, hash := range x.Removed {
+		rows = append(rows, []string{"removed", chunk(hash, full), ""})
+	}
+	for _, s := range x.OtherSources {
+		rows = append(rows, []string{"kept", chunk(s.ChunkHash, full), fmt.Sprintf("%s, then %s", cli.Plain(strings.Join(s.A, ", ")), cli.Plain(strings.Join(s.B, ", ")))})
+	}
+	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
+}
+
+// sourceChanges prints the sources that have other chunks than they had.
+func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
+	var rows [][]string
+	for _, lost := range x.LostChunks {
+		rows = append(rows, []string{cli.Plain(lost.SourceID), fmt.Sprintf("event %d cites %s, which event %d does not list", lost.Seq, chunk(lost.ChunkHash, full), lost.Registration)})
+	}
+	for _, s := range x.Reregistered {
+		rows = append(rows, []string{cli.Plain(s.SourceID), fmt.Sprintf("event %d lists other chunks than event %d", s.B, s.A)})
+	}
+	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
+}
+
+// chunk returns a chunk hash as a table cell.
+func chunk(hash string, full bool) string { return Hash(strings.TrimPrefix(hash, "sha256:"), full) }

@@ -1,0 +1,47 @@
+package drift
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestCompareCitations(t *testing.T) {
+	a := []Citation{{"c1", "s"}, {"c2", "s"}, {"c3", "s"}, {"c3", "t"}}
+	b := []Citation{{"c3", "t"}, {"c4", "s"}, {"c2", "u"}, {"c3", "s"}}
+	c := CompareCitations(a, b)
+	require.Equal(t, []string{"c4"}, c.Added)
+	require.Equal(t, []string{"c1"}, c.Removed)
+	require.Equal(t, []string{"c3", "c2"}, c.Kept)
+	require.Equal(t, []ChunkSources{{"c2", []string{"s"}, []string{"u"}}}, c.OtherSources)
+	require.True(t, c.Differ())
+	require.Equal(t, "The citation sets differ. Chunks added: 1, removed: 1, kept: 2, kept from other sources: 1.", c.Sentence())
+
+	same := CompareCitations(a, []Citation{{"c3", "t"}, {"c2", "s"}, {"c1", "s"}, {"c3", "s"}, {"c1", "s"}})
+	require.False(t, same.Differ(), "neither the order nor a repetition counts")
+	require.Equal(t, "The citation sets cite the same chunks.", same.Sentence())
+}
+
+// Two sets differ if and only if their distinct pairs of a chunk and a source do.
+func TestCompareCitationsProperties(t *testing.T) {
+	drawn := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Citation {
+		return Citation{rapid.SampledFrom([]string{"c", "d", "e"}).Draw(t, "chunk"), rapid.SampledFrom([]string{"s", "t"}).Draw(t, "source")}
+	}), 0, 5)
+	distinctPairs := func(list []Citation) map[Citation]bool {
+		pairs := make(map[Citation]bool)
+		for _, c := range list {
+			pairs[c] = true
+		}
+		return pairs
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawn.Draw(t, "a"), drawn.Draw(t, "b")
+		c, back := CompareCitations(a, b), CompareCitations(b, a)
+		require.Equal(t, !maps.Equal(distinctPairs(a), distinctPairs(b)), c.Differ())
+		require.Equal(t, c.Differ(), back.Differ())
+		require.ElementsMatch(t, c.Added, back.Removed)
+		require.Len(t, back.OtherSources, len(c.OtherSources))
+	})
+}

@@ -1,0 +1,65 @@
+package citations
+
+import (
+	"errors"
+
+	"colophon/ledger/event"
+	"colophon/ledger/index/rowstore"
+)
+
+// The evidence for the output of a run is the latest citation set with its run_id (spec:
+// Evidence).
+
+// addToRun writes a set into the row of its run.
+func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
+	if runID == nil {
+		return
+	}
+	cited := make([]rowstore.Identity, len(set.Citations))
+	for i := range set.Citations {
+		cited[i] = rowstore.Identify(set.Citations[i].SourceID, set.Citations[i].ChunkHash)
+	}
+	run, value := rowstore.Identify(runID), rowstore.Identify(sortedChunks(cited))
+	f.Rows.Put(runSets, run[:], seq, value[:])
+	f.runSets = new(true)
+}
+
+// NewestEvidence returns the identity of what the latest citation set of a run cites. found is
+// false if the run has no set.
+func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found bool) {
+	if runID == nil || !f.anyRunSets() {
+		return cited, false
+	}
+	run := rowstore.Identify(runID)
+	_, value, found := f.Rows.Newest(runSets, run[:])
+	if found {
+		cited = rowstore.Decode(&f.Rows, value, decodeIdentity)
+	}
+	return cited, found
+}
+
+// anyRunSets reports whether any set has a run_id. In a ledger without such sets, a fold then looks
+// up nothing for its runs.
+func (f *deriver) anyRunSets() bool {
+	if f.runSets != nil {
+		return *f.runSets
+	}
+	prefix := f.Rows.Keys.Key(nil, runSets)
+	it, err := f.Rows.Iterate(prefix, f.Rows.Keys.Key(nil, runSets+1))
+	if err != nil {
+		f.Rows.Fail("%w", err)
+		return false
+	}
+	f.Touched++
+	f.runSets = new(it.First())
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		f.Rows.Fail("%w", err)
+	}
+	return *f.runSets
+}
+
+func decodeIdentity(value []byte) (id rowstore.Identity, err error) {
+	r := rowstore.ValueReader{Rest: value}
+	r.Identity(&id)
+	return id, r.Err("an identity", value)
+}

@@ -1,0 +1,149 @@
+package citations
+
+import (
+	"colophon/ledger/drift"
+	"colophon/ledger/index"
+	"colophon/ledger/index/rowstore"
+)
+
+// viewState is what queries about citations cache in a view.
+type viewState struct {
+	runSets *bool // whether runSets has any row; nil: unknown
+}
+
+// SetOfRun returns the latest citation set of a run below an event, and the identity of what it
+// cites. found is false if the run has none there.
+func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
+	if runID == nil {
+		return 0, cited, false, nil
+	}
+	state := index.ViewState[viewState](v)
+	if state.runSets == nil {
+		any, err := v.Any(v.Keys.Key(nil, runSets))
+		if err != nil {
+			return 0, cited, false, err
+		}
+		state.runSets = &any
+	}
+	if !*state.runSets {
+		return 0, cited, false, nil
+	}
+	run := rowstore.Identify(runID)
+	seq, value, found, err := v.NewestBelow(runSets, run[:], below)
+	if err == nil && found {
+		cited, err = decodeIdentity(value)
+	}
+	return seq, cited, found, err
+}
+
+// SetsOfRuns compares the latest citation sets of two runs below an event.
+func SetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Sets, err error) {
+	seqB, citedB, found, err := SetOfRun(v, b, below)
+	if err != nil || !found {
+		return drift.Sets{}, err
+	}
+	seqA, citedA, found, err := SetOfRun(v, a, below)
+	if err != nil || !found {
+		return drift.Sets{}, err
+	}
+	return drift.Sets{A: seqA, B: seqB, Differ: citedA != citedB}, nil
+}
+
+// LostChunk is a chunk that a set cites from a source whose current registration lists its chunks
+// without this one.
+type LostChunk struct {
+	Citation
+	Registration uint64 // the event
+}
+
+// LostChunks returns what a set cites and its sources no longer have, each once, in the order of the
+// set.
+func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
+	sources, seen := make(map[string]Source), make(map[pair]bool)
+	for _, c := range set.Citations {
+		source, chunk := rowstore.Identify([]byte(c.SourceID)), rowstore.Identify([]byte(c.ChunkHash))
+		p := pairOf(source, chunk)
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		s, known := sources[c.SourceID]
+		if !known {
+			if s, _, err = sourceBelow(v, c.SourceID, source, v.Size()); err != nil {
+				return nil, err
+			}
+			sources[c.SourceID] = s
+		}
+		if !s.Listed {
+			continue
+		}
+		listed, _, found, err := v.Newest(listedChunks, p[:])
+		if err != nil {
+			return nil, err
+		}
+		if !found || listed != s.Seq {
+			lost = append(lost, LostChunk{c, s.Seq})
+		}
+	}
+	return lost, nil
+}
+
+// Reregistration is a source whose registrations at two events list other chunks.
+type Reregistration struct {
+	SourceID string
+	A, B     uint64 // the registrations
+}
+
+// Reregistrations returns the sources that either set cites and that, at the second set, were
+// registered with other chunks than at the first. A source without a list of chunks at either set
+// is left out.
+func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
+	seen := make(map[string]bool)
+	for _, set := range []*Set{a, b} {
+		for _, c := range set.Citations {
+			if seen[c.SourceID] {
+				continue
+			}
+			seen[c.SourceID] = true
+			row := rowstore.Identify([]byte(c.SourceID))
+			seqA, listA, err := listBelow(v, row, a.Seq)
+			if err != nil {
+				return nil, err
+			}
+			seqB, listB, err := listBelow(v, row, b.Seq)
+			if err != nil {
+				return nil, err
+			}
+			if seqA > 0 && seqB > 0 && listA != listB {
+				changed = append(changed, Reregistration{c.SourceID, seqA, seqB})
+			}
+		}
+	}
+	return changed, nil
+}
+
+// listBelow returns the registration of a source below an event, and the identity of the chunks
+// that it lists. seq is 0 if it lists none.
+func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
+	seq, value, found, err := v.NewestBelow(sourceStates, source[:], below)
+	if err != nil || !found {
+		return 0, list, err
+	}
+	s, err := decodeSourceState(value)
+	if s.listed == 0 {
+		seq = 0
+	}
+	return seq, s.list, err
+}
+
+// Compare compares what two sets cite.
+func Compare(a, b *Set) drift.CitationChange {
+	cited := func(s *Set) []drift.Citation {
+		list := make([]drift.Citation, len(s.Citations))
+		for i, c := range s.Citations {
+			list[i] = drift.Citation{Chunk: c.ChunkHash, Source: c.SourceID}
+		}
+		return list
+	}
+	return drift.CompareCitations(cited(a), cited(b))
+}

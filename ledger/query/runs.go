@@ -1,0 +1,189 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+
+	"colophon/client/wire"
+	"colophon/ledger/index"
+	"colophon/ledger/index/citations"
+	"colophon/ledger/index/records"
+	"colophon/ledger/record"
+)
+
+// Questions about all records of a run_id (spec: Comparing runs).
+var runQuestions = []Question{
+	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: asking(parseRunPair, CompareRuns)},
+}
+
+// RunPair is two runs to compare, by run_id.
+type RunPair struct{ A, B string }
+
+func parseRunPair(p Parameters) (pair RunPair, err error) {
+	for _, name := range [...]string{"a", "b"} {
+		if !p.Has(name) {
+			return pair, invalid(name, "is required: the run_id of a run")
+		}
+	}
+	return RunPair{p["a"], p["b"]}, nil
+}
+
+// CompareRuns compares the latest IPC records, run-DAGs, and citation sets of two runs.
+func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
+	answer, err := new(wire.RunsComparison), error(nil)
+	if answer.A, err = recordsOfRun(v, "a", pair.A); err != nil {
+		return nil, err
+	}
+	if answer.B, err = recordsOfRun(v, "b", pair.B); err != nil {
+		return nil, err
+	}
+	var says []string
+	a, b := &answer.A, &answer.B
+	if a.IPCRecord != nil && b.IPCRecord != nil {
+		if answer.IPCRecords, err = attribute(v, Pair{*a.IPCRecord, *b.IPCRecord}); err != nil {
+			return nil, err
+		}
+		answer.Cause = &answer.IPCRecords.Cause
+		says = append(says, answer.IPCRecords.Says)
+	}
+	if a.RunDAG != nil && b.RunDAG != nil {
+		if answer.RunDAGs, err = compareRunDAGs(v, Pair{*a.RunDAG, *b.RunDAG}); err != nil {
+			return nil, err
+		}
+		says = append(says, answer.RunDAGs.Says)
+	}
+	if err := compareSets(v, answer); err != nil {
+		return nil, err
+	}
+	if answer.CitationSets != nil {
+		says = append(says, answer.CitationSets.Says)
+	}
+	if len(says) == 0 {
+		says = append(says, "The two runs have no kind of record in common.")
+	}
+	if answer.SourcesChanged {
+		says = append(says, "A source that is cited has other chunks than it had.")
+	}
+	answer.Says = strings.Join(says, " ")
+	answer.View, err = v.tree()
+	return answer, err
+}
+
+// recordsOfRun finds the records of a run that are compared. name is the parameter.
+func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
+	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
+	for _, of := range []struct {
+		kind   record.Kind
+		seq    **uint64
+		latest func(*View, string, string, record.Kind) (*uint64, bool, error)
+	}{
+		{record.IPCRecord, &found.IPCRecord, latestRecord},
+		{record.RunDAG, &found.RunDAG, latestRecord},
+		{record.CitationSet, &found.CitationSet, latestSet},
+	} {
+		var more bool
+		if *of.seq, more, err = of.latest(v, name, run, of.kind); err != nil {
+			return found, err
+		}
+		if more {
+			found.More = append(found.More, wire.Kind(of.kind))
+		}
+	}
+	if found.IPCRecord == nil && found.RunDAG == nil && found.CitationSet == nil {
+		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, no live run-DAG, and no citation set has the run_id %q; state=any takes records of every state", run)}
+	}
+	return found, nil
+}
+
+// Bounds of the search for the latest live record of a run.
+const (
+	searchedRows  = 16
+	searchedPages = 64
+)
+
+// latestRecord returns the latest record of a kind in a run: the latest live one, unless the view
+// takes records of all states; nil if there is none. more reports whether the run may have others.
+func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
+	filter := records.Filter{Kind: kind, Values: []records.Value{{Name: "run_id", Text: run}}}
+	page := index.Page{Limit: searchedRows}
+	for range searchedPages {
+		rows, next, err := records.List(v.Context, v.View, filter, page)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range rows {
+			if v.Any || rows[i].State == record.Live {
+				return &rows[i].Seq, more || len(rows) > 1 || next != nil, nil
+			}
+			more = true
+		}
+		if next == nil {
+			return nil, more, nil
+		}
+		page.After = next
+	}
+	return nil, false, invalid(name, "names a run with too many records to search for a live one of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
+}
+
+// latestSet is latestRecord for citation sets, which have no state.
+func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
+	seq, _, found, err := citations.SetOfRun(v.View, []byte(run), v.Size())
+	if err != nil || !found {
+		return nil, false, err
+	}
+	_, _, more, err := citations.SetOfRun(v.View, []byte(run), seq)
+	return &seq, more, err
+}
+
+// compareSets compares the citation sets of two runs if both have one, and looks for changes of the
+// sources that they cite.
+func compareSets(v *View, answer *wire.RunsComparison) error {
+	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
+	var sets [2]*citations.Set
+	for i, seq := range [...]*uint64{answer.A.CitationSet, answer.B.CitationSet} {
+		if seq == nil {
+			continue
+		}
+		set, err := citations.Get(v.Context, v.View, *seq)
+		if err != nil {
+			return err
+		}
+		sets[i] = &set
+		if i == 1 && sets[0] != nil && sets[0].Seq == set.Seq {
+			continue // its lost chunks are listed already
+		}
+		lost, err := citations.LostChunks(v.View, &set)
+		if err != nil {
+			return err
+		}
+		for _, c := range lost {
+			answer.LostChunks = append(answer.LostChunks, wire.LostChunk{Row: v.row(set.Seq), SourceID: c.SourceID, ChunkHash: c.ChunkHash, Registration: c.Registration})
+		}
+	}
+	if a, b := sets[0], sets[1]; a != nil && b != nil {
+		answer.CitationSets = setChange(v, a, b)
+		changed, err := citations.Reregistrations(v.View, a, b)
+		if err != nil {
+			return err
+		}
+		for _, s := range changed {
+			answer.Reregistered = append(answer.Reregistered, wire.Reregistration(s))
+		}
+	}
+	answer.SourcesChanged = len(answer.LostChunks)+len(answer.Reregistered) > 0
+	return nil
+}
+
+func setChange(v *View, a, b *citations.Set) *wire.CitationSetChange {
+	found := citations.Compare(a, b)
+	change := &wire.CitationSetChange{A: comparedSet(v, a), B: comparedSet(v, b), Added: orEmpty(found.Added), Removed: orEmpty(found.Removed),
+		Kept: orEmpty(found.Kept), OtherSources: []wire.ChunkSources{}, Jaccard: found.Jaccard, Says: found.Sentence()}
+	for _, c := range found.OtherSources {
+		change.OtherSources = append(change.OtherSources, wire.ChunkSources{ChunkHash: c.Chunk, A: c.A, B: c.B})
+	}
+	return change
+}
+
+func comparedSet(v *View, s *citations.Set) wire.ComparedSet {
+	return wire.ComparedSet{Row: v.row(s.Seq), Subject: s.Subject, Time: timeOf(s.Time)}
+}

@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"colophon/storage"
+)
+
+// logSetting names the setting that stores the visibility of the transparency log.
+const logSetting = "log"
+
+// The visibilities of a ledger's log (spec: Who may read the log).
+const (
+	PrivateLog = "private" // only clients with a scope for it may read it; the default
+	PublicLog  = "public"  // anyone may read it
+)
+
+// Public reports whether anyone may read the transparency log.
+func (l *Ledger) Public() bool { return l.public.Load() }
+
+// Visibility returns PrivateLog or PublicLog.
+func (l *Ledger) Visibility() string {
+	if l.Public() {
+		return PublicLog
+	}
+	return PrivateLog
+}
+
+// SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
+// on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
+func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	value := PublicLog
+	if !public {
+		value = PrivateLog
+		l.public.Store(false)
+	}
+	if err := l.store.SetSetting(context.WithoutCancel(ctx), logSetting, []byte(value)); err != nil {
+		return fmt.Errorf("making the log of ledger %q %s: %w", l.info.Name, value, err)
+	}
+	l.public.Store(public)
+	return nil
+}
+
+// sourcesSetting names the setting that stores what becomes of citation sets that cite sources
+// which are not registered.
+const sourcesSetting = "unregistered_sources"
+
+// The values of that setting (spec: Unregistered sources).
+const (
+	AcceptUnregistered = "accept" // append them, flagged if any source is registered; the default
+	RejectUnregistered = "reject" // refuse them
+)
+
+// RejectsUnregistered reports whether the ledger refuses citation sets that cite sources which are
+// not registered. The caller of Submit checks that.
+func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load() }
+
+// UnregisteredSources returns AcceptUnregistered or RejectUnregistered.
+func (l *Ledger) UnregisteredSources() string {
+	if l.RejectsUnregistered() {
+		return RejectUnregistered
+	}
+	return AcceptUnregistered
+}
+
+// RejectUnregistered sets whether the ledger refuses such sets, durably. It logs no event, and works
+// on a frozen ledger too.
+func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	value := AcceptUnregistered
+	if reject {
+		value = RejectUnregistered
+	}
+	if err := l.store.SetSetting(context.WithoutCancel(ctx), sourcesSetting, []byte(value)); err != nil {
+		return fmt.Errorf("setting %s of ledger %q to %s: %w", sourcesSetting, l.info.Name, value, err)
+	}
+	l.rejectsUnregistered.Store(reject)
+	return nil
+}
+
+// settings lists the settings of a ledger with their values. The first value is the default.
+var settings = map[string][2]string{
+	logSetting:     {PrivateLog, PublicLog},
+	sourcesSetting: {AcceptUnregistered, RejectUnregistered},
+}
+
+// recoverSetting loads a setting: whether it has its second value.
+func recoverSetting(ctx context.Context, store storage.Store, name string, second *atomic.Bool) error {
+	value, err := store.Setting(ctx, name)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the setting %q: %w", name, err)
+	}
+	if checkSetting(name, value) != nil {
+		return fmt.Errorf("%w: setting %q is %q", ErrDamaged, name, value)
+	}
+	second.Store(string(value) == settings[name][1])
+	return nil
+}
+
+// Public reports whether the host has a ledger with that name whose log anyone may read.
+func (h *Host) Public(name string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	l, ok := h.ledgers[name]
+	return ok && l.Public()
+}

@@ -1,0 +1,299 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage"
+)
+
+var _ storage.KeyChecker = (*Database)(nil)
+
+// CheckKeys implements storage.KeyChecker. A key is a row. It counts the rows of each table:
+// the walk of a log has seen that everything the log names is stored, so a stray row makes a
+// count too high. Only then does it read the event of each row to find the stray.
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+	c := &check{db: d, progress: progress}
+	strays, err := c.run(ctx, logs)
+	if err != nil {
+		return nil, fmt.Errorf("checking keys: %w", err)
+	}
+	return strays, nil
+}
+
+// check is one run over all rows.
+type check struct {
+	db       *Database
+	progress func(keys uint64) // may be nil
+	read     uint64            // rows counted so far
+}
+
+func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.Stray, error) {
+	ledgers, err := c.db.descriptions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var strays []*storage.Stray
+	stray, err := c.foreign(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stray != nil {
+		strays = append(strays, stray)
+	}
+	for _, found := range ledgers {
+		log, walked := logs[found.Name]
+		if !walked {
+			continue
+		}
+		l := &ledger{db: c.db, name: found.Name, number: found.number}
+		head, err := l.head(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ledger %q: %w", l.name, err)
+		}
+		stray, err := (&ledgerCheck{check: c, ledger: l, head: head, log: log}).run(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ledger %q: %w", l.name, err)
+		}
+		if stray != nil {
+			stray.Ledger = l.name
+			strays = append(strays, stray)
+		}
+	}
+	return strays, nil
+}
+
+// foreign finds a row of a ledger that does not exist.
+func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
+	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
+		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
+			WHERE NOT EXISTS (SELECT 1 FROM colophon_ledgers l WHERE l.number = t.ledger) LIMIT 1`)
+		if err != nil {
+			return nil, err
+		}
+		if len(numbers) > 0 {
+			return &storage.Stray{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
+				"the table colophon_%s has a row of a ledger with the number %d, which there is not", table, numbers[0])}, nil
+		}
+	}
+	return nil, nil
+}
+
+// count returns the only number that a query returns, and adds it to the progress.
+func (c *check) count(ctx context.Context, query string, arguments ...any) (uint64, error) {
+	var n int64
+	if err := c.db.row(ctx, []any{&n}, query, arguments...); err != nil {
+		return 0, err
+	}
+	if c.read += uint64(n); c.progress != nil {
+		c.progress(c.read)
+	}
+	return uint64(n), nil
+}
+
+// ledgerCheck checks the rows of one ledger.
+type ledgerCheck struct {
+	*check
+	ledger *ledger
+	head   storage.Head
+	log    storage.LogSummary
+}
+
+// run returns the first stray; nil if there is none.
+func (c *ledgerCheck) run(ctx context.Context) (*storage.Stray, error) {
+	for _, part := range []func(context.Context) (*storage.Stray, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
+		if stray, err := part(ctx); err != nil || stray != nil {
+			return stray, err
+		}
+	}
+	return nil, nil
+}
+
+func stray(kind storage.StrayKind, seq uint64, format string, arguments ...any) *storage.Stray {
+	return &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, arguments...)}
+}
+
+func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
+	seqs, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT seq FROM colophon_entries
+		WHERE ledger = $1 AND (seq >= $2 OR seq < 0) ORDER BY seq LIMIT 1`, c.ledger.number, int64(c.head.Size))
+	if err != nil || len(seqs) == 0 {
+		return nil, err
+	}
+	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
+}
+
+// tiles checks that the tree of the head includes each tile, as far as it is stored. The walk
+// has checked the hashes.
+func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err error) {
+	const height = 8 // log2 of storage.TileHashes
+	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
+		found = nil
+		rows, err := pool.Query(ctx, `SELECT level, idx, max(stop) FROM colophon_tiles WHERE ledger = $1 GROUP BY level, idx`, c.ledger.number)
+		if err != nil {
+			return err
+		}
+		var level, index, stop int64
+		_, err = pgx.ForEachRow(rows, []any{&level, &index, &stop}, func() error {
+			hashes := c.head.Size >> min(uint64(level)*height, 64)
+			first := uint64(index) << height
+			if uint64(index) > hashes>>height || first >= hashes || uint64(stop) > min(hashes-first, storage.TileHashes) {
+				found = stray(storage.StrayTile, c.head.Size, "tile %d/%d is stored with %d hashes, but a tree of %d entries has fewer there", level, uint64(index), stop, c.head.Size)
+			}
+			return nil
+		})
+		return err
+	})
+	return found, err
+}
+
+// holdings checks that content and references belong together.
+func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
+	for _, wrong := range []struct{ query, message string }{
+		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
+			SELECT 1 FROM colophon_contents c WHERE c.ledger = r.ledger AND c.digest = r.digest) LIMIT 1`,
+			"content %x is said to be needed, and is not held"},
+		{`SELECT r.digest, r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
+			WHERE r.ledger = $1 AND r.seq = c.seq LIMIT 1`,
+			"it is said to need the content %x twice"},
+		{`SELECT c.digest, -1::bigint FROM colophon_contents c WHERE c.ledger = $1 AND c.seq IS NULL AND NOT EXISTS (
+			SELECT 1 FROM colophon_references r WHERE r.ledger = c.ledger AND r.digest = c.digest) LIMIT 1`,
+			"content %x is held, and no record needs it"},
+	} {
+		found, err := collect(ctx, c.db, scanNeed, wrong.query, c.ledger.number)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			continue
+		}
+		seq := uint64(found[0].seq)
+		if found[0].seq < 0 { // of no record
+			seq = c.head.Size
+		}
+		return stray(storage.StrayContent, seq, wrong.message, found[0].digest), nil
+	}
+	return nil, nil
+}
+
+// need is a piece of content and a record that needs it.
+type need struct {
+	digest []byte
+	seq    int64
+}
+
+func scanNeed(row pgx.CollectableRow) (n need, err error) {
+	return n, row.Scan(&n.digest, &n.seq)
+}
+
+// checkPage is the number of rows that the search for a stray reads at once.
+const checkPage = 1024
+
+// needs compares the number of needs with the log.
+func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
+	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
+	if err != nil {
+		return nil, err
+	}
+	later, err := c.count(ctx, `SELECT count(*) FROM colophon_references WHERE ledger = $1`, c.ledger.number)
+	if err != nil || first+later == c.log.Needs {
+		return nil, err
+	}
+	for _, query := range []string{
+		`SELECT digest, seq FROM colophon_contents WHERE ledger = $1 AND seq IS NOT NULL AND (digest > $2 OR digest = $2 AND seq > $3) ORDER BY digest LIMIT $4`,
+		`SELECT digest, seq FROM colophon_references WHERE ledger = $1 AND (digest > $2 OR digest = $2 AND seq > $3) ORDER BY digest, seq LIMIT $4`,
+	} {
+		last := need{digest: []byte{}, seq: -1}
+		for more := true; more; {
+			page, err := collect(ctx, c.db, scanNeed, query, c.ledger.number, last.digest, last.seq, checkPage)
+			if err != nil {
+				return nil, err
+			}
+			for _, n := range page {
+				if stray, err := c.need(ctx, n); err != nil || stray != nil {
+					return stray, err
+				}
+			}
+			if more = len(page) == checkPage; more {
+				last = page[checkPage-1]
+			}
+		}
+	}
+	return stray(storage.StrayContent, c.head.Size, "%d are stored, the log accounts for %d", first+later, c.log.Needs), nil
+}
+
+// need reports a record that does not need the content.
+func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) {
+	seq := uint64(n.seq)
+	if seq >= c.head.Size {
+		return stray(storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", n.digest, c.head.Size), nil
+	}
+	e, err := c.log.Event(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(e.Contents, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
+		return stray(storage.StrayContent, seq, "content %x is kept for it, which it does not name", n.digest), nil
+	}
+	by, err := c.ledger.Redaction(ctx, seq)
+	switch {
+	case err == nil:
+		return stray(storage.StrayContent, seq, "content %x is kept for it, which event %d has redacted", n.digest, by), nil
+	case !errors.Is(err, storage.ErrNotFound):
+		return nil, err
+	}
+	return nil, nil
+}
+
+// claims compares the number of claims with the log.
+func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
+	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
+	if err != nil || n == c.log.Claims {
+		return nil, err
+	}
+	last := []byte{}
+	for more := true; more; {
+		page, err := collect(ctx, c.db, scanNeed, `SELECT key, seq FROM colophon_claims WHERE ledger = $1 AND key > $2 ORDER BY key LIMIT $3`, c.ledger.number, last, checkPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, claim := range page {
+			var e storage.EventSummary
+			if seq := uint64(claim.seq); seq < c.head.Size {
+				if e, err = c.log.Event(ctx, seq); err != nil {
+					return nil, err
+				}
+			}
+			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
+				return stray(storage.StrayClaim, uint64(claim.seq), "key %x leads to it, and it does not claim the key: a record with this key would not be recorded", claim.digest), nil
+			}
+		}
+		if more = len(page) == checkPage; more {
+			last = page[checkPage-1].digest
+		}
+	}
+	return stray(storage.StrayClaim, c.head.Size, "%d are stored, the log accounts for %d", n, c.log.Claims), nil
+}
+
+func (c *ledgerCheck) settings(ctx context.Context) (*storage.Stray, error) {
+	type setting struct {
+		name  string
+		value []byte
+	}
+	all, err := collect(ctx, c.db, func(row pgx.CollectableRow) (s setting, err error) {
+		return s, row.Scan(&s.name, &s.value)
+	}, `SELECT name, value FROM colophon_settings WHERE ledger = $1 ORDER BY name`, c.ledger.number)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		if wrong := c.log.Setting(s.name, s.value); wrong != nil {
+			return stray(storage.StrayDatabase, c.head.Size, "setting %.100q: %v", s.name, wrong), nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"colophon/storage"
+)
+
+// Bounds of one statement, below the limits on messages that engines have. A larger commit
+// takes several statements.
+const (
+	statementBytes = 4 << 20
+	statementRows  = 4096
+)
+
+// Commit implements storage.Store. Commits of one ledger run one at a time.
+func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	if err := b.Check(old); err != nil {
+		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
+	}
+	err := l.write(ctx, change{
+		apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
+			return l.apply(ctx, tx, epoch, old, b)
+		},
+		old: &old,
+		made: func(h storage.Head) bool {
+			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.Time == b.Head.Time && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
+	}
+	return nil
+}
+
+// apply makes the statements of a commit. The server receives them together, unless the
+// commit redacts records.
+func (l *ledger) apply(ctx context.Context, tx pgx.Tx, epoch int64, old storage.Head, b storage.Batch) error {
+	s := &statements{ledger: l.number}
+	s.head(epoch, old, b.Head)
+	if len(b.Redactions) > 0 {
+		if err := s.send(ctx, tx); err != nil {
+			return err
+		}
+		if err := l.redact(ctx, tx, old, b.Redactions); err != nil {
+			return err
+		}
+	}
+	s.entries(old.Size, b.Entries)
+	s.contents(b.Contents)
+	s.claims(b.Keys)
+	s.tiles(b.Tiles)
+	return s.send(ctx, tx)
+}
+
+// statements gathers statements for one ledger that are sent together.
+type statements struct {
+	ledger int64
+	batch  pgx.Batch
+}
+
+// send sends what was gathered since the last call. The first error counts.
+func (s *statements) send(ctx context.Context, tx pgx.Tx) error {
+	err := tx.SendBatch(ctx, &s.batch).Close()
+	s.batch = pgx.Batch{}
+	return err
+}
+
+// head replaces the head, and takes the lock of its row. It comes first.
+func (s *statements) head(epoch int64, old, next storage.Head) {
+	s.batch.Queue(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
+		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
+		s.ledger, epoch, int64(old.Size), old.Tip[:], int64(next.Size), next.Tip[:], next.Time, filled(next.Checkpoint)).
+		Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() != 1 {
+				return errRefused
+			}
+			return nil
+		})
+}
+
+// pieces divides n rows into runs that keep to the bounds of a statement. size returns the
+// bytes of a row.
+func pieces(n int, size func(i int) int, each func(start, end int)) {
+	start, bytes := 0, 0
+	for i := range n {
+		if more := size(i); i > start && (bytes+more > statementBytes || i-start == statementRows) {
+			each(start, i)
+			start, bytes = i, 0
+		}
+		bytes += size(i)
+	}
+	if start < n {
+		each(start, n)
+	}
+}
+
+func (s *statements) entries(first uint64, entries [][]byte) {
+	pieces(len(entries), func(i int) int { return len(entries[i]) }, func(start, end int) {
+		seqs, bytes := make([]int64, 0, end-start), make([][]byte, 0, end-start)
+		for i := start; i < end; i++ {
+			seqs, bytes = append(seqs, int64(first)+int64(i)), append(bytes, filled(entries[i]))
+		}
+		s.batch.Queue(`INSERT INTO colophon_entries (ledger, seq, bytes)
+			SELECT $1::bigint, e.seq, e.bytes FROM unnest($2::bigint[], $3::bytea[]) AS e (seq, bytes)`, s.ledger, seqs, bytes)
+	})
+}
+
+// claims stores the last claim of each key.
+func (s *statements) claims(keys []storage.Key) {
+	at := make(map[storage.Hash]int, len(keys))
+	last := make([]storage.Key, 0, len(keys))
+	for _, k := range keys {
+		if i, again := at[k.Key]; again {
+			last[i] = k
+			continue
+		}
+		at[k.Key] = len(last)
+		last = append(last, k)
+	}
+	pieces(len(last), func(int) int { return 0 }, func(start, end int) {
+		keys, records, seqs := make([][]byte, 0, end-start), make([][]byte, 0, end-start), make([]int64, 0, end-start)
+		for i := start; i < end; i++ {
+			k := &last[i]
+			keys, records, seqs = append(keys, k.Key[:]), append(records, k.Record[:]), append(seqs, int64(k.Seq))
+		}
+		s.batch.Queue(`INSERT INTO colophon_claims (ledger, key, record, seq)
+			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)
+			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, keys, records, seqs)
+	})
+}
+
+// tiles adds to each tile the hashes that it does not have yet.
+func (s *statements) tiles(tiles []storage.Tile) {
+	for _, t := range tiles {
+		s.batch.Queue(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes)
+			SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, substring($5::bytea, (stored.stop * 32 + 1)::int) FROM (
+				SELECT coalesce((SELECT stop FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3 ORDER BY stop DESC LIMIT 1), 0) AS stop
+			) AS stored WHERE stored.stop < $4::bigint`,
+			s.ledger, int64(t.Level), int64(t.Index), int64(len(t.Hashes)/storage.HashBytes), t.Hashes)
+	}
+}
+
+// contents stores the pieces that the ledger does not hold, and references of all other
+// events that need them.
+func (s *statements) contents(contents []storage.Content) {
+	type need struct {
+		digest storage.Hash
+		seq    uint64
+	}
+	held := make(map[storage.Hash]bool, len(contents))
+	noted := make(map[need]bool, len(contents))
+	size := func(i int) int {
+		if held[contents[i].Digest] {
+			return 0
+		}
+		return len(contents[i].Bytes)
+	}
+	pieces(len(contents), size, func(start, end int) {
+		var digests, bytes, needed [][]byte
+		var seqs, by []int64
+		for i := start; i < end; i++ {
+			c := &contents[i]
+			if !held[c.Digest] {
+				held[c.Digest] = true
+				digests, seqs, bytes = append(digests, c.Digest[:]), append(seqs, int64(c.Seq)), append(bytes, filled(c.Bytes))
+			}
+			if n := (need{c.Digest, c.Seq}); !noted[n] {
+				noted[n] = true
+				needed, by = append(needed, c.Digest[:]), append(by, int64(c.Seq))
+			}
+		}
+		s.batch.Queue(`WITH fresh AS (
+				INSERT INTO colophon_contents (ledger, digest, seq, bytes)
+				SELECT $1::bigint, c.digest, c.seq, c.bytes FROM unnest($2::bytea[], $3::bigint[], $4::bytea[]) AS c (digest, seq, bytes)
+				ON CONFLICT (ledger, digest) DO NOTHING RETURNING digest, seq
+			)
+			INSERT INTO colophon_references (ledger, digest, seq)
+			SELECT $1::bigint, n.digest, n.seq FROM unnest($5::bytea[], $6::bigint[]) AS n (digest, seq)
+			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)
+			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, digests, seqs, bytes, needed, by)
+	})
+}
+
+// redact records the redactions of records that are not redacted yet, removes what the
+// records needed, and deletes content that no record needs any longer. A stored redaction by
+// an event beyond the head was not written by a commit: nothing was erased for it, and it must
+// not prevent the erasure now.
+func (l *ledger) redact(ctx context.Context, tx pgx.Tx, old storage.Head, redactions []storage.Redaction) error {
+	first := make(map[uint64]*storage.Redaction, len(redactions))
+	var seqs, by []int64
+	for i := range redactions {
+		if r := &redactions[i]; first[r.Seq] == nil {
+			first[r.Seq] = r
+			seqs, by = append(seqs, int64(r.Seq)), append(by, int64(r.By))
+		}
+	}
+	rows, err := tx.Query(ctx, `INSERT INTO colophon_redactions (ledger, seq, redacted_by)
+		SELECT $1::bigint, r.seq, r.redacted_by FROM unnest($2::bigint[], $3::bigint[]) AS r (seq, redacted_by)
+		ON CONFLICT (ledger, seq) DO UPDATE SET redacted_by = excluded.redacted_by
+		WHERE colophon_redactions.redacted_by < 0 OR colophon_redactions.redacted_by >= $4 RETURNING seq`,
+		l.number, seqs, by, int64(old.Size))
+	if err != nil {
+		return err
+	}
+	redacted, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	var digests [][]byte
+	var needed []int64
+	for _, seq := range redacted {
+		for _, digest := range first[uint64(seq)].Digests {
+			digests, needed = append(digests, digest[:]), append(needed, seq)
+		}
+	}
+	if len(digests) == 0 {
+		return nil
+	}
+	var batch pgx.Batch
+	batch.Queue(`DELETE FROM colophon_references
+		WHERE ledger = $1 AND (digest, seq) IN (SELECT w.digest, w.seq FROM unnest($2::bytea[], $3::bigint[]) AS w (digest, seq))`,
+		l.number, digests, needed)
+	batch.Queue(`UPDATE colophon_contents SET seq = NULL
+		WHERE ledger = $1 AND (digest, seq) IN (SELECT w.digest, w.seq FROM unnest($2::bytea[], $3::bigint[]) AS w (digest, seq))`,
+		l.number, digests, needed)
+	batch.Queue(`DELETE FROM colophon_contents
+		WHERE ledger = $1 AND digest = ANY ($2::bytea[]) AND seq IS NULL
+		AND NOT EXISTS (SELECT 1 FROM colophon_references r WHERE r.ledger = $1 AND r.digest = colophon_contents.digest)`,
+		l.number, digests)
+	return tx.SendBatch(ctx, &batch).Close()
+}

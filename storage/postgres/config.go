@@ -1,0 +1,181 @@
+// Package postgres stores ledgers in a database that speaks PostgreSQL's protocol: PostgreSQL
+// from version 14 on, CockroachDB, or YugabyteDB. It uses plain tables and only SQL that all
+// three document.
+//
+// # Fence
+//
+// The row of a ledger's head has the writer and the epoch. Opening a ledger raises the epoch
+// and names the writer. Every transaction that writes to the ledger first updates or locks
+// this row, on the condition that it still has the writer's epoch; a commit also requires the
+// size and the tip that it builds on. If the condition does not hold, nothing is written. So two
+// processes can open the same ledger: the first one can write nothing from then on.
+//
+// # Unknown outcomes
+//
+// If the connection ends before COMMIT is answered, the transaction may have been committed,
+// or not, or the server may still be working on it. Reading the head is not enough: it may be
+// read before the transaction becomes visible, or it may show a transaction that is not yet on
+// a standby and is lost with the primary. So the store first raises the epoch in a transaction
+// of its own, and reads the head only when the server has answered its COMMIT. Then:
+//
+//   - The old transaction is decided. If it held the row, raising the epoch waited until it
+//     ended. If it did not, it finds another epoch, and writes nothing.
+//   - If the head shows the old transaction, it is as durable as the new one. Both went through
+//     the same write-ahead log in this order (or, in a distributed engine, through the same
+//     row), and the server has answered the later one.
+//
+// If the head is the one of the commit, the commit is reported as made; otherwise it is made
+// again under the new epoch. A server that answers COMMIT with a warning, as PostgreSQL does if
+// the wait for a standby was cancelled, has not acknowledged it.
+//
+// If another process took the ledger over meanwhile, or the server does not come back in
+// time, the outcome stays unknown, and the caller must stop writing.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Config is the place of a database.
+type Config struct {
+	// URL is a connection string of pgx: postgres://user:password@host:port/database?options.
+	// Tables are in the first schema of its search_path. pool_max_conns bounds the connections
+	// for reads.
+	URL string
+	// Logger receives the messages of the database; nil means slog.Default.
+	Logger *slog.Logger
+	// Patience is how long a write may take, and how long the store then tries to learn its
+	// outcome; 0 means one minute each. Afterwards the outcome is unknown.
+	Patience time.Duration
+	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
+	ReadOnly bool
+}
+
+// IsURL reports whether a text has the form of Config.URL.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+const (
+	defaultPatience = time.Minute
+	// writeConnections bounds the connections for writes, so that reads cannot delay commits.
+	// A ledger uses one during a write.
+	writeConnections = 4
+)
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	return c
+}
+
+// pools opens the connections for reads and those for writes. The latter are nil if the
+// database is opened for reading only.
+func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err error) {
+	config, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly {
+		return reads, nil, err
+	}
+	config = config.Copy()
+	config.MaxConns = writeConnections
+	config.MinConns, config.MinIdleConns = 0, 0
+	config.ConnConfig.OnNotice = noteWarning
+	config.AfterConnect = c.prepareWrites
+	if writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		reads.Close()
+	}
+	return reads, writes, err
+}
+
+// idleLimit is the time after which the server ends a transaction whose client is silent. The
+// client may have gone away without closing the connection, and the transaction holds the row
+// of the head, which raising the epoch waits for.
+func (c Config) idleLimit() time.Duration { return min(10*time.Second, c.Patience/8) }
+
+// prepareWrites checks the settings that commits depend on, each time that a connection is
+// made: the server may have started again with others. It then keeps synchronous_commit as it
+// is, whatever is configured later.
+func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
+	var commit, fsync, fullPages *string // nil: the engine has no such setting
+	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
+		Scan(&commit, &fsync, &fullPages)
+	if err != nil {
+		return fmt.Errorf("reading the server's settings: %w", err)
+	}
+	for _, setting := range []struct {
+		name   string
+		value  *string
+		effect string
+	}{
+		{"synchronous_commit", commit, "the server would confirm commits that a crash loses"},
+		{"fsync", fsync, "a loss of power would lose confirmed commits, or damage the database"},
+		{"full_page_writes", fullPages, "a loss of power would damage pages of the database"},
+	} {
+		if setting.value != nil && *setting.value == "off" {
+			return &SettingError{Name: setting.name, effect: setting.effect}
+		}
+	}
+	if commit != nil {
+		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
+			return fmt.Errorf("keeping synchronous_commit: %w", err)
+		}
+	}
+	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {
+		return fmt.Errorf("bounding idle transactions: %w", err)
+	}
+	return nil
+}
+
+// SettingError reports a setting of the server that would lose confirmed commits.
+type SettingError struct {
+	Name   string // of the setting, which is off
+	effect string
+}
+
+// Error says what the setting would cost, and what to do.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
+}
+
+// warned is the key of the last warning in the custom data of a connection.
+const warned = "colophon.warned"
+
+// noteWarning keeps a warning that the server sends.
+func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
+	if severity := notice.SeverityUnlocalized; severity == "WARNING" || severity == "" {
+		conn.CustomData()[warned] = notice.Message
+	}
+}
+
+// errUnacknowledged: the server answered COMMIT with a warning.
+var errUnacknowledged = errors.New("the server committed with a warning")
+
+// commit commits a transaction. Any error means that its outcome is unknown, except one that
+// the server reported.
+func commit(ctx context.Context, tx pgx.Tx) error {
+	conn := tx.Conn().PgConn()
+	delete(conn.CustomData(), warned)
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	if warning, is := conn.CustomData()[warned]; is {
+		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
+	}
+	return nil
+}

@@ -1,0 +1,365 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage"
+)
+
+// Database holds the ledgers of one server. It implements storage.Database. Its methods are
+// safe for concurrent use, except that Close must be the last call.
+type Database struct {
+	reads    *pgxpool.Pool
+	writes   *pgxpool.Pool // nil if the database is open for reading only
+	writer   string        // names this opening in the heads that it writes
+	patience time.Duration
+	log      *slog.Logger
+	closed   atomic.Bool
+
+	mu      sync.Mutex
+	ledgers map[string]*ledger // opened so far, by name; under mu
+}
+
+var _ storage.Database = (*Database)(nil)
+
+// Open opens a database, and makes or converts its tables. It returns a SettingError if a
+// setting of the server would lose commits, and storage.ErrFormat if a later build has made
+// the tables.
+func Open(ctx context.Context, cfg Config) (*Database, error) {
+	d, err := open(ctx, cfg.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", explained(err))
+	}
+	return d, nil
+}
+
+func open(ctx context.Context, cfg Config) (*Database, error) {
+	reads, writes, err := cfg.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname() // only for people who read the table
+	d := &Database{
+		reads:    reads,
+		writes:   writes,
+		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
+		patience: cfg.Patience,
+		log:      cfg.Logger,
+		ledgers:  make(map[string]*ledger),
+	}
+	if err := d.prepare(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Probe checks that a database answers, that no setting of its server loses commits, and that
+// this build reads its tables, if there are any. It changes nothing.
+func Probe(ctx context.Context, url string) error {
+	cfg := Config{URL: url}.withDefaults()
+	reads, writes, err := cfg.pools(ctx)
+	if err != nil {
+		return err
+	}
+	defer reads.Close()
+	defer writes.Close()
+	texts, err := steps()
+	if err != nil {
+		return err
+	}
+	stored, err := version(ctx, writes)
+	if err != nil {
+		return explained(err)
+	}
+	return checkVersion(stored, len(texts))
+}
+
+// prepare checks the server's settings, which each connection for writes does, and the
+// version of the tables.
+func (d *Database) prepare(ctx context.Context) error {
+	if d.writes != nil {
+		return migrate(ctx, d.writes)
+	}
+	texts, err := steps()
+	if err != nil {
+		return err
+	}
+	stored, err := version(ctx, d.reads)
+	switch {
+	case err != nil:
+		return err
+	case stored == 0:
+		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
+	case stored < len(texts):
+		return fmt.Errorf("%w: the tables have version %d, this build reads version %d; open the database for writing once", storage.ErrFormat, stored, len(texts))
+	}
+	return checkVersion(stored, len(texts))
+}
+
+// Place names the host and the database, for people. It has no password.
+func (d *Database) Place() string {
+	config := d.reads.Config().ConnConfig
+	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
+}
+
+// usable returns nil if an operation may begin.
+func (d *Database) usable(ctx context.Context) error {
+	if d.closed.Load() {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// writable is usable for operations that write.
+func (d *Database) writable(ctx context.Context) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	if d.writes == nil {
+		return errReadOnly
+	}
+	return nil
+}
+
+// read runs query, which reads only, on a connection. If that was lost, for example because
+// the server was started again, read tries once more.
+func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) error {
+	if err := d.usable(ctx); err != nil {
+		return err
+	}
+	err := query(d.reads)
+	if temporary(err) && !errors.Is(err, pgx.ErrNoRows) && ctx.Err() == nil {
+		err = query(d.reads)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return storage.ErrNotFound
+	}
+	return explained(err)
+}
+
+// row reads one row; storage.ErrNotFound if there is none.
+func (d *Database) row(ctx context.Context, values []any, query string, arguments ...any) error {
+	return d.read(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, query, arguments...).Scan(values...)
+	})
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, d *Database, scan pgx.RowToFunc[T], query string, arguments ...any) (all []T, err error) {
+	err = d.read(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, query, arguments...)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return all, err
+}
+
+const selectInfo = `SELECT l.number, l.name, l.origin, l.created, l.reject_mismatch, h.frozen
+	FROM colophon_ledgers l LEFT JOIN colophon_heads h ON h.ledger = l.number`
+
+// description is a ledger and its number.
+type description struct {
+	storage.Info
+	number int64
+}
+
+func scanDescription(row pgx.CollectableRow) (d description, err error) {
+	var frozen *bool
+	if err := row.Scan(&d.number, &d.Name, &d.Origin, &d.Created, &d.RejectMismatch, &frozen); err != nil {
+		return d, err
+	}
+	if frozen == nil {
+		return d, fmt.Errorf("%w: ledger %q: its head is missing", storage.ErrDamaged, d.Name)
+	}
+	d.Frozen, d.Created = *frozen, d.Created.UTC()
+	return d, nil
+}
+
+// descriptions returns all ledgers by name. It compares names here, because the order of
+// texts depends on the database.
+func (d *Database) descriptions(ctx context.Context) ([]description, error) {
+	all, err := collect(ctx, d, scanDescription, selectInfo)
+	sortByName(all)
+	return all, err
+}
+
+// Ledgers implements storage.Database.
+func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+	all, err := d.descriptions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing ledgers: %w", err)
+	}
+	infos := make([]storage.Info, 0, len(all))
+	for _, l := range all {
+		infos = append(infos, l.Info)
+	}
+	return infos, nil
+}
+
+// Ledger implements storage.Database. The first call for a ledger takes it over, unless the
+// database is open for reading only: other processes that have it open can no longer write to
+// it. So does a call after a write with an unknown outcome.
+func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, err := d.ledger(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("opening ledger %q: %w", name, err)
+	}
+	return l, nil
+}
+
+// ledger is Ledger for a caller that holds d.mu.
+func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, err
+	}
+	l, opened := d.ledgers[name]
+	if !opened {
+		found, err := d.describe(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		l = &ledger{db: d, name: name, number: found.number}
+	}
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	d.ledgers[name] = l
+	return l, nil
+}
+
+// describe returns the ledger of that name, or storage.ErrNotFound.
+func (d *Database) describe(ctx context.Context, name string) (description, error) {
+	found, err := collect(ctx, d, scanDescription, selectInfo+` WHERE l.name = $1`, name)
+	if err == nil && len(found) == 0 {
+		err = storage.ErrNotFound
+	}
+	if err != nil {
+		return description{}, err
+	}
+	return found[0], nil
+}
+
+// Create implements storage.Database.
+func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, err := d.create(ctx, info)
+	if err != nil {
+		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, explained(err))
+	}
+	d.ledgers[info.Name] = l
+	return l, nil
+}
+
+// create makes a ledger of epoch 1. If it does not learn whether the ledger was made, it tries
+// again: the insertion then waits for the earlier one, and finds this writer in its head.
+func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
+	if err := d.writable(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
+	defer cancel()
+	for between := (pause{}); ; {
+		made, err := d.insert(ctx, info)
+		if err == nil && !made {
+			made, err = d.madeHere(ctx, info.Name)
+		}
+		switch {
+		case err == nil && made:
+			l := &ledger{db: d, name: info.Name}
+			found, err := d.describe(ctx, info.Name)
+			if err != nil {
+				return nil, err
+			}
+			l.number, l.epoch = found.number, 1
+			return l, nil
+		case err != nil && !temporary(err):
+			return nil, err
+		}
+		if waited := between.wait(ctx); waited != nil {
+			return nil, fmt.Errorf("it is unknown whether the ledger was made: %w", errors.Join(err, waited))
+		}
+	}
+}
+
+// insert inserts a ledger with the next number and its head. It inserts nothing if the name
+// exists, or another session takes the number at this moment.
+func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, err error) {
+	err = inTransaction(ctx, d.writes, func(tx pgx.Tx) error {
+		made = false
+		rows, err := tx.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
+			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers
+			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch)
+		if err != nil {
+			return err
+		}
+		numbers, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil || len(numbers) == 0 {
+			return err
+		}
+		made = true
+		_, err = tx.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
+			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
+		return err
+	})
+	return made && err == nil, err
+}
+
+// madeHere reports whether this opening made the ledger of that name. It returns
+// storage.ErrConflict if another one did, and false if there is no such ledger.
+func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
+	if _, opened := d.ledgers[name]; opened {
+		return false, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+	}
+	var writer string
+	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, nil
+	case err == nil && writer != d.writer:
+		err = fmt.Errorf("%w: the name is taken", storage.ErrConflict)
+	}
+	return err == nil, err
+}
+
+// inTransaction runs change in a transaction and commits it, unless change returns an error.
+func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(pgx.Tx) error) error {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := change(tx); err != nil {
+		// If rolling back fails, the pool closes the connection.
+		_ = tx.Rollback(ctx)
+		return err
+	}
+	return commit(ctx, tx)
+}
+
+// Close implements storage.Database. It waits for operations that are under way.
+func (d *Database) Close() error {
+	if d.closed.Swap(true) {
+		return fmt.Errorf("closing: %w", errClosed)
+	}
+	d.reads.Close()
+	if d.writes != nil {
+		d.writes.Close()
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"colophon/storage"
+)
+
+var (
+	errClosed   = errors.New("the database is closed")
+	errReadOnly = errors.New("the database is open for reading only")
+	// errTakenOver: the head's row names another writer.
+	errTakenOver = errors.New("another process has taken the ledger over; stop one of the two")
+)
+
+// SQLSTATE codes and classes (PostgreSQL: Appendix A).
+const (
+	codeDiskFull       = "53100"
+	codeReadOnly       = "25006" // the server became a standby
+	codeIdle           = "25P03" // the transaction was idle for too long
+	codeLockTaken      = "55P03"
+	codeDataCorrupted  = "XX001"
+	codeIndexCorrupted = "XX002"
+
+	classConnection   = "08"
+	classRollback     = "40" // serialisation failures and deadlocks
+	classResources    = "53"
+	classIntervention = "57" // shutdown, cancelled statements
+)
+
+// temporary reports whether the operation that returned err may succeed on another
+// connection. All errors but those that the server reported count: the connection was lost.
+func temporary(err error) bool {
+	var setting *SettingError
+	if err == nil || sentinel(err) || errors.As(err, &setting) {
+		return false
+	}
+	var reported *pgconn.PgError
+	if !errors.As(err, &reported) {
+		return true
+	}
+	switch reported.Code {
+	case codeReadOnly, codeIdle, codeLockTaken:
+		return true
+	}
+	switch reported.Code[:min(2, len(reported.Code))] {
+	case classConnection, classRollback, classResources, classIntervention:
+		return reported.Code != codeDiskFull
+	}
+	return false
+}
+
+// sentinel reports whether err is one of the contract's, or of this package's, that say that
+// nothing was written.
+func sentinel(err error) bool {
+	for _, is := range []error{
+		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged,
+		errClosed, errReadOnly, errTakenOver, errRefused,
+	} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// oneLine is an error whose text has one line. pgx takes a line for each address that it tried.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ").Replace(e.error.Error())
+}
+
+func (e oneLine) Unwrap() error { return e.error }
+
+// explained wraps the contract's errors around those of the server.
+func explained(err error) error {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		err = oneLine{err}
+	}
+	var reported *pgconn.PgError
+	if !errors.As(err, &reported) {
+		return err
+	}
+	switch reported.Code {
+	case codeDiskFull:
+		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
+	case codeDataCorrupted, codeIndexCorrupted:
+		return fmt.Errorf("%w: %s", storage.ErrDamaged, strings.ReplaceAll(reported.Message, "\n", " "))
+	}
+	return err
+}
+
+// pause is the time between two attempts, which doubles each time up to mostPause.
+type pause struct{ last time.Duration }
+
+const (
+	leastPause = 20 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// wait returns nil after the pause, or the error of the context if that is done earlier.
+func (p *pause) wait(ctx context.Context) error {
+	p.last = min(max(leastPause, 2*p.last), mostPause)
+	select {
+	case <-time.After(p.last):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

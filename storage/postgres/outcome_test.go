@@ -1,0 +1,343 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// faults decides what happens to each COMMIT that a proxy sees.
+type faults struct {
+	mu   sync.Mutex
+	next []postgrestest.Fault // of the next COMMITs; None follows
+}
+
+func (f *faults) take() postgrestest.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.next) == 0 {
+		return postgrestest.None
+	}
+	fault := f.next[0]
+	f.next = f.next[1:]
+	return fault
+}
+
+func (f *faults) set(next ...postgrestest.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = next
+}
+
+// proxied makes a ledger behind a proxy. direct is the same database without the proxy, for
+// reading.
+func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
+	f = new(faults)
+	server := postgrestest.Shared(t)
+	proxy = postgrestest.NewProxy(t, server, f.take)
+	schema := server.Schema(t)
+	db := openAt(t, proxy.URL("search_path", schema))
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	reader, err := Open(t.Context(), Config{URL: server.URL("search_path", schema), ReadOnly: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, reader.Close()) })
+	direct, err = reader.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	return f, proxy, store, direct
+}
+
+// The connection is cut at each moment of a COMMIT, also of the one that raises the epoch.
+// Each commit is made once.
+func TestCutDuringCommit(t *testing.T) {
+	const (
+		before = postgrestest.BeforeCommit
+		during = postgrestest.DuringCommit
+		after  = postgrestest.AfterCommit
+		none   = postgrestest.None
+	)
+	f, _, store, direct := proxied(t)
+	var head storage.Head
+	try := func(next ...postgrestest.Fault) {
+		t.Helper()
+		b := batch(head, 3)
+		f.set(next...)
+		require.NoError(t, store.Commit(t.Context(), head, b), "%v", next)
+		head = b.Head
+		requireLog(t, direct, head)
+	}
+	for _, first := range []postgrestest.Fault{none, before, during, after} {
+		try(first)
+		for _, second := range []postgrestest.Fault{before, during, after} {
+			try(first, second)
+			try(first, second, second, none, first)
+		}
+	}
+	f.set(after)
+	require.NoError(t, store.SetSetting(t.Context(), "log", []byte("public")))
+	f.set(before, after)
+	require.NoError(t, store.Freeze(t.Context()))
+	info, err := store.Info(t.Context())
+	require.NoError(t, err)
+	require.True(t, info.Frozen)
+	require.ErrorIs(t, store.Commit(t.Context(), head, batch(head, 1)), storage.ErrFrozen)
+}
+
+// The answer to a creation is lost.
+func TestCutDuringCreation(t *testing.T) {
+	f, proxy, _, _ := proxied(t)
+	db := openAt(t, proxy.URL("search_path", postgrestest.Shared(t).Schema(t)))
+	for name, fault := range map[string]postgrestest.Fault{
+		"before": postgrestest.BeforeCommit, "during": postgrestest.DuringCommit, "after": postgrestest.AfterCommit,
+	} {
+		f.set(fault)
+		store, err := db.Create(t.Context(), storage.Info{Name: name})
+		require.NoError(t, err)
+		require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
+		_, err = db.Create(t.Context(), storage.Info{Name: name})
+		require.ErrorIs(t, err, storage.ErrConflict)
+	}
+}
+
+// A COMMIT reaches the server late, after the client has lost its connection. The transaction
+// still holds the row of the head, so raising the epoch waits for it, and the commit is not
+// made twice.
+func TestLateCommit(t *testing.T) {
+	f, proxy, store, direct := proxied(t)
+	b := batch(storage.Head{}, 3)
+	f.set(postgrestest.HoldCommit)
+	committed := make(chan error, 1)
+	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
+	l := store.(*ledger)
+	waits := connect(t, postgrestest.Shared(t).URL())
+	require.Eventually(t, func() bool {
+		var n int
+		err := waits.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE colophon_heads SET epoch%'`).Scan(&n)
+		return err == nil && n > 0
+	}, time.Minute, time.Millisecond, "raising the epoch waits")
+	require.Empty(t, committed)
+	proxy.Release()
+	require.NoError(t, <-committed)
+	requireLog(t, direct, b.Head)
+	require.Equal(t, int64(2), l.epoch)
+}
+
+// A COMMIT is lost, and the server does not notice that the client is gone: the transaction
+// holds the row until the server ends it.
+func TestTransactionWithoutClient(t *testing.T) {
+	f, proxy, _, _ := proxied(t)
+	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.Shared(t).Schema(t)), Logger: silent(), Patience: 8 * time.Second})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 3)
+	f.set(postgrestest.LoseCommit)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	next := batch(b.Head, 1)
+	require.NoError(t, store.Commit(t.Context(), b.Head, next))
+	requireLog(t, store, next.Head)
+}
+
+// Nothing that was acknowledged is lost when the server is killed, and nothing is doubled.
+func TestKilledServer(t *testing.T) {
+	server := postgrestest.Start(t)
+	db := openAt(t, server.URL())
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	var acknowledged atomic.Uint64
+	var stop atomic.Bool
+	written := make(chan error, 1)
+	go func() {
+		var head storage.Head
+		for !stop.Load() {
+			b := batch(head, 1+int(head.Size%5))
+			if err := store.Commit(context.Background(), head, b); err != nil {
+				written <- err
+				return
+			}
+			head = b.Head
+			acknowledged.Store(head.Size)
+		}
+		written <- nil
+	}()
+	kills := 4
+	if testing.Short() {
+		kills = 1
+	}
+	for range kills {
+		until := acknowledged.Load() + 1 + rand.Uint64N(200)
+		require.Eventually(t, func() bool { return acknowledged.Load() >= until || len(written) > 0 }, time.Minute, time.Millisecond)
+		require.Empty(t, written)
+		before := acknowledged.Load()
+		require.NoError(t, server.Kill())
+		require.NoError(t, server.Run())
+		reader, err := Open(t.Context(), Config{URL: server.URL(), ReadOnly: true})
+		require.NoError(t, err)
+		read, err := reader.Ledger(t.Context(), "default")
+		require.NoError(t, err)
+		head, err := read.Head(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, head.Size, before)
+		require.NoError(t, reader.Close())
+	}
+	stop.Store(true)
+	require.NoError(t, <-written)
+	requireLog(t, store, storage.Head{Size: acknowledged.Load(), Tip: digestOf(acknowledged.Load())})
+}
+
+// If the server does not come back, the outcome is unknown, and nothing is written until the
+// ledger is opened again.
+func TestServerThatStaysAway(t *testing.T) {
+	server := postgrestest.Start(t)
+	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), Patience: 300 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 2)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	server.Stop()
+	next := batch(b.Head, 1)
+	for range 2 {
+		err = store.Commit(t.Context(), b.Head, next)
+		require.ErrorContains(t, err, "its outcome is unknown")
+		require.False(t, sentinel(err))
+	}
+	require.NoError(t, server.Run())
+	err = store.Commit(t.Context(), b.Head, next)
+	require.ErrorContains(t, err, "the ledger must be opened again")
+	store, err = db.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	requireLog(t, store, b.Head)
+	db.patience = time.Minute
+	require.NoError(t, store.Commit(t.Context(), b.Head, next))
+	requireLog(t, store, next.Head)
+}
+
+// PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. That is no
+// acknowledgement: the commit waits until a later transaction is on the standby.
+func TestWarningIsNoAcknowledgement(t *testing.T) {
+	server := postgrestest.Start(t)
+	db := openAt(t, server.URL())
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	admin := connect(t, server.URL())
+	exec := func(statement string, arguments ...any) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), statement, arguments...)
+		require.NoError(t, err)
+	}
+	exec(`SET synchronous_commit = local`)
+	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	exec(`SELECT pg_reload_conf()`)
+
+	b := batch(storage.Head{}, 2)
+	committed := make(chan error, 1)
+	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
+	waiting := func(except time.Time) (pid int, since time.Time) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			err := admin.QueryRow(t.Context(), `SELECT pid, xact_start FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND xact_start > $1`, except).Scan(&pid, &since)
+			return err == nil
+		}, time.Minute, time.Millisecond)
+		return pid, since
+	}
+	pid, since := waiting(time.Time{})
+	exec(`SELECT pg_cancel_backend($1)`, pid)
+	waiting(since) // raising the epoch
+	require.Empty(t, committed)
+	exec(`ALTER SYSTEM RESET synchronous_standby_names`)
+	exec(`SELECT pg_reload_conf()`)
+	require.NoError(t, <-committed)
+	require.Equal(t, int64(2), store.(*ledger).epoch)
+	requireLog(t, store, b.Head)
+}
+
+// Settings that lose commits are refused when the database is opened, and when the server
+// returns with them.
+func TestSettingsThatLoseCommits(t *testing.T) {
+	server := postgrestest.Start(t)
+	ctx := t.Context()
+	refused := func(name string) {
+		t.Helper()
+		_, err := Open(ctx, Config{URL: server.URL(), Logger: silent()})
+		var setting *SettingError
+		require.ErrorAs(t, err, &setting)
+		require.Equal(t, name, setting.Name)
+		require.ErrorAs(t, Probe(ctx, server.URL()), &setting)
+		require.ErrorContains(t, err, "the server's setting "+name+" is off: ")
+	}
+	db := openAt(t, server.URL())
+	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	admin := connect(t, server.URL())
+	_, err = admin.Exec(ctx, `ALTER ROLE colophon SET synchronous_commit = off`)
+	require.NoError(t, err)
+	refused("synchronous_commit")
+	_, err = admin.Exec(ctx, `ALTER ROLE colophon RESET synchronous_commit`)
+	require.NoError(t, err)
+	openAt(t, server.URL())
+
+	for _, name := range []string{"fsync", "full_page_writes"} {
+		server.Stop()
+		require.NoError(t, server.Configure(name+" = off"))
+		require.NoError(t, server.Run())
+		refused(name)
+		var setting *SettingError
+		_, err := db.Ledger(ctx, "default") // it may have a doubt of the first round
+		if err == nil {
+			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
+		}
+		require.ErrorAs(t, err, &setting)
+		server.Stop()
+		require.NoError(t, server.Configure(name+" = on"))
+		require.NoError(t, server.Run())
+	}
+	store, err = db.Ledger(ctx, "default")
+	require.NoError(t, err)
+	require.NoError(t, store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1)))
+}
+
+// A later change of the configuration does not reach connections that are open.
+func TestSynchronousCommitIsKept(t *testing.T) {
+	server := postgrestest.Start(t)
+	db := openAt(t, server.URL())
+	admin := connect(t, server.URL())
+	for _, statement := range []string{`ALTER SYSTEM SET synchronous_commit = off`, `SELECT pg_reload_conf()`} {
+		_, err := admin.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	shown := func(row interface{ Scan(...any) error }) (value string) {
+		require.NoError(t, row.Scan(&value))
+		return value
+	}
+	require.Eventually(t, func() bool {
+		return shown(admin.QueryRow(t.Context(), `SHOW synchronous_commit`)) == "off"
+	}, time.Minute, time.Millisecond)
+	for range 3 { // the connection processes the change between statements
+		require.Equal(t, "on", shown(db.writes.QueryRow(t.Context(), `SHOW synchronous_commit`)))
+	}
+}
+
+// A read is repeated if its connection was cut before.
+func TestReadAfterCut(t *testing.T) {
+	_, proxy, store, _ := proxied(t)
+	b := batch(storage.Head{}, 3)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	for range 3 {
+		requireLog(t, store, b.Head)
+		proxy.CloseConnections()
+	}
+	next := batch(b.Head, 3)
+	require.NoError(t, store.Commit(t.Context(), b.Head, next))
+	requireLog(t, store, next.Head)
+}

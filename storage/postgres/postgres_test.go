@@ -1,0 +1,316 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"flag"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+	"colophon/storage/storagetest"
+)
+
+func TestMain(m *testing.M) {
+	// A random history takes some thousands of statements.
+	if err := flag.Set("rapid.checks", "15"); err != nil {
+		panic(err)
+	}
+	os.Exit(postgrestest.Main(m))
+}
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// openAt opens the database with that URL, and closes it at the end of the test, unless the
+// test does.
+func openAt(t *testing.T, url string) *Database {
+	t.Helper()
+	db, err := Open(t.Context(), Config{URL: url, Logger: silent()})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !db.closed.Load() {
+			require.NoError(t, db.Close())
+		}
+	})
+	return db
+}
+
+// emptyURL returns the URL of an empty schema of the shared server.
+func emptyURL(t *testing.T) string {
+	server := postgrestest.Shared(t)
+	return server.URL("search_path", server.Schema(t))
+}
+
+// open opens an empty database.
+func openEmpty(t *testing.T) storage.Database {
+	db, err := Open(t.Context(), Config{URL: emptyURL(t), Logger: silent()})
+	require.NoError(t, err)
+	return db
+}
+
+func (d *Database) url() string { return d.reads.Config().ConnString() }
+
+func reopen(t *testing.T, db storage.Database) storage.Database {
+	require.NoError(t, db.Close())
+	again, err := Open(t.Context(), Config{URL: db.(*Database).url(), Logger: silent()})
+	require.NoError(t, err)
+	return again
+}
+
+func TestConformance(t *testing.T) {
+	storagetest.Run(t, openEmpty, storagetest.WithReopen(reopen))
+}
+
+func TestTamper(t *testing.T) {
+	storagetest.RunTampering(t, openEmpty,
+		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
+			store, err := db.Ledger(t.Context(), ledger)
+			require.NoError(t, err)
+			change(&tamperer{t: t, conn: connect(t, db.(*Database).url()), ledger: store.(*ledgerHandle).number})
+			return db
+		})
+}
+
+// ledgerHandle is the type where a parameter is called ledger.
+type ledgerHandle = ledger
+
+// connect opens a connection that is closed at the end of the test.
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	return conn
+}
+
+// digestOf returns a digest for a number.
+func digestOf(n uint64) storage.Hash { return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n)) }
+
+// batch makes n entries on old, which hold their seq. The first has content and a key; all
+// share a piece of content.
+func batch(old storage.Head, n int) storage.Batch {
+	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Tip: digestOf(old.Size + uint64(n)), Checkpoint: []byte("signed")}}
+	for i := range uint64(n) {
+		seq := old.Size + i
+		b.Entries = append(b.Entries, binary.BigEndian.AppendUint64(nil, seq))
+		if i == 0 {
+			b.Contents = append(b.Contents, storage.Content{Digest: digestOf(seq), Seq: seq, Bytes: b.Entries[0]})
+		}
+		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: []byte("prompt")})
+	}
+	b.Keys = []storage.Key{{Key: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
+	hashes := min(b.Head.Size, storage.TileHashes)
+	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashBytes)}}
+	return b
+}
+
+// requireLog checks that a ledger has exactly what batch makes, up to a head.
+func requireLog(t *testing.T, store storage.Store, head storage.Head) {
+	t.Helper()
+	stored, err := store.Head(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, head.Size, stored.Size)
+	require.Equal(t, head.Tip, stored.Tip)
+	var next uint64
+	for e, err := range store.Entries(t.Context(), 0) {
+		require.NoError(t, err)
+		require.Equal(t, binary.BigEndian.AppendUint64(nil, next), e.Bytes)
+		next++
+	}
+	require.Equal(t, head.Size, next)
+	var needed uint64
+	for seq, err := range store.References(t.Context(), digestOf(1<<60)) {
+		require.NoError(t, err)
+		require.Equal(t, needed, seq)
+		needed++
+	}
+	require.Equal(t, head.Size, needed)
+	hashes, err := store.Tile(t.Context(), 0, 0)
+	require.NoError(t, err)
+	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
+}
+
+// A later opening of a ledger takes it over: the earlier ones can write nothing any more.
+func TestLaterOpeningTakesOver(t *testing.T) {
+	url := emptyURL(t)
+	ctx := t.Context()
+	first := openAt(t, url)
+	creator, err := first.Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 2)
+	require.NoError(t, creator.Commit(ctx, storage.Head{}, b))
+	head := b.Head
+
+	open := func() storage.Store {
+		store, err := openAt(t, url).Ledger(ctx, "default")
+		require.NoError(t, err)
+		return store
+	}
+	writes := []func(storage.Store) error{
+		func(s storage.Store) error { return s.Commit(ctx, head, batch(head, 1)) },
+		func(s storage.Store) error { return s.SetSetting(ctx, "log", []byte("public")) },
+		func(s storage.Store) error { return s.Freeze(ctx) },
+	}
+	earlier := []storage.Store{creator, open(), open()}
+	later := open()
+	for i, write := range writes {
+		for range 2 {
+			err := write(earlier[i])
+			require.ErrorIs(t, err, storage.ErrConflict)
+			require.ErrorContains(t, err, "another process has taken the ledger over")
+		}
+	}
+	requireLog(t, later, head)
+	_, err = later.Setting(ctx, "log")
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	info, err := later.Info(ctx)
+	require.NoError(t, err)
+	require.False(t, info.Frozen)
+	b = batch(head, 1)
+	require.NoError(t, later.Commit(ctx, head, b))
+	requireLog(t, creator, b.Head) // reads continue
+
+	again, err := first.Ledger(ctx, "default")
+	require.NoError(t, err)
+	next := batch(b.Head, 1)
+	require.NoError(t, again.Commit(ctx, b.Head, next), "opened again")
+	require.ErrorIs(t, later.Commit(ctx, next.Head, batch(next.Head, 1)), storage.ErrConflict)
+	requireLog(t, later, next.Head)
+}
+
+// Opening for reading only takes nothing over and makes nothing.
+func TestReadOnly(t *testing.T) {
+	url := emptyURL(t)
+	ctx := t.Context()
+	_, err := Open(ctx, Config{URL: url, ReadOnly: true})
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	db := openAt(t, url)
+	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 1)
+	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
+
+	reader, err := Open(ctx, Config{URL: url, ReadOnly: true})
+	require.NoError(t, err)
+	read, err := reader.Ledger(ctx, "default")
+	require.NoError(t, err)
+	requireLog(t, read, b.Head)
+	require.ErrorIs(t, read.Commit(ctx, b.Head, batch(b.Head, 1)), errReadOnly)
+	require.ErrorIs(t, read.SetSetting(ctx, "log", nil), errReadOnly)
+	require.ErrorIs(t, read.Freeze(ctx), errReadOnly)
+	require.ErrorIs(t, read.Writable(ctx), errReadOnly)
+	_, err = reader.Create(ctx, storage.Info{Name: "other"})
+	require.ErrorIs(t, err, errReadOnly)
+	require.NoError(t, store.Commit(ctx, b.Head, batch(b.Head, 1)))
+	require.NoError(t, reader.Close())
+	require.ErrorIs(t, reader.Close(), errClosed)
+	_, err = read.Head(ctx)
+	require.ErrorIs(t, err, errClosed)
+}
+
+// Several processes may open an empty database at the same moment.
+func TestOpeningsTogether(t *testing.T) {
+	url := emptyURL(t)
+	errs := make([]error, 6)
+	var wait sync.WaitGroup
+	for i := range errs {
+		wait.Go(func() {
+			db, err := Open(t.Context(), Config{URL: url, Logger: silent()})
+			if err == nil {
+				err = db.Close()
+			}
+			errs[i] = err
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+// Two processes create the same ledger, or others, at the same moment.
+func TestCreationsTogether(t *testing.T) {
+	url := emptyURL(t)
+	var made, refused int
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	names := []string{"one", "two"}
+	for range 4 {
+		db := openAt(t, url)
+		wait.Go(func() {
+			for _, name := range names {
+				_, err := db.Create(t.Context(), storage.Info{Name: name})
+				mu.Lock()
+				if err == nil {
+					made++
+				} else if errorIs(err, storage.ErrConflict) {
+					refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	require.Equal(t, []int{2, 6}, []int{made, refused})
+	all, err := openAt(t, url).descriptions(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, int64(3), all[0].number+all[1].number)
+}
+
+func TestLaterVersionIsRefused(t *testing.T) {
+	url := emptyURL(t)
+	require.NoError(t, Probe(t.Context(), url), "no tables")
+	require.NoError(t, openAt(t, url).Close())
+	require.NoError(t, Probe(t.Context(), url))
+	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_schema SET version = 99`)
+	require.NoError(t, err)
+	for _, readOnly := range []bool{false, true} {
+		_, err = Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
+		require.ErrorIs(t, err, storage.ErrFormat)
+		require.ErrorContains(t, err, "the tables have version 99, this build reads version 1")
+	}
+	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
+}
+
+func TestMissingHeadIsDamage(t *testing.T) {
+	url := emptyURL(t)
+	db := openAt(t, url)
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	_, err = connect(t, url).Exec(t.Context(), `DELETE FROM colophon_heads`)
+	require.NoError(t, err)
+	_, err = store.Head(t.Context())
+	require.ErrorIs(t, err, storage.ErrDamaged)
+	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrDamaged)
+	_, err = openAt(t, url).Ledger(t.Context(), "default")
+	require.ErrorIs(t, err, storage.ErrDamaged)
+	require.ErrorContains(t, err, "its head is missing")
+	_, err = db.Ledgers(t.Context())
+	require.ErrorIs(t, err, storage.ErrDamaged)
+}
+
+// A commit whose content does not fit one statement is still one commit.
+func TestLargeCommit(t *testing.T) {
+	db := openAt(t, emptyURL(t))
+	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 2*statementRows+1)
+	large := make([]byte, statementBytes/2+1)
+	for i := range 4 {
+		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1<<61 + uint64(i)), Seq: b.Head.Size - 1, Slot: uint16(2 + i), Bytes: large})
+	}
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+	requireLog(t, store, b.Head)
+	for i := range 4 {
+		bytes, err := store.Content(t.Context(), digestOf(1<<61+uint64(i)))
+		require.NoError(t, err)
+		require.Len(t, bytes, len(large))
+	}
+}

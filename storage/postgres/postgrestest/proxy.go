@@ -1,0 +1,171 @@
+package postgrestest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Fault is what a Proxy does to a COMMIT.
+type Fault int
+
+// The faults. After each, the client's connection is closed.
+const (
+	None         Fault = iota
+	BeforeCommit       // the server does not receive it, and its connection is closed
+	DuringCommit       // the server receives it, and its connection is closed at once
+	AfterCommit        // the server has answered it; the client does not receive the answer
+	HoldCommit         // the server receives it when the test calls Release
+	LoseCommit         // the server does not receive it, and its connection stays open
+)
+
+// Proxy passes the connections of clients to a server.
+type Proxy struct {
+	listener net.Listener
+	server   *Server
+	fault    func() Fault
+	release  chan struct{}
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // under mu
+	wait  sync.WaitGroup
+}
+
+// NewProxy starts a proxy. It calls fault for each COMMIT, from one goroutine per connection.
+func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &Proxy{listener: listener, server: server, fault: fault, release: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	p.wait.Go(p.accept)
+	t.Cleanup(func() {
+		require.NoError(t, listener.Close())
+		p.CloseConnections()
+		p.wait.Wait()
+	})
+	return p
+}
+
+// URL returns the connection string of the server's default database through the proxy.
+func (p *Proxy) URL(options ...string) string {
+	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
+}
+
+// Release lets the server receive a COMMIT that is held.
+func (p *Proxy) Release() { p.release <- struct{}{} }
+
+// CloseConnections closes all connections.
+func (p *Proxy) CloseConnections() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		_ = conn.Close()
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wait.Go(func() { p.pass(client) })
+	}
+}
+
+// keep notes a connection, and returns what closes it.
+func (p *Proxy) keep(conn net.Conn) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn] = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, conn)
+		_ = conn.Close()
+	}
+}
+
+// commitMessage is the simple query of a transaction's end, as pgx sends it.
+var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
+
+func (p *Proxy) pass(client net.Conn) {
+	closeClient := p.keep(client)
+	defer closeClient()
+	server, err := net.Dial("unix", p.server.Socket())
+	if err != nil {
+		return
+	}
+	closeServer := p.keep(server)
+	var mute atomic.Bool // answers are not passed on
+	answered := make(chan struct{}, 1)
+	var back sync.WaitGroup
+	back.Go(func() {
+		defer close(answered)
+		_ = relay(server, func(message []byte) error {
+			if mute.Load() {
+				select {
+				case answered <- struct{}{}:
+				default:
+				}
+				return nil
+			}
+			_, err := client.Write(message)
+			return err
+		})
+		closeClient()
+	})
+	err = relay(client, func(message []byte) error {
+		if !bytes.Contains(message, commitMessage) {
+			_, err := server.Write(message)
+			return err
+		}
+		fault := p.fault()
+		mute.Store(fault != None)
+		switch fault {
+		case BeforeCommit:
+			return io.EOF
+		case HoldCommit:
+			closeClient()
+			<-p.release
+		case LoseCommit:
+			return errLost
+		}
+		if _, err := server.Write(message); err != nil || fault == None {
+			return err
+		}
+		if fault != DuringCommit {
+			<-answered
+		}
+		return io.EOF
+	})
+	if errors.Is(err, errLost) {
+		closeClient()
+		back.Wait() // until the server closes the connection
+	}
+	closeServer()
+	back.Wait()
+}
+
+var errLost = errors.New("the message is lost")
+
+// relay calls each for what a connection receives, until that fails.
+func relay(from net.Conn, each func(message []byte) error) error {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if err := each(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

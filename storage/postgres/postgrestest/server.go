@@ -1,0 +1,312 @@
+// Package postgrestest runs a PostgreSQL server of a test's own. Other packages than tests do
+// not import it.
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// requireVariable makes a missing PostgreSQL a failure.
+const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
+
+// Server is a PostgreSQL server with a folder of its own, which it listens in.
+type Server struct {
+	dir      string // holds the socket, the log, and the folder of the data
+	programs string // folder of PostgreSQL's programs
+
+	lifeline io.Closer     // the running server stops when it is closed
+	ended    chan struct{} // closed when the running server has ended
+}
+
+// Folders in which systems keep PostgreSQL's programs, apart from PATH.
+const debianPrograms = "/usr/lib/postgresql/*/bin"
+
+// findPrograms returns the folder of PostgreSQL's programs.
+func findPrograms() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(debianPrograms, "initdb"))
+	if err != nil || len(found) == 0 {
+		return "", errors.Join(err, exec.ErrNotFound)
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// Installed reports whether PostgreSQL is installed. If COLOPHON_REQUIRE_POSTGRES is set, it
+// returns an error if not.
+func Installed() (bool, error) {
+	if _, err := findPrograms(); err == nil {
+		return true, nil
+	}
+	if os.Getenv(requireVariable) != "" {
+		return false, fmt.Errorf("%s is set, but PostgreSQL is not installed: install Debian's package postgresql", requireVariable)
+	}
+	return false, nil
+}
+
+// need skips the test if PostgreSQL is not installed, or lets it fail (Installed).
+func need(t testing.TB) {
+	installed, err := Installed()
+	require.NoError(t, err)
+	if !installed {
+		t.Skip("PostgreSQL is not installed: install Debian's package postgresql")
+	}
+}
+
+// Start makes a server with these settings (name=value) and starts it. It stops at the end of
+// the test.
+func Start(t testing.TB, settings ...string) *Server {
+	need(t)
+	s, err := New(settings...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+}
+
+// Shared returns a server that the tests of a package share. Main stops it.
+func Shared(t testing.TB) *Server {
+	need(t)
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		s, err := New()
+		require.NoError(t, err)
+		shared.server = s
+	}
+	return shared.server
+}
+
+// Main runs the tests of a package, and stops the shared server. Its result is the exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil {
+		if err := shared.server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "removing the PostgreSQL server:", err)
+		}
+	}
+	return code
+}
+
+// New makes a server with these settings (name=value) and starts it. The caller closes it.
+func New(settings ...string) (*Server, error) {
+	programs, err := findPrograms()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "postgres") // a short path: those of sockets are bounded
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, programs: programs}
+	if err := s.make(settings); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.Run(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// make makes the folder of the data.
+func (s *Server) make(settings []string) error {
+	if err := give(s.dir); err != nil {
+		return err
+	}
+	command := exec.Command(filepath.Join(s.programs, "initdb"), "-D", s.data(), "-U", "colophon", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync") // #nosec G204 -- a program of PostgreSQL, for tests
+	command.Dir = s.dir
+	command.SysProcAttr = unprivileged()
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	lines := append([]string{
+		"listen_addresses=''", fmt.Sprintf("unix_socket_directories='%s'", s.dir), "shared_buffers=32MB", "max_connections=100",
+	}, settings...)
+	return s.Configure(lines...)
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Configure adds settings (name=value), which apply when the server is started again.
+func (s *Server) Configure(settings ...string) error {
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("\n" + strings.Join(settings, "\n") + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// lifeline runs a program until it ends or standard input does, so that the server ends with
+// the test, even if that is killed.
+const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/null; kill -QUIT $child; } & wait $child`
+
+// Patience of Run.
+const startTime = time.Minute
+
+// Run starts a server that does not run, and waits until it answers. A server that was killed
+// leaves processes behind for a moment, during which it cannot be started.
+func (s *Server) Run() error {
+	deadline := time.Now().Add(startTime)
+	for {
+		if err := s.launch(); err != nil {
+			return err
+		}
+		err := s.wait(deadline)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(s.log())
+			return fmt.Errorf("%w\n%s", err, log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+func (s *Server) launch() error {
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()                                                                         // the server has its own
+	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data()) // #nosec G204 -- a program of PostgreSQL, for tests
+	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
+	command.SysProcAttr = unprivileged()
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = command.Wait() // the log says why
+	}()
+	s.lifeline, s.ended = stdin, ended
+	return nil
+}
+
+// wait waits until the server answers. It returns an error if the server ends.
+func (s *Server) wait(deadline time.Time) error {
+	for {
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		conn, err := pgx.Connect(ctx, s.URL())
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("the server has ended: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// Stop ends the server at once, without a checkpoint. It can run again.
+func (s *Server) Stop() {
+	if s.lifeline != nil {
+		_ = s.lifeline.Close()
+		<-s.ended
+	}
+}
+
+// Kill kills the server's first process. The others end when they notice.
+func (s *Server) Kill() error {
+	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return err
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	if err := process.Kill(); err != nil {
+		return err
+	}
+	<-s.ended
+	return nil
+}
+
+// Close stops the server and removes its folder.
+func (s *Server) Close() error {
+	s.Stop()
+	return os.RemoveAll(s.dir)
+}
+
+// port is part of the name of the socket.
+const port = 5432
+
+// Socket is the path of the server's socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
+
+// URL returns the connection string of the server's default database, with these options
+// (name, value, …).
+func (s *Server) URL(options ...string) string {
+	return connection(s.dir, port, options)
+}
+
+func connection(host string, port int, options []string) string {
+	values := url.Values{"host": {host}, "port": {strconv.Itoa(port)}, "user": {"colophon"}, "dbname": {"postgres"}, "sslmode": {"disable"}}
+	for i := 0; i+1 < len(options); i += 2 {
+		values.Set(options[i], options[i+1])
+	}
+	return "postgres://?" + values.Encode()
+}
+
+var schemas atomic.Int64
+
+// Schema makes an empty schema and returns its name. The option search_path selects it.
+func (s *Server) Schema(t testing.TB) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL())
+	require.NoError(t, err)
+	name := fmt.Sprintf("test%d", schemas.Add(1))
+	_, err = conn.Exec(t.Context(), "CREATE SCHEMA "+name)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	return name
+}

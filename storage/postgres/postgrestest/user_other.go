@@ -1,0 +1,9 @@
+//go:build !unix
+
+package postgrestest
+
+import "syscall"
+
+func give(string) error { return nil }
+
+func unprivileged() *syscall.SysProcAttr { return nil }

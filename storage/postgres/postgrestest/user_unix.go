@@ -1,0 +1,47 @@
+//go:build unix
+
+package postgrestest
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// account is the user that runs the server for root, as which PostgreSQL refuses to run.
+func account() (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.Atoi(found.Uid)
+		if err != nil {
+			continue
+		}
+		if gid, err := strconv.Atoi(found.Gid); err == nil {
+			return uid, gid, true
+		}
+	}
+	return 0, 0, false
+}
+
+// give gives a folder to the user that runs the server.
+func give(dir string) error {
+	if uid, gid, ok := account(); ok {
+		return os.Chown(dir, uid, gid)
+	}
+	return nil
+}
+
+// unprivileged lets a command run as that user.
+func unprivileged() *syscall.SysProcAttr {
+	if uid, gid, ok := account(); ok {
+		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"colophon/storage"
+)
+
+const selectHead = `SELECT epoch, writer, frozen, size, tip, time, checkpoint FROM colophon_heads WHERE ledger = $1`
+
+// headRow is the result of selectHead.
+type headRow struct {
+	epoch, size, time int64
+	writer            string
+	frozen            bool
+	tip, checkpoint   []byte
+}
+
+func (r *headRow) values() []any {
+	return []any{&r.epoch, &r.writer, &r.frozen, &r.size, &r.tip, &r.time, &r.checkpoint}
+}
+
+func (r *headRow) head() (storage.Head, error) {
+	h := storage.Head{Size: uint64(r.size), Time: r.time}
+	if len(r.checkpoint) > 0 {
+		h.Checkpoint = r.checkpoint
+	}
+	err := setHash(&h.Tip, r.tip, "the tip")
+	return h, err
+}
+
+// setHash sets a hash to stored bytes; another length is damage.
+func setHash(h *storage.Hash, stored []byte, what string) error {
+	if len(stored) != len(h) {
+		return fmt.Errorf("%w: %s has %d bytes, %d expected", storage.ErrDamaged, what, len(stored), len(h))
+	}
+	*h = storage.Hash(stored)
+	return nil
+}
+
+// Head implements storage.Reader.
+func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name, err)
+	}
+	return head, nil
+}
+
+func (l *ledger) head(ctx context.Context) (storage.Head, error) {
+	var row headRow
+	err := l.db.row(ctx, row.values(), selectHead, l.number)
+	if errors.Is(err, storage.ErrNotFound) {
+		return storage.Head{}, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+	}
+	if err != nil {
+		return storage.Head{}, err
+	}
+	return row.head()
+}
+
+// Tile implements storage.Reader.
+func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	hashes, err := l.tile(ctx, level, index)
+	if err != nil {
+		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)
+	}
+	return hashes, nil
+}
+
+func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
+	type piece struct {
+		stop   int64
+		hashes []byte
+	}
+	stored, err := collect(ctx, l.db, func(row pgx.CollectableRow) (p piece, err error) {
+		return p, row.Scan(&p.stop, &p.hashes)
+	}, `SELECT stop, hashes FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3 ORDER BY stop`,
+		l.number, int64(level), int64(index))
+	if err != nil {
+		return nil, err
+	}
+	if len(stored) == 0 {
+		return nil, storage.ErrNotFound
+	}
+	var hashes []byte
+	for i := range stored {
+		hashes = append(hashes, stored[i].hashes...)
+		if int64(len(hashes)) != stored[i].stop*storage.HashBytes {
+			return nil, fmt.Errorf("%w: the pieces up to hash %d have %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
+		}
+	}
+	return hashes, nil
+}
+
+// Setting implements storage.Reader.
+func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
+	var value []byte
+	err := l.db.row(ctx, []any{&value}, `SELECT value FROM colophon_settings WHERE ledger = $1 AND name = $2`, l.number, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading setting %q of ledger %q: %w", name, l.name, err)
+	}
+	return value, nil
+}
+
+// Entry implements storage.Reader.
+func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+	entry, err := l.entry(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name, err)
+	}
+	return entry, nil
+}
+
+func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
+	if seq > math.MaxInt64 {
+		return nil, cmp.Or(l.db.usable(ctx), storage.ErrNotFound)
+	}
+	var size int64
+	var entry []byte
+	err := l.db.row(ctx, []any{&size, &entry}, `SELECT h.size, e.bytes FROM colophon_heads h
+		LEFT JOIN colophon_entries e ON e.ledger = h.ledger AND e.seq = $2 WHERE h.ledger = $1`, l.number, int64(seq))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+	case err != nil:
+		return nil, err
+	case int64(seq) >= size:
+		return nil, storage.ErrNotFound
+	case entry == nil:
+		return nil, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
+	}
+	return entry, nil
+}
+
+// Content implements storage.Reader.
+func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	var bytes []byte
+	err := l.db.row(ctx, []any{&bytes}, `SELECT bytes FROM colophon_contents WHERE ledger = $1 AND digest = $2`, l.number, digest[:])
+	if err != nil {
+		return nil, fmt.Errorf("reading content %x of ledger %q: %w", digest, l.name, err)
+	}
+	return bytes, nil
+}
+
+// Referenced implements storage.Reader.
+func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	var referenced bool
+	err := l.db.row(ctx, []any{&referenced}, `SELECT $3 < h.size AND (coalesce(c.seq = $3, false)
+			OR EXISTS (SELECT 1 FROM colophon_references r WHERE r.ledger = $1 AND r.digest = $2 AND r.seq = $3))
+		FROM colophon_contents c JOIN colophon_heads h ON h.ledger = c.ledger
+		WHERE c.ledger = $1 AND c.digest = $2`, l.number, digest[:], int64(seq))
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return false, fmt.Errorf("checking whether record %d of ledger %q needs content %x: %w", seq, l.name, digest, err)
+	}
+	return referenced && seq <= math.MaxInt64, nil
+}
+
+// Redaction implements storage.Reader.
+func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+	var by int64
+	err := l.db.row(ctx, []any{&by}, `SELECT r.redacted_by FROM colophon_redactions r JOIN colophon_heads h ON h.ledger = r.ledger
+		WHERE r.ledger = $1 AND r.seq = $2 AND r.redacted_by >= 0 AND r.redacted_by < h.size`, l.number, int64(seq))
+	if err != nil {
+		return 0, fmt.Errorf("reading the redaction of record %d of ledger %q: %w", seq, l.name, err)
+	}
+	return uint64(by), nil
+}
+
+const selectClaims = `SELECT c.key, c.record, c.seq FROM colophon_claims c JOIN colophon_heads h ON h.ledger = c.ledger
+	WHERE c.ledger = $1 AND c.seq >= 0 AND c.seq < h.size`
+
+func scanClaim(row pgx.CollectableRow) (k storage.Key, err error) {
+	var key, record []byte
+	var seq int64
+	if err := row.Scan(&key, &record, &seq); err != nil {
+		return k, err
+	}
+	k.Seq = uint64(seq)
+	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.Record, record, "the record's digest"))
+}
+
+// Key implements storage.Reader.
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+	claims, err := collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = $2`, l.number, key[:])
+	if err == nil && len(claims) == 0 {
+		err = storage.ErrNotFound
+	}
+	if err != nil {
+		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+	}
+	return claims[0], nil
+}
+
+// Keys implements storage.Reader.
+func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
+	var claims []storage.Key
+	asked := make(map[storage.Hash]bool, len(keys))
+	distinct := make([][]byte, 0, len(keys))
+	for i := range keys {
+		if !asked[keys[i]] {
+			asked[keys[i]] = true
+			distinct = append(distinct, keys[i][:])
+		}
+	}
+	err := l.db.usable(ctx)
+	pieces(len(distinct), func(int) int { return 0 }, func(start, end int) {
+		if err != nil {
+			return
+		}
+		var found []storage.Key
+		found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, distinct[start:end])
+		claims = append(claims, found...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name, err)
+	}
+	return claims, nil
+}
