@@ -479,7 +479,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	lied := make(map[string]int)
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range w.questions.all() { // as of the head, where each list has its rows
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {

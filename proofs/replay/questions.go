@@ -226,7 +226,11 @@ func (b *questionBuilder) records() {
 	}
 	for _, name := range b.values.names(findable("")) {
 		for _, value := range b.values.of(findable(name)) {
-			b.ask("/records", rowsList, name, value)
+			if name == "mismatch" { // as flag is
+				b.askAll("/records", name, value)
+			} else {
+				b.ask("/records", rowsList, name, value)
+			}
 		}
 	}
 	for _, run := range b.values.of(findable("run_id")) {
