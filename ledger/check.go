@@ -7,6 +7,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -64,6 +65,9 @@ func claimedKey(e *event.Event) *proofs.Hash {
 // checkSetting returns an error if a ledger cannot have a setting of this name and value.
 func checkSetting(name string, value []byte) error {
 	switch {
+	case name == memberSetting:
+		_, err := rules.ReadMemberSecret(value)
+		return err
 	case name != logSetting:
 		return errors.New("no ledger has a setting of this name")
 	case string(value) != PublicLog && string(value) != PrivateLog:

@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/rules"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -31,8 +32,12 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
+	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as an interrupted creation leaves it
 	return s
 }
+
+// memberSecret is that of the tests' ledgers.
+var memberSecret = rules.NewMemberSecret()
 
 func config(t testing.TB) ledger.Config {
 	return ledger.Config{Signer: signer(t), Fatal: func(err error) { panic(err) }}
@@ -60,7 +65,7 @@ func ipc(t testing.TB, runID, output string) *record.Record {
 	}
 	body, err := json.Marshal(members)
 	require.NoError(t, err)
-	r, err := record.Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().For(memberSecret).Parse(record.IPCRecord, body)
 	require.NoError(t, err)
 	return r
 }

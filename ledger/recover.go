@@ -70,8 +70,11 @@ func (s *sequencer) verifyTip(ctx context.Context) error {
 }
 
 // appendFirstEvent writes the ledger's first event (spec: Ledger creation).
-func (l *Ledger) appendFirstEvent() error {
-	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey())
+func (l *Ledger) appendFirstEvent(ctx context.Context) error {
+	if err := l.makeMemberSecret(ctx); err != nil {
+		return err
+	}
+	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey(), l.members)
 	_, err := l.Submit(Submission{Body: body})
 	return err
 }

@@ -20,6 +20,8 @@ type IPCFields struct {
 	// HasPayload: the record brought the payload, not only its hash. The event says it by the
 	// name of the content.
 	HasPayload bool
+	// Members are nil without a payload, and in a ledger without a secret for them.
+	Members Members
 	// HasAdvanced is true if the event has the member, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
@@ -208,20 +210,24 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	}
 	r.addContent("payload", payload.Raw())
 	p.HasPayload = true
-	if p.PayloadSchema != nil {
-		whole, seedless := r.axisPayloadHashes(o, payload)
-		if p.seedInPayload {
-			p.SeedlessInputHash = seedless
-		}
-		return whole
-	}
 	var sum, seedless Hash
-	if !p.seedInPayload {
+	members := membersOf{secret: r.limits.Members, text: r.members[:0]}
+	switch {
+	case p.PayloadSchema != nil:
+		var ok bool
+		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, members.visitor()); !ok {
+			return nil
+		}
+	case p.seedInPayload || members.secret != nil:
+		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, members.visitor())
+	default:
 		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
-		return r.hex(sum)
 	}
-	sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload)
-	p.SeedlessInputHash = r.hex(seedless)
+	if p.seedInPayload {
+		p.SeedlessInputHash = r.hex(seedless)
+	}
+	p.Members = members.end()
+	r.members = members.text
 	return r.hex(sum)
 }
 
@@ -320,6 +326,9 @@ func (f *IPCFields) Check() error {
 	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
+	if f.Members != nil && !f.Members.isValid() {
+		c.fail("payload_members", f.Members, "are no digests of payload members as events have them")
+	}
 	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
 		c.fail("usage", f.Usage.Raw(), "is more than figures")
 	}
@@ -343,6 +352,7 @@ func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Value("labels", c.Labels)
 	w.Raw("max_tokens", f.MaxTokens)
 	w.Text("model", f.Model)
+	w.Raw("payload_members", f.Members)
 	w.Text("payload_schema", f.PayloadSchema)
 	c.Producer.append(w)
 	w.Text("run_id", c.RunID)

@@ -16,6 +16,8 @@ type Position struct {
 	Time   string             // of the last event (spec: Event body)
 	Ledger string             // the name in the events
 	Keys   *proofs.KeyHistory // from the events; nil at the beginning
+	// MemberSecretHash is the commitment to the secret of payload members; "" if there is none.
+	MemberSecretHash string
 	Tally  Tally
 }
 

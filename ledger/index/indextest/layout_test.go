@@ -33,7 +33,7 @@ func digestOf(lines []string) string {
 func TestLayoutOfRandomLedgers(t *testing.T) {
 	for seed, name := range [...]string{"random 0", "random 1", "random 2", "random 3"} {
 		bodies := rapid.Custom(func(t *rapid.T) []string {
-			bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
+			bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}
 			for range 150 {
 				bodies = append(bodies, drawEvent(t, uint64(len(bodies))))
 			}
@@ -49,7 +49,7 @@ func TestLayoutOfRandomLedgers(t *testing.T) {
 func TestLayoutOfRealInput(t *testing.T) {
 	for _, name := range [...]string{"citation-sets", "generations", "run-dags", "story-paths"} {
 		j := newJournal(t, "default")
-		j.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		j.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		j.append(realBodies(t, name)...)
 		require.Equal(t, layoutDigests[name], digestOf(j.refold()), name)
 	}

@@ -137,7 +137,7 @@ func drawEvent(t *rapid.T, size uint64) string {
 func (j *journal) drawEvents(t *rapid.T, most int) {
 	var bodies []string
 	if j.head.Size == 0 {
-		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	}
 	for range rapid.IntRange(1, most).Draw(t, "events") {
 		bodies = append(bodies, drawEvent(t, j.head.Size+uint64(len(bodies))))

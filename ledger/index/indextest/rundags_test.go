@@ -24,7 +24,7 @@ import (
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
 			log.append(drawDAGEvent(t, log.head.Size))
 		}

@@ -26,7 +26,7 @@ type generations struct {
 
 func newGenerations(t *rapid.T) *generations {
 	g := &generations{T: t, log: newJournal(t, "default"), narrow: rapid.Bool().Draw(t, "narrow"), claims: []string{strings.Repeat("0", 64)}}
-	g.log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	g.log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	return g
 }
 

@@ -18,6 +18,9 @@ type normalForm struct {
 	content        map[string][]byte
 	reversed       string // a check that is taken for its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
+	// secret makes the digests of payload members. anySecret: it is not the ledger's.
+	secret    *rules.MemberSecret
+	anySecret bool
 
 	members  []member
 	document pyjson.Document
