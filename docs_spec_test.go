@@ -37,6 +37,7 @@ import (
 	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
@@ -468,7 +469,7 @@ func exampleEvent(e *example) {
 
 func exampleMembers(e *example) {
 	key := e.hexBytes("secret")
-	secret, err := rules.ReadMemberSecret(key)
+	secret, err := members.ReadSecret(key)
 	require.NoError(e.t, err)
 	e.computed("member_secret_hash", sha256Hex(append([]byte("member_secret\x00"), key...)))
 	commitment := secret.Commitment()
@@ -479,7 +480,7 @@ func exampleMembers(e *example) {
 		return hex.EncodeToString(mac.Sum(nil)[:16])
 	}
 	e.computed("digest", digest(e.text("pointer"), e.value("value")))
-	e.computed("payload_members", `{"/a~1b":"`+digest("/a~1b", "null")+`","/axes":"`+e.value("digest")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
+	e.computed("payload_members", `{"/axes":"`+e.value("digest")+`","/a~1b":"`+digest("/a~1b", "null")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
 	r, err := record.DefaultLimits().For(secret).Parse(record.IPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
 	require.NoError(e.t, err)
 	defer r.Release()

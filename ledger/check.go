@@ -7,7 +7,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
-	"colophon/ledger/record/rules"
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -66,7 +66,7 @@ func claimedKey(e *event.Event) *proofs.Hash {
 func checkSetting(name string, value []byte) error {
 	switch {
 	case name == memberSetting:
-		_, err := rules.ReadMemberSecret(value)
+		_, err := members.ReadSecret(value)
 		return err
 	case name != logSetting:
 		return errors.New("no ledger has a setting of this name")

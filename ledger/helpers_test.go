@@ -13,7 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
-	"colophon/ledger/record/rules"
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -37,7 +37,7 @@ func store(t testing.TB, database storage.Database) storage.Store {
 }
 
 // memberSecret is that of the tests' ledgers.
-var memberSecret = rules.NewMemberSecret()
+var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {
 	return ledger.Config{Signer: signer(t), Fatal: func(err error) { panic(err) }}
@@ -62,7 +62,7 @@ func ipc(t testing.TB, runID, output string) *record.Record {
 }
 
 // ipcOf is ipc for a ledger with another secret of payload members.
-func ipcOf(t testing.TB, members *rules.MemberSecret, runID, output string) *record.Record {
+func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
 		"output": output, "model": "m", "temperature": 0.5, "max_tokens": 10}

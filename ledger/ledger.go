@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"colophon/ledger/record/rules"
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -124,7 +124,7 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	members *rules.MemberSecret // nil if the ledger has none; set by Open
+	members *members.Secret // nil if the ledger has none; set by Open
 
 	freezing   sync.Mutex  // held during Freeze
 	rotating   sync.Mutex  // held during RotateKey and RetireKey

@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -50,7 +51,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 // A creation that a crash interrupted between the secret and the first event keeps the secret.
 func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
-	secret := rules.NewMemberSecret()
+	secret := members.NewSecret()
 	require.NoError(t, s.SetSetting(t.Context(), "member_secret", secret.Bytes()))
 	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
 }
@@ -61,7 +62,7 @@ func TestWrongMemberSecret(t *testing.T) {
 		stored []byte
 		says   string
 	}{
-		"another":   {rules.NewMemberSecret().Bytes(), "is not the one to which the first event commits"},
+		"another":   {members.NewSecret().Bytes(), "is not the one to which the first event commits"},
 		"too short": {[]byte("short"), "has 5 bytes, not 32"},
 	} {
 		t.Run(name, func(t *testing.T) {

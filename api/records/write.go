@@ -6,7 +6,7 @@ import (
 	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/ledger/record"
-	"colophon/ledger/record/rules"
+	"colophon/ledger/record/members"
 )
 
 // Paths are the routes that write the four kinds of records (spec: Requests).
@@ -32,7 +32,7 @@ func (p postedRecord) release() {
 // parseRecord decodes the record in a body. members is the secret of the ledger that it is for; nil if
 // it is for none. The caller releases the record. On an error,
 // parseRecord releases the body.
-func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *rules.MemberSecret) (postedRecord, error) {
+func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
 	r, err := h.Values.For(members).Parse(kind, body.Bytes())
 	if err != nil {
 		body.Release()

@@ -95,11 +95,11 @@ type IPCRecordEvent struct {
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
 	Model       string            `json:"model"`
 	// PayloadMembers are digests of the payload's members by JSON pointer; null if there are too many.
-	PayloadMembers map[string]string `json:"payload_members,omitzero"`
-	PayloadSchema  string            `json:"payload_schema,omitempty"`
-	Seed           json.Number       `json:"seed,omitempty"` // of the record, else of the payload
-	Temperature    *float64          `json:"temperature,omitempty"`
-	Usage          json.RawMessage   `json:"usage,omitempty"`
+	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
+	PayloadSchema  string                      `json:"payload_schema,omitempty"`
+	Seed           json.Number                 `json:"seed,omitempty"` // of the record, else of the payload
+	Temperature    *float64                    `json:"temperature,omitempty"`
+	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
 
 // RunDAGEvent is the form in which the log has a [RunDAG].

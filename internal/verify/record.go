@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 	"colophon/proofs"
@@ -30,7 +31,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	limits := record.NoLimits()
 	if e.Detail.Member("payload_members").Kind() != pyjson.Absent {
-		limits = limits.For(record.AnyMembers)
+		limits = limits.For(members.Any)
 	}
 	r, err := parsePosted(limits, kind, posted)
 	if err != nil {

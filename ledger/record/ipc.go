@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -21,7 +22,7 @@ type IPCFields struct {
 	// name of the content.
 	HasPayload bool
 	// Members are nil without a payload, and in a ledger without a secret for them.
-	Members Members
+	Members members.Digests
 	// HasAdvanced is true if the event has the member, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
@@ -211,23 +212,23 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	r.addContent("payload", payload.Raw())
 	p.HasPayload = true
 	var sum, seedless Hash
-	members := membersOf{secret: r.limits.Members, text: r.members[:0]}
+	digests := members.Builder{Secret: r.limits.Members, Text: r.members[:0]}
 	switch {
 	case p.PayloadSchema != nil:
 		var ok bool
-		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, members.visitor()); !ok {
+		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.Visitor()); !ok {
 			return nil
 		}
-	case p.seedInPayload || members.secret != nil:
-		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, members.visitor())
+	case p.seedInPayload || digests.Secret != nil:
+		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, digests.Visitor())
 	default:
 		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
 	}
 	if p.seedInPayload {
 		p.SeedlessInputHash = r.hex(seedless)
 	}
-	p.Members = members.end()
-	r.members = members.text
+	p.Members = digests.End()
+	r.members = digests.Text
 	return r.hex(sum)
 }
 
@@ -326,7 +327,7 @@ func (f *IPCFields) Check() error {
 	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
-	if f.Members != nil && !f.Members.isValid() {
+	if f.Members != nil && !f.Members.IsValid() {
 		c.fail("payload_members", f.Members, "are no digests of payload members as events have them")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
-	"colophon/ledger/record/rules"
 )
 
 // An event has a digest under the ledger's secret of each payload member but the run's seed, within
@@ -21,18 +21,18 @@ import (
 func TestPayloadMembers(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	axesForms := map[string]string{"/axes": `{"mood": {"label": "calm", "score": 1.0}}`, "/policy_hash": `"p"`, "/world_id": `"w"`}
-	many := func(n int) (members string, forms map[string]string) {
+	many := func(n int) (list string, forms map[string]string) {
 		forms = make(map[string]string)
 		for i := range n {
 			name := fmt.Sprintf("m%02d", i)
-			members += fmt.Sprintf(`,%q:%d`, name, i)
+			list += fmt.Sprintf(`,%q:%d`, name, i)
 			forms["/"+name] = fmt.Sprint(i)
 		}
-		return members, forms
+		return list, forms
 	}
-	most, mostForms := many(rules.MaxMembers)
-	tooMany, _ := many(rules.MaxMembers + 1)
-	longest, tooLong := strings.Repeat("~", rules.MaxMemberName), strings.Repeat("~", rules.MaxMemberName+1)
+	most, mostForms := many(members.MaxMembers)
+	tooMany, _ := many(members.MaxMembers + 1)
+	longest, tooLong := strings.Repeat("~", members.MaxName), strings.Repeat("~", members.MaxName+1)
 	for name, c := range map[string]struct {
 		members string
 		forms   map[string]string // nil: null
@@ -54,15 +54,15 @@ func TestPayloadMembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := sha256.Sum256([]byte(name))
-			secret, err := rules.ReadMemberSecret(key[:])
+			secret, err := members.ReadSecret(key[:])
 			require.NoError(t, err)
 			body := fmt.Appendf(nil, `{%s,"model":"m"}`, c.members)
 			for range 2 { // the second record reuses the memory of the first
 				r, err := DefaultLimits().For(secret).Parse(IPCRecord, body)
 				require.NoError(t, err)
-				members := membersIn(t, r)
+				digests := digestsIn(t, r)
 				if c.forms == nil {
-					require.Equal(t, "null", string(members))
+					require.Equal(t, "null", string(digests))
 				} else {
 					want := make(map[string]string)
 					for pointer, form := range c.forms {
@@ -71,34 +71,35 @@ func TestPayloadMembers(t *testing.T) {
 						want[pointer] = hex.EncodeToString(mac.Sum(nil)[:16])
 					}
 					var got map[string]string
-					require.NoError(t, json.Unmarshal(members, &got))
+					require.NoError(t, json.Unmarshal(digests, &got))
 					require.Equal(t, want, got)
 					all := make(map[string]string)
-					for pointer, digest := range members.All() {
+					for pointer, digest := range digests.All() {
 						var text string
 						require.NoError(t, json.Unmarshal(pointer, &text))
 						all[text] = string(digest)
-						require.True(t, isMemberPointer([]byte(text)))
+						_, ok := members.Name([]byte(text))
+						require.True(t, ok)
 					}
 					require.Equal(t, want, all)
 				}
-				require.True(t, members.isValid(), "%s", members)
+				require.True(t, digests.IsValid(), "%s", digests)
 				r.Release()
 			}
 			r, err := Parse(IPCRecord, body)
 			require.NoError(t, err)
 			defer r.Release()
-			require.Nil(t, membersIn(t, r), "a ledger without a secret")
+			require.Nil(t, digestsIn(t, r), "a ledger without a secret")
 		})
 	}
-	r, err := DefaultLimits().For(AnyMembers).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
+	r, err := DefaultLimits().For(members.Any).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
 	require.NoError(t, err)
 	defer r.Release()
-	require.Nil(t, membersIn(t, r), "without a payload")
+	require.Nil(t, digestsIn(t, r), "without a payload")
 }
 
-// membersIn returns the payload members in the event of a record.
-func membersIn(t *testing.T, r *Record) Members {
+// digestsIn returns the payload members in the event of a record.
+func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
@@ -108,19 +109,19 @@ func membersIn(t *testing.T, r *Record) Members {
 func TestFormOfPayloadMembers(t *testing.T) {
 	const digest = `"00112233445566778899aabbccddeeff"`
 	for _, good := range []string{`null`, `{}`, `{"/a":` + digest + `}`, `{"/a":` + digest + `,"/b":` + digest + `}`, `{"/":` + digest + `}`} {
-		require.True(t, Members(good).isValid(), good)
+		require.True(t, members.Digests(good).IsValid(), good)
 	}
 	var long string
-	for i := range rules.MaxMembers + 1 {
+	for i := range members.MaxMembers + 1 {
 		long += fmt.Sprintf(`,"/%02d":%s`, i, digest)
 	}
 	for _, bad := range []string{
 		`[]`, `1`, `"a"`, `false`, `{"a":` + digest + `}`, `{"":` + digest + `}`, `{"/a/b":` + digest + `}`, `{"/~2":` + digest + `}`, `{"/~":` + digest + `}`,
 		`{"/b":` + digest + `,"/a":` + digest + `}`, `{"/a":"00"}`, `{"/a":null}`, `{"/a":` + strings.ToUpper(digest) + `}`, `{"/a": ` + digest + `}`, `{"\/a":` + digest + `}`,
-		`{"/` + strings.Repeat("a", rules.MaxMemberName+1) + `":` + digest + `}`, `{"/\ud800":` + digest + `}`, `{` + long[1:] + `}`, `{`, ``,
+		`{"/` + strings.Repeat("a", members.MaxName+1) + `":` + digest + `}`, `{"/\ud800":` + digest + `}`, `{` + long[1:] + `}`, `{`, ``,
 	} {
-		require.False(t, Members(bad).isValid(), bad)
-		for range Members(bad).All() { // does not panic
+		require.False(t, members.Digests(bad).IsValid(), bad)
+		for range members.Digests(bad).All() { // does not panic
 		}
 	}
 }

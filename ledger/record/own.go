@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -70,7 +71,7 @@ func (f *CreatedFields) Check() error {
 
 // AppendLedgerCreated appends the body of a ledger's first event. members is the ledger's secret of
 // payload members; nil if it has none.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, members *rules.MemberSecret) []byte {
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, members *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := CreatedFields{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
 		if members != nil {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -70,11 +71,11 @@ type Limits struct {
 	Values     int // JSON values and member names of a record
 	// Members makes the digests of payload members; nil makes none. It is that of the ledger
 	// that the record is for.
-	Members *rules.MemberSecret
+	Members *members.Secret
 }
 
 // For returns the limits for records of a ledger with that secret, which may be nil.
-func (l Limits) For(members *rules.MemberSecret) Limits {
+func (l Limits) For(members *members.Secret) Limits {
 	l.Members = members
 	return l
 }

@@ -9,6 +9,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/seqs"
 	"colophon/proofs"
@@ -97,7 +98,7 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 // MemberSecret returns the secret of payload members to which a ledger_created event commits, and nil
 // if it commits to none. read reads the secret. The error is a *Damage if the secret is absent or is
 // another one.
-func MemberSecret(e *event.Body, read func() ([]byte, error)) (*rules.MemberSecret, error) {
+func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
 	commitment := e.Created.MemberSecretHash
 	if commitment == nil {
 		return nil, nil
@@ -109,7 +110,7 @@ func MemberSecret(e *event.Body, read func() ([]byte, error)) (*rules.MemberSecr
 	if err != nil {
 		return nil, readDamage(err, wrong("missing: %v", err))
 	}
-	secret, err := rules.ReadMemberSecret(text)
+	secret, err := members.ReadSecret(text)
 	if err != nil {
 		return nil, wrong("altered: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
-	"colophon/ledger/record/rules"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
@@ -48,7 +48,7 @@ type memory struct {
 
 // testSecret makes the payload members of the tests' logs, and ledgerLimits their records.
 var (
-	testSecret   = rules.NewMemberSecret()
+	testSecret   = members.NewSecret()
 	ledgerLimits = record.DefaultLimits().For(testSecret)
 )
 

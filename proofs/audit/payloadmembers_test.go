@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
 )
@@ -33,7 +34,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 	digest := func(pointer string) string {
 		_, after, found := strings.Cut(body, `"`+pointer+`":`)
 		require.True(t, found, pointer)
-		return after[:2*rules.MemberDigestBytes+2]
+		return after[:2*members.DigestBytes+2]
 	}
 	_, members, _ := strings.Cut(body, `"payload_members":`)
 	members, _, _ = strings.Cut(members, `,"seed"`)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -19,7 +20,7 @@ type normalForm struct {
 	reversed       string // a check that is taken for its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
 	// secret makes the digests of payload members. anySecret: it is not the ledger's.
-	secret    *rules.MemberSecret
+	secret    *members.Secret
 	anySecret bool
 
 	members  []member

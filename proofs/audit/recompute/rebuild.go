@@ -2,6 +2,7 @@ package recompute
 
 import (
 	"bytes"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/strict"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,7 +26,7 @@ type Rebuilder struct {
 	Rebuilt, Confirmed, Unknown uint64
 	// Members is the ledger's secret of payload members. Without it, only their pointers are
 	// compared.
-	Members *rules.MemberSecret
+	Members *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
@@ -46,7 +47,7 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 	}
 	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail), secret: b.Members}
 	if n.anySecret = b.Members == nil && e.Detail.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
-		n.secret = record.AnyMembers
+		n.secret = members.Any
 	}
 	var err error
 	if n.content, err = readContent(&e, content); err != nil {
