@@ -31,7 +31,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	limits := record.NoLimits()
 	if e.Detail.Member("payload_members").Kind() != pyjson.Absent {
-		limits = limits.For(members.Any)
+		limits = limits.For(members.Unknown)
 	}
 	r, err := parsePosted(limits, kind, posted)
 	if err != nil {

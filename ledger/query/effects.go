@@ -11,6 +11,7 @@ import (
 	"colophon/client/wire"
 	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -69,8 +70,8 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 // parseEffects returns the two values in the form that events use.
 func parseEffects(p Parameters) (q effects.Query, err error) {
 	q.Variable = p["variable"]
-	if !slices.Contains(effects.Variables[:], q.Variable) {
-		return q, invalid("variable", "must be one of %s", strings.Join(effects.Variables[:], ", "))
+	if _, isMember := members.Name([]byte(q.Variable)); !isMember && !slices.Contains(effects.Variables[:], q.Variable) {
+		return q, invalid("variable", "must be one of %s, or the JSON pointer of a member of the payload, such as /policy_hash", strings.Join(effects.Variables[:], ", "))
 	}
 	if q.A, err = effectValue(p, q.Variable, "a"); err != nil {
 		return q, err
@@ -98,6 +99,12 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	value, given := p[name]
 	if !given {
 		return "", invalid(name, "is required: a value of the variable")
+	}
+	if variable[0] == '/' {
+		if !members.IsDigest([]byte(value)) {
+			return "", invalid(name, "must be the digest of the member, of 32 lower-case hexadecimal digits, as events have it")
+		}
+		return value, nil
 	}
 	switch variable {
 	case "model":

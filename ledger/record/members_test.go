@@ -92,7 +92,7 @@ func TestPayloadMembers(t *testing.T) {
 			require.Nil(t, digestsIn(t, r), "a ledger without a secret")
 		})
 	}
-	r, err := DefaultLimits().For(members.Any).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
+	r, err := DefaultLimits().For(members.Unknown).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
 	require.NoError(t, err)
 	defer r.Release()
 	require.Nil(t, digestsIn(t, r), "without a payload")

@@ -18,7 +18,7 @@ type Position struct {
 	Keys   *proofs.KeyHistory // from the events; nil at the beginning
 	// MemberSecretHash is the commitment to the secret of payload members; "" if there is none.
 	MemberSecretHash string
-	Tally  Tally
+	Tally            Tally
 }
 
 // Seen is a checkpoint of the log that By saw earlier.

@@ -8,6 +8,7 @@ import (
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record/pyjson"
 )
 
 // Variables are the possible values of Query.Variable.
@@ -16,8 +17,8 @@ var Variables = [...]string{records.Input, records.InputHash, records.SystemProm
 // Query asks what changed when one variable changed from A to B while all others stayed the same
 // (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables
-	// A and B are the values. Numbers are written as in events.
+	Variable string // one of Variables, or the JSON pointer of a payload member
+	// A and B are the values. Numbers are written as in events; members are digests.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
 	Seeded bool // only runs with a seed
@@ -78,6 +79,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 type walk struct {
 	view     *index.View
 	query    Query
+	name     []byte            // of the variable in identities
 	id       rowstore.Identity // of the leading value
 	leading  []byte            // the leading value
 	partner  []byte            // the other value
@@ -87,8 +89,12 @@ type walk struct {
 }
 
 func newWalk(v *index.View, q Query) (*walk, error) {
-	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
-	e := &walk{view: v, query: q, id: a, leading: []byte(q.A), partner: []byte(q.B)}
+	name := []byte(q.Variable)
+	if isMember(q.Variable) {
+		name = pyjson.AppendString(nil, name) // as in events
+	}
+	a, b := rowstore.Identify(name, []byte(q.A)), rowstore.Identify(name, []byte(q.B))
+	e := &walk{view: v, query: q, name: name, id: a, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err

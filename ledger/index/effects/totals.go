@@ -139,7 +139,7 @@ func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC) {
 	if e.query.Seeded && ipc.Seed == nil {
 		return
 	}
-	if value := string(valueOf(ipc, e.query.Variable)); value == e.query.A || value == e.query.B {
+	if value := string(e.valueOf(ipc)); value == e.query.A || value == e.query.B {
 		touched[e.ids(*ipc)] = true
 	}
 }

@@ -14,17 +14,24 @@ type By int
 const (
 	ByInputHash By = iota // by input_hash
 	ByInput               // by the variable input, which does not cover the seed
+	ByMembers             // by the digests of the payload's members; only runs that have some
 	byCount
 )
 
-var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input")}
+var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of the values that a run has of the six variables. An absent
-// value is empty; a value that is given is not, except the model, which is always given.
+// Combination returns the identity of the values that a run has of the six variables; zero if it has
+// no combination by that. An absent value is empty; a value that is given is not, except the model,
+// which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
-	if by == ByInput {
+	switch {
+	case by == ByInput:
 		of = ipc.Input()
+	case by == ByMembers && !ipc.Members.Any():
+		return rowstore.Identity{}
+	case by == ByMembers:
+		of = ipc.Members
 	}
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
@@ -33,6 +40,9 @@ func Combination(ipc *event.IPC, by By) rowstore.Identity {
 func (r *run) combine(f *Deriver, seq uint64, of *[byCount]rowstore.Identity) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of {
+		if r.first[by] = false; id == (rowstore.Identity{}) {
+			continue
+		}
 		r.first[by] = !f.Filter().MayContain(id) // most seeds are new
 		if !r.first[by] {
 			_, _, known := f.Rows.Newest(Combinations, id[:])

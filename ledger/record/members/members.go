@@ -18,6 +18,26 @@ type Digests []byte
 // Known reports whether there is a digest of every member.
 func (m Digests) Known() bool { return len(m) > 0 && m[0] == '{' }
 
+// Any reports whether there is a digest.
+func (m Digests) Any() bool { return m.Known() && len(m) > len("{}") }
+
+// Find returns the digest of a member; nil if there is none. pointer is as All yields it.
+func (m Digests) Find(pointer []byte) []byte {
+	for at, digest := range m.All() {
+		if bytes.Equal(at, pointer) {
+			return digest
+		}
+	}
+	return nil
+}
+
+// Replace returns a copy with another digest of a member that has one.
+func (m Digests) Replace(pointer, digest []byte) Digests {
+	m = bytes.Clone(m)
+	copy(m.Find(pointer), digest)
+	return m
+}
+
 // All yields pointers and digests in the order of the event. A pointer is a canonical JSON string
 // with its quotes, and a digest has hexadecimal digits.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
@@ -46,6 +66,18 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Text returns the text of a pointer that All yields.
+func Text(pointer []byte) string {
+	if !bytes.ContainsRune(pointer, '\\') {
+		return string(pointer[1 : len(pointer)-1])
+	}
+	var document pyjson.Document
+	if document.Parse(pointer) != nil {
+		return ""
+	}
+	return string(document.Root().Text())
+}
+
 var documents = sync.Pool{New: func() any { return new(pyjson.Document) }}
 
 // IsValid reports whether an event can have these members.
@@ -71,9 +103,9 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Any stands for a secret that is not known. The members that it makes have the right
+// Unknown stands for a secret that is not known. The members that it makes have the right
 // pointers and wrong digests.
-var Any = new(Secret)
+var Unknown = new(Secret)
 
 // isPointer reports whether a text is the JSON pointer of a payload member that events can
 // have a digest of.

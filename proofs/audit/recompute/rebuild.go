@@ -47,7 +47,7 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 	}
 	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail), secret: b.Members}
 	if n.anySecret = b.Members == nil && e.Detail.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
-		n.secret = members.Any
+		n.secret = members.Unknown
 	}
 	var err error
 	if n.content, err = readContent(&e, content); err != nil {
