@@ -21,7 +21,7 @@ func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
 	require.NoError(t, err)
 	x, err := s.database.Tamper(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, x.Key(storage.Key{Key: record.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
+	require.NoError(t, x.SetKey(storage.Key{Key: record.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
 	require.Contains(t, p.Detail, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it")

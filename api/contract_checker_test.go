@@ -137,7 +137,7 @@ func (c contract) checkRequest(k call, r *http.Request) error {
 }
 
 func documents(route *routers.Route, in, name string) bool {
-	// A name like label:{name} stands for all that begin so.
+	// A name like label:{name} stands for all names with that prefix.
 	if prefix, _, open := strings.Cut(name, ":"); open {
 		name = prefix + ":{name}"
 	}

@@ -87,7 +87,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	return list
 }
 
-// answerExample is the example of that name in the answer to a success.
+// answerExample is the example with that name in the answer to a success.
 func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example {
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		if r := o.Responses.Status(status); r != nil && r.Value.Content[media] != nil {
@@ -169,7 +169,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 8)
 }
 
-// record is the request example of that name, posted by itself.
+// record is the request example with that name, posted by itself.
 func (s *server) record(t testing.TB, name string) call {
 	t.Helper()
 	for _, e := range s.requestExamples(t) {

@@ -16,8 +16,8 @@ import (
 // client receives it.
 const statusClientGone = 499
 
-// fail answers an error. All errors pass through it. It panics with http.ErrAbortHandler if
-// the connection must be dropped instead.
+// fail sends an error. All errors pass through it. It panics with http.ErrAbortHandler if the
+// connection must be dropped instead.
 func (s *Server) fail(err error, c *call.Call) {
 	p, internal := problem.Of(err)
 	if internal && c.Request().Context().Err() != nil {

@@ -29,7 +29,7 @@ func (s *Server) indexHealth() (detail string, stopped bool) {
 	return detail, false
 }
 
-// answerHealth answers a word, followed by a fault of the index if there is one.
+// answerHealth sends a word, followed by detail if the index has a fault.
 func answerHealth(c *call.Call, word, detail string) error {
 	if detail != "" {
 		word += "; " + detail

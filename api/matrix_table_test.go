@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// expectation says which scopes a route needs and what it then answers. It does not come from
-// the table of routes, so that a route that requires too little is noticed.
+// expectation says which scopes a route needs, and the status of the response to a caller that has
+// them. It is not derived from the table of routes, so the test notices a route that requires too
+// little.
 type expectation struct {
 	route  string
 	takes  string // scopes, with "or" or "and" between them, and on what

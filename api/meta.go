@@ -21,8 +21,8 @@ func (s *Server) healthz(c *call.Call) error {
 	return answerHealth(c, "ok", detail)
 }
 
-// readyz reports that the server takes writes and answers queries. It answers 503 while disk
-// space is short, a ledger cannot sign, or an index has stopped.
+// readyz reports that the server takes writes and answers queries. It responds with 503 while
+// disk space is short, a ledger cannot sign, or an index has stopped.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		if err := l.Writable(c.Request().Context()); err != nil {
@@ -43,18 +43,18 @@ func (s *Server) version(c *call.Call) error {
 	}{s.config.Version, runtime.Version()})
 }
 
-// openAPI answers the OpenAPI document.
+// openAPI sends the OpenAPI document.
 func (s *Server) openAPI(c *call.Call) error {
 	return c.AnswerShared("application/yaml", colophon.OpenAPI)
 }
 
-// docsPage answers the OpenAPI document as a web page.
+// docsPage sends the OpenAPI document as a web page.
 func (s *Server) docsPage(c *call.Call) error {
 	c.Response().Header().Set("Content-Security-Policy", reference.Policy)
 	return c.AnswerShared(echo.MIMETextHTMLCharsetUTF8, reference.Page)
 }
 
-// docsFile answers a file that the page at /docs loads.
+// docsFile sends a file that the page at /docs loads.
 func (s *Server) docsFile(c *call.Call) error {
 	switch c.Param("file") {
 	case "rapidoc-min.js":

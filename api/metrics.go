@@ -80,14 +80,14 @@ func (m *Metrics) observeCommit(name string, c ledger.Commit) {
 	m.commit.WithLabelValues(name).Observe(c.Duration.Seconds())
 }
 
-// Handler answers /metrics.
+// Handler serves /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// metrics answers the gathered metrics. Each request holds a slot until its answer is sent.
-// One caller gets at most half of the slots that are left, so that slow callers cannot shut
-// out others.
+// metrics sends the gathered metrics. Each request holds a slot until its answer is sent. One
+// caller gets at most half of the slots that are left, so that slow callers cannot shut out
+// others.
 func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {

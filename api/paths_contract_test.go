@@ -22,9 +22,9 @@ const (
 // strange is a name that needs to be percent-encoded in a path.
 const strange = "a/b c%2F?ü"
 
-// storied returns a server with some paths of a project whose name needs escaping, and of
+// startWithPaths returns a server with some paths of a project whose name needs escaping, and of
 // another project.
-func storied(t *testing.T) *server {
+func startWithPaths(t *testing.T) *server {
 	s := newServer(t)
 	fingerprint := func(build, route, content string) {
 		body := fmt.Sprintf(`{"project":%q,"build":%s,"route":%s,"content":%s}`, strange, build, route, content)
@@ -51,7 +51,7 @@ func asked(t *testing.T, s *server, k call) string {
 }
 
 func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
-	s := storied(t)
+	s := startWithPaths(t)
 	project := func(route string, more ...string) call {
 		return get(route, append([]string{"project", url.PathEscape(strange)}, more...)...)
 	}
@@ -95,7 +95,7 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 
 // Each list can be read row by row, and each row with its proof.
 func TestPathsArePagedAndProved(t *testing.T) {
-	s := storied(t)
+	s := startWithPaths(t)
 	p := []string{"project", url.PathEscape(strange)}
 	for route, k := range map[string]call{
 		projectsOf: get(projectsOf), pathsOf: get(pathsOf, p...), buildsOf: get(buildsOf, p...), collisionsOf: get(collisionsOf, p...),
@@ -125,7 +125,7 @@ func TestPathsArePagedAndProved(t *testing.T) {
 }
 
 func TestProblemsOfPathsAreAsTheContractSays(t *testing.T) {
-	s := storied(t)
+	s := startWithPaths(t)
 	var page struct{ Next string }
 	s.do(t, get(projectsOf).asking("?as_of=7&limit=1"), http.StatusOK).decode(t, &page)
 	const known = "harrow-vale"

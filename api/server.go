@@ -34,7 +34,7 @@ type Config struct {
 	Version string
 
 	// Access decides what a caller may do. If it is nil or requires no credentials, every
-	// caller may do everything.
+	// caller may do anything.
 	Access *access.Authenticator
 	// Hosts are the allowed names in Host headers if there is no authentication.
 	Hosts Hosts

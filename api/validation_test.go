@@ -49,7 +49,7 @@ func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	require.Equal(t, uint64(7), list.Rows[0].Seq)
 }
 
-// A validation names the build and the fingerprint that it is of.
+// A validation names the build and the fingerprint that it validates.
 func TestValidationNamesItsBuild(t *testing.T) {
 	s := &storyLine{service: start(t)}
 	s.build("main", "main", "", "A door.")

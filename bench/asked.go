@@ -39,8 +39,8 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	return a, nil
 }
 
-// dial makes a connection for one use: a server closes idle ones, as while the other ledger is
-// filled or read.
+// dial makes a connection for one use. A connection that is kept would be idle while the other
+// ledger is filled or read, and the server would close it.
 func (a *asked) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
 func (a *asked) end() error { return a.server.stop() }

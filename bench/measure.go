@@ -25,7 +25,7 @@ type exchange struct {
 	connections int
 	lines       int // of a batch; 0 for single records
 	bodies      *corpus.Bodies
-	profile     string // file names of profiles, without their ends; empty for none
+	profile     string // file names of profiles, without extensions; empty for none
 }
 
 // measure runs the service over an empty folder and measures it. The clock stops when

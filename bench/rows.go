@@ -21,7 +21,7 @@ type row struct {
 	Note       string `json:"note,omitempty"`
 
 	most    int    // upper bound of the bodies that it takes in a second
-	profile string // file names of its profiles, without their ends; empty for none
+	profile string // file names of its profiles, without extensions; empty for none
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
 

@@ -37,7 +37,7 @@ type LineResult struct {
 	Index   int // of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
-	// Text is the receipt as it came, in place of Receipt, if BatchOptions.Undecoded asks for it. It is valid until
+	// Text is the receipt as the server sent it, in place of Receipt, if BatchOptions.Undecoded asks for it. It is valid until
 	// the next result.
 	Text []byte
 	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or an error of encoding it.
@@ -508,7 +508,8 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 	return answered, b.end()
 }
 
-// decode reads an answer, unless it is a receipt that is wanted as it came.
+// decode reads one line of the answer. If the caller wants receipts undecoded, it returns a receipt
+// as text.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // a problem has no such member

@@ -203,14 +203,15 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// maxElements bounds the elements of all arrays of an answer. One of two bytes can take some hundred bytes of memory.
+// maxElements bounds the elements of all arrays of an answer. An element of two bytes can take a few hundred bytes of
+// memory.
 const maxElements = 1 << 20
 
-// elements counts the elements of all arrays of a JSON text, up to a few more than maxElements. Of a text that is no
-// JSON the number is of no use.
+// elements counts the elements of all arrays of a JSON text, up to a few more than maxElements. If the text is not
+// JSON, the number means nothing.
 func elements(text []byte) int {
 	n, inText := 0, false
-	var arrays []bool // of the values that the place is in, the innermost last: arrays, else objects
+	var arrays []bool // whether each enclosing value is an array (else an object), innermost last
 	for i := 0; i < len(text) && n <= maxElements; i++ {
 		switch c := text[i]; {
 		case inText && c == '\\':

@@ -201,7 +201,8 @@ func New(server string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// transport keeps a connection for each of many goroutines: the default is two.
+// transport keeps up to 100 idle connections to the server, so that many goroutines can reuse them.
+// The default is two.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
@@ -258,7 +259,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w, while waiting to repeat after: %w", err, last)
+		return fmt.Errorf("%w, while waiting to retry after: %w", err, last)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"colophon/client/wire"
 )
 
-// DriftService answers what changed outputs.
+// DriftService answers questions about what caused outputs to change.
 type DriftService struct{ ledger *Ledger }
 
 // GroupFilter chooses groups. A nil pointer chooses all.

@@ -146,7 +146,7 @@ func TestPagesThatFormACircle(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// A short answer must not take much memory: a row of a list takes some hundred bytes, however
+// A short answer must not take much memory: a row of a list takes a few hundred bytes, however
 // short its JSON.
 func TestAnswersOfManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
@@ -494,7 +494,7 @@ func TestKeysThatFollow(t *testing.T) {
 	require.NoError(t, err)
 	trusted, err := proofs.ParseVerifier(old)
 	require.NoError(t, err)
-	l = connect(t, s.URL, client.WithVerifiers("default", history.Following(trusted)...)).Ledger("default")
+	l = connect(t, s.URL, client.WithVerifiers("default", history.VerifiersFrom(trusted)...)).Ledger("default")
 	_, err = l.Records.Post(t.Context(), generation("new key again"), nil)
 	require.NoError(t, err)
 }

@@ -24,7 +24,7 @@ type Ledger struct {
 	Producers *ProducersService
 }
 
-// Ledger returns the ledger of that name. It sends nothing: the ledger need not exist.
+// Ledger returns the ledger with that name. It sends nothing: the ledger need not exist.
 func (c *Client) Ledger(name string) *Ledger {
 	l := &Ledger{client: c, name: name, path: join("v1", "ledgers", name)}
 	l.Records, l.Events, l.Log = &RecordsService{l}, &EventsService{l}, &LogService{l}
@@ -126,12 +126,12 @@ func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
 	return answer[wire.Version](ctx, s.client, get("/version", nil))
 }
 
-// Health returns one line about the server, which lives if there is no error: GET /healthz. It is not repeated.
+// Health returns one line about the server: GET /healthz. The server is running if there is no error. It is not repeated.
 func (s *ServerService) Health(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
 }
 
-// Readiness returns one line about the server, which takes requests if there is no error: GET /readyz. It is
+// Readiness returns one line about the server: GET /readyz. The server accepts requests if there is no error. It is
 // not repeated: [ErrUnavailable] says that the server is not ready.
 func (s *ServerService) Readiness(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})

@@ -27,7 +27,7 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 
 // Keys reads the verifier keys of the log: GET /log/key. Each key was named by the one before it, which
 // Keys checks; the sizes up to which keys have signed are the server's word. A key that is trusted
-// counts, and so do the keys that follow it: Following returns these for [WithVerifiers]. Trust no key
+// counts, and so do the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Trust no key
 // only because it is in the answer.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))

@@ -95,7 +95,7 @@ type Producer struct {
 	query  url.Values
 }
 
-// Producer returns the producer of that id.
+// Producer returns the producer with that id.
 func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
 }

@@ -49,22 +49,22 @@ func TestDamageIsNamed(t *testing.T) {
 		{"changed entry", audit.KindEntry, 100, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			b := entry(t, s, 100)
 			b[len(b)/2] ^= 1
-			require.NoError(t, x.Entry(100, b))
+			require.NoError(t, x.SetEntry(100, b))
 		}},
 		{"changed tile", audit.KindTile, 7, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[32*7] ^= 1
-			require.NoError(t, x.Tile(0, 0, b))
+			require.NoError(t, x.SetTile(0, 0, b))
 		}},
 		{"changed upper tile", audit.KindTile, 0, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			b := tile(t, s, 1, 0)
 			b[0] ^= 1
-			require.NoError(t, x.Tile(1, 0, b))
+			require.NoError(t, x.SetTile(1, 0, b))
 		}},
 		{"swapped pair", audit.KindEntry, 50, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			a, b := entry(t, s, 50), entry(t, s, 51)
-			require.NoError(t, x.Entry(50, b))
-			require.NoError(t, x.Entry(51, a))
+			require.NoError(t, x.SetEntry(50, b))
+			require.NoError(t, x.SetEntry(51, a))
 		}},
 		{"truncated log", audit.KindTruncated, 299, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			require.NoError(t, x.DeleteEntry(300))
@@ -74,7 +74,7 @@ func TestDamageIsNamed(t *testing.T) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Checkpoint = checkpointAt(t, s, 200)
-			require.NoError(t, x.Head(head))
+			require.NoError(t, x.SetHead(head))
 		}},
 		{"other key's checkpoint", audit.KindSignature, 301, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			head, err := s.Head(t.Context())
@@ -83,17 +83,17 @@ func TestDamageIsNamed(t *testing.T) {
 			require.NoError(t, err)
 			head.Checkpoint, err = other.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 301})
 			require.NoError(t, err)
-			require.NoError(t, x.Head(head))
+			require.NoError(t, x.SetHead(head))
 		}},
 		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
-			require.NoError(t, x.Content(contentOf(t, s, 30), []byte("forged")))
+			require.NoError(t, x.SetContent(contentOf(t, s, 30), []byte("forged")))
 		}},
 		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			k, err := s.Key(t.Context(), record.RunKey(record.IPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
 			k.Record[0] ^= 1
-			require.NoError(t, x.Key(k))
+			require.NoError(t, x.SetKey(k))
 		}},
 		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))
@@ -127,26 +127,26 @@ func TestDamageIsNamed(t *testing.T) {
 func TestOpenRefusesADamagedEdge(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, x *memory.Tamper, s storage.Store){
 		"last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) {
-			require.NoError(t, x.Entry(10, append(entry(t, s, 10), ' ')))
+			require.NoError(t, x.SetEntry(10, append(entry(t, s, 10), ' ')))
 		},
 		"no last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteEntry(10)) },
 		"edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[0] ^= 1
-			require.NoError(t, x.Tile(0, 0, b))
+			require.NoError(t, x.SetTile(0, 0, b))
 		},
 		"no edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteTile(0, 0)) },
 		"tip": func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Tip[0] ^= 1
-			require.NoError(t, x.Head(head))
+			require.NoError(t, x.SetHead(head))
 		},
 		"older head": func(t *testing.T, x *memory.Tamper, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Size--
-			require.NoError(t, x.Head(head))
+			require.NoError(t, x.SetHead(head))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 	})
 	t.Run("by an event to come", func(t *testing.T) {
 		l, x := rigged(t)
-		require.NoError(t, x.Redaction(1, 900))
+		require.NoError(t, x.SetRedaction(1, 900))
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, but the head has 8")
 		var of ledger.SeqSet
 		of.Add(1)
@@ -199,7 +199,7 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 	})
 	t.Run("of a record to come", func(t *testing.T) {
 		l, x := rigged(t)
-		require.NoError(t, x.Redaction(8, 5))
+		require.NoError(t, x.SetRedaction(8, 5))
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: it is redacted by event 5, which does not come after it")
 	})
 }

@@ -35,7 +35,7 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 		"of no record":                           {Key: *lost.Key, Record: storage.Hash{1}, Seq: other.Seq},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, x.Key(claim))
+			require.NoError(t, x.SetKey(claim))
 			size := l.Head().Size
 			_, err := l.Submit(lost)
 			require.ErrorIs(t, err, ledger.ErrClaim)
@@ -57,7 +57,7 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	x, err := database.Tamper(ledger.Default)
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
-	require.NoError(t, x.Key(storage.Key{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
+	require.NoError(t, x.SetKey(storage.Key{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
 	go func() { // holds the sequencer until the others wait together
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))

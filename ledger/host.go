@@ -23,11 +23,11 @@ var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits 
 // ErrOrigin: the origin breaks the rules for origins (spec: Origin and keys).
 var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
 
-// ErrUnknown: the host has no ledger of that name.
-var ErrUnknown = errors.New("ledger: there is no ledger of that name")
+// ErrUnknown: the host has no ledger with that name.
+var ErrUnknown = errors.New("ledger: there is no ledger with that name")
 
-// ErrExists: the host has a ledger of that name.
-var ErrExists = errors.New("ledger: there is a ledger of that name")
+// ErrExists: the host has a ledger with that name.
+var ErrExists = errors.New("ledger: there is a ledger with that name")
 
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
@@ -41,7 +41,7 @@ var (
 	ErrOriginInUse = errors.New("ledger: another ledger has this origin, and no two may share one; choose another origin")
 	// ErrKeyWithoutLedger: the key has signed a ledger that the database does not hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
-	// ErrMarkWithoutLedger: the high-water mark shows that a ledger of that name has signed,
+	// ErrMarkWithoutLedger: the high-water mark shows that a ledger with that name has signed,
 	// and the database does not hold it.
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, and the database does not hold it; restore the database, or move the mark away to begin another log")
 )
@@ -248,7 +248,7 @@ func CheckName(name string) error {
 // Create makes a ledger, durably. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
 // ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger or ErrExists if the request cannot
 // succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash
-// interrupts it, the next Create of that name finishes it and returns ErrExists.
+// interrupts it, the next Create with that name finishes it and returns ErrExists.
 func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	if err := CheckName(n.Name); err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Ledger returns the open ledger of that name, or ErrUnknown.
+// Ledger returns the open ledger with that name, or ErrUnknown.
 func (h *Host) Ledger(name string) (*Ledger, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

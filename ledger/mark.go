@@ -14,7 +14,7 @@ import (
 // ErrRollback: the store holds less than the ledger has signed, or something else. The ledger
 // signs nothing until an operator has decided how to continue. Reads continue, since the store's
 // content is still valid.
-var ErrRollback = errors.New("ledger: takes no writes, since its store is not what it has signed")
+var ErrRollback = errors.New("ledger: takes no writes, since its store does not match what it has signed")
 
 // Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
 // checkpoint that the ledger has signed. A restore of the store must not restore the marks.

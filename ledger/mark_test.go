@@ -51,7 +51,7 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// A ledger whose store is not what it has signed refuses writes, says why, and can be read.
+// A ledger whose store does not match what it has signed refuses writes, says why, and can be read.
 // Damage to the mark alone is refused too.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)

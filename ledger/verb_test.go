@@ -141,7 +141,7 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	k, err := s.Key(t.Context(), ledger.HeaderKey("key"))
 	require.NoError(t, err)
 	k.Record[0] ^= 1
-	require.NoError(t, x.Key(k))
+	require.NoError(t, x.SetKey(k))
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 

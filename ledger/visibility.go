@@ -14,10 +14,10 @@ const logSetting = "log"
 // The visibilities of a ledger's log (spec: Who may read the log).
 const (
 	PrivateLog = "private" // only clients with a scope for it may read it; the default
-	PublicLog  = "public"  // everyone may read it
+	PublicLog  = "public"  // anyone may read it
 )
 
-// Public reports whether everyone may read the transparency log.
+// Public reports whether anyone may read the transparency log.
 func (l *Ledger) Public() bool { return l.public.Load() }
 
 // Visibility returns PrivateLog or PublicLog.
@@ -60,7 +60,7 @@ func (l *Ledger) recoverVisibility(ctx context.Context) error {
 	return nil
 }
 
-// Public reports whether the host has a ledger of that name whose log everyone may read.
+// Public reports whether the host has a ledger with that name whose log anyone may read.
 func (h *Host) Public(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

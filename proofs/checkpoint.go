@@ -124,7 +124,7 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 // knownKeys finds verifiers by name and key id. Of equal ones it finds the first.
 type knownKeys []*Verifier
 
-// find returns the key of that name and id, or nil.
+// find returns the key with that name and id, or nil.
 func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {

@@ -154,11 +154,11 @@ func (h *KeyHistory) Trusts(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
-// Following returns the oldest trusted key that the log has, and all its successors, the
+// VerifiersFrom returns the oldest trusted key that the log has, and all its successors, the
 // newest first; retired ones are bounded. It is empty if the log has none of the trusted keys.
 // Earlier keys do not count: a retired key may have been stolen, and only its successors can
 // say up to which size it signed.
-func (h *KeyHistory) Following(trusted ...*Verifier) []*Verifier {
+func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
 	})
@@ -188,7 +188,7 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 // must have signed it, and one of those must be a trusted key or a successor of one. Its
 // errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
-	checkpoint, err := OpenCheckpoint(signed, h.Following(trusted...)...)
+	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -206,13 +206,13 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 // not have yet; older keys do not sign alone there. The errors are the same.
 func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Trusts)
-	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.Following(trusted...), later)...)
+	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
 	switch {
 	case err != nil:
 		return Checkpoint{}, err
 	case checkpoint.Size <= known:
 		return h.OpenCheckpoint(signed, trusted...)
-	case len(h.Following(trusted...)) > 0:
+	case len(h.VerifiersFrom(trusted...)) > 0:
 		later = append(later, h.Current())
 	}
 	if _, err := OpenCheckpoint(signed, later...); err != nil {

@@ -118,7 +118,7 @@ func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) 
 		for i, s := range signers {
 			_, err := h.OpenCheckpoint(signed, s.Verifier())
 			require.Equal(t, i <= newest, err == nil, "size %d, trusted %d, in force %d to %d: %v", size, i, oldest, newest, err)
-			require.Equal(t, len(signers)-i, len(h.Following(s.Verifier())))
+			require.Equal(t, len(signers)-i, len(h.VerifiersFrom(s.Verifier())))
 		}
 		if len(want) == 2 {
 			one, err := want[rapid.IntRange(0, 1).Draw(t, "alone")].Sign(Checkpoint{Origin: testOrigin, Size: size})

@@ -175,7 +175,7 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 	}
 	list := slices.Collect(members.Member("citations").Elements())
 	if c.Index >= uint64(len(list)) {
-		return fmt.Errorf("%w: the proof is of citation %d, but the event has %d", ErrField, c.Index, len(list))
+		return fmt.Errorf("%w: the proof is for citation %d, but the event has only %d", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
 		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)

@@ -357,7 +357,7 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// Every byte of a receipt counts. A change of a bit, a missing byte, or a doubled byte is
+// Every byte of a receipt counts. A changed bit, a missing byte, or a doubled byte is
 // refused, unless the result is the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)

@@ -19,7 +19,7 @@ var (
 	// ErrNotFound: no such ledger, entry, tile, content, redaction, key or setting.
 	ErrNotFound = errors.New("storage: not found")
 	// ErrConflict: the stored head is not the one that the commit builds on, or a ledger
-	// of that name exists already. Nothing was written.
+	// with that name exists already. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
 	// ErrFrozen: the ledger is frozen and takes no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")

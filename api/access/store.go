@@ -53,7 +53,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 		return Made{}, err
 	}
 	if err := makeFolder(s.Dir); err != nil {
-		return Made{}, fmt.Errorf("making the folder of tokens: %w", err)
+		return Made{}, fmt.Errorf("creating the folder of tokens: %w", err)
 	}
 	text, id := newTokenText()
 	made := Made{Text: text, Token: Token{
@@ -62,7 +62,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 	err := s.change(false, func(tokens []Token) ([]Token, error) {
 		for _, t := range tokens {
 			if t.Revoked.IsZero() && t.Name == n.Name {
-				return nil, fmt.Errorf("there is a token %q already, of id %s; revoke it first, or choose another name", t.Name, t.ID)
+				return nil, fmt.Errorf("there is a token %q already, with id %s; revoke it first, or choose another name", t.Name, t.ID)
 			}
 		}
 		made.First = len(tokens) == 0
@@ -75,7 +75,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 // now on requests need a token, and none is accepted.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
-		return fmt.Errorf("making the folder of tokens: %w", err)
+		return fmt.Errorf("creating the folder of tokens: %w", err)
 	}
 	return s.change(true, func([]Token) ([]Token, error) { return []Token{}, nil })
 }

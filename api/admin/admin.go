@@ -7,7 +7,7 @@ import (
 	"colophon/ledger"
 )
 
-// Handlers answers the routes of administration.
+// Handlers serves the routes of administration.
 type Handlers struct {
 	*call.Shared
 	// Frozen is called after a ledger was frozen.

@@ -37,7 +37,7 @@ func describe(l *ledger.Ledger) ledgerRow {
 	}
 }
 
-// ListLedgers answers the ledgers on which the caller has any scope.
+// ListLedgers sends the ledgers on which the caller has any scope.
 func (h *Handlers) ListLedgers(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err

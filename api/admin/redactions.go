@@ -52,7 +52,7 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
 }
 
 // RedactRecords erases the content of all records that a request selects. By default it only
-// answers what that would do.
+// reports what that would do.
 func (h *Handlers) RedactRecords(c *call.Call) error {
 	l, request, done, err := readMany(h, c, record.ParseRedactionRequest)
 	if err != nil {

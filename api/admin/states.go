@@ -24,7 +24,7 @@ type stateChanges struct {
 	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events
 }
 
-// ChangeStates changes the state of all records that a request selects. By default it only answers
+// ChangeStates changes the state of all records that a request selects. By default it only reports
 // what that would do.
 func (h *Handlers) ChangeStates(c *call.Call) error {
 	l, request, done, err := readMany(h, c, record.ParseStateRequest)

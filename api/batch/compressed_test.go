@@ -44,7 +44,7 @@ func TestRepetitiveBatchesPass(t *testing.T) {
 	require.NoError(t, lines[len(lines)-1].err, "%d times", text.Len()/len(body))
 }
 
-// The window of a frame that claims to be long is not allocated.
+// A frame that claims a large size does not make the server allocate a window of that size.
 func TestZstdWindowsAreNotAllocated(t *testing.T) {
 	// A frame that claims a gigabyte in a single segment and has no content.
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)

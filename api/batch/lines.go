@@ -70,7 +70,7 @@ func (r *lineReader) atHand() bool {
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its end. It keeps nothing of a refused line.
+// line appends the next line to c.buffer, without its line ending. It keeps nothing of a refused line.
 func (r *lineReader) line(c *chunk) (refused, err error) {
 	start, held := len(c.buffer), c.share.Held
 	for {

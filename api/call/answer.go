@@ -63,7 +63,7 @@ func (r *Reply) Memory() int64 {
 	return int64(cap(r.Text))
 }
 
-// Send answers the text.
+// Send sends the text.
 func (r *Reply) Send(c *Call, status int, contentType string) error {
 	if err := c.Hold(r.Memory()); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *Reply) Write(b []byte) (int, error) {
 // budget. The bound on connections bounds the sum of these.
 const smallAnswer = 8 << 10
 
-// AnswerText answers a text that is entirely in memory and belongs to this answer alone.
+// AnswerText sends a text that is entirely in memory and belongs to this answer alone.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	if err := c.Hold(int64(cap(text))); err != nil {
 		return err
@@ -99,8 +99,7 @@ func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerShared answers a text that all answers share. It does not count against the memory
-// budget.
+// AnswerShared sends a text that all answers share. It does not count against the memory budget.
 func (c *Call) AnswerShared(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }
@@ -113,7 +112,7 @@ func EncodeJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// AnswerJSON answers a value as JSON.
+// AnswerJSON sends a value as JSON.
 func (c *Call) AnswerJSON(status int, value any) error {
 	answer := NewReply()
 	defer answer.Release()

@@ -64,7 +64,7 @@ func loadContract() (*contract, error) {
 	return c, nil
 }
 
-// operation returns the operation of that name.
+// operation returns the operation with that name.
 func (c *contract) operation(name string) *operation {
 	i := slices.IndexFunc(c.operations, func(op *operation) bool { return op.OperationID == name })
 	return c.operations[i]

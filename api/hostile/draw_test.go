@@ -28,7 +28,7 @@ func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 // pick draws an element of a list.
 func pick[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
 
-// value draws a value of a schema, for a member of that name. It may violate what a schema
+// value draws a value of a schema, for a member with that name. It may violate what a schema
 // says beyond the shape, such as "not"; body then draws again.
 func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)

@@ -57,7 +57,7 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await repeats a check until nothing is amiss, for some minutes at most.
+// await repeats a check until it finds nothing wrong, for a few minutes at most.
 func await(t *testing.T, amiss func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {

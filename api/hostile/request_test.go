@@ -154,7 +154,7 @@ func (r *request) url() string {
 	return b.String()
 }
 
-// has reports whether the request has a header of that name.
+// has reports whether the request has a header with that name.
 func (r *request) has(name string) bool {
 	return slices.ContainsFunc(r.header, func(f field) bool { return strings.EqualFold(f.name, name) })
 }

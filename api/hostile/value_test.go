@@ -84,7 +84,7 @@ func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	return list[r.IntN(len(list))]
 }
 
-// set sets the member of that name, or adds it.
+// set sets the member with that name, or adds it.
 func (v *value) set(name string, to *value) {
 	for i := range v.members {
 		if v.members[i].name == quote(name) {

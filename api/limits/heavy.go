@@ -15,7 +15,7 @@ type HeavyWork struct {
 	Cores chan struct{} // one token for each request that works
 }
 
-// HeavyMemory is the number of bytes of memory from which on work is heavy.
+// HeavyMemory is the memory, in bytes, at which work counts as heavy.
 const HeavyMemory = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {

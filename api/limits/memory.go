@@ -251,8 +251,9 @@ func Weight(b []byte) int64 {
 	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
-// BodyCopies counts the body in a buffer that has grown, its form for hashing, and what is
-// committed. ValueBytes is the size of a decoded value on a tape that has grown.
+// BodyCopies is the memory that a body takes, in multiples of its length: a buffer with spare
+// capacity, the form for hashing, and what is committed. ValueBytes is the memory of each decoded
+// value, spare capacity included.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

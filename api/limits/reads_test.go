@@ -117,7 +117,7 @@ func TestTurnsAreWaitedForWithin(t *testing.T) {
 	})
 }
 
-// Whichever requests arrive and give up, all of them end, and no turn is lost.
+// All requests end and all turns come back, in whatever order requests arrive and give up.
 func TestNoTurnIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadTurns(2, 50*time.Millisecond)

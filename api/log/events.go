@@ -40,8 +40,8 @@ func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events answers a page of the log as NDJSON, in order. If the client accepts event streams,
-// it follows the log.
+// Events sends a page of the log as NDJSON, in order. If the client accepts event streams, it
+// follows the log.
 func (h *Handlers) Events(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -73,9 +73,9 @@ func (h *Handlers) Events(c *call.Call) error {
 // them, and the lines.
 const blockMemory = 2 << 20
 
-// sendEvents answers the lines of the events from up to, but not including, to, one block at a
-// time. No iterator is open while a block is sent, because it would keep the store's memory
-// for as long as the client takes to read.
+// sendEvents sends the lines of the events from up to, but not including, to, one block at a
+// time. No iterator is open while a block is sent, because it would keep the store's memory for
+// as long as the client takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	text := call.NewReply()
 	defer text.Release()
@@ -121,7 +121,7 @@ func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from,
 	return to, nil
 }
 
-// Event answers one event by its event_hash.
+// Event sends one event by its event_hash.
 func (h *Handlers) Event(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *Handlers) Event(c *call.Call) error {
 		seq, err = follower.Find(ctx, hash, head.Size)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
-		return problem.New(http.StatusNotFound, "no event of the first %d has that hash", head.Size)
+		return problem.New(http.StatusNotFound, "none of the first %d events has that hash", head.Size)
 	}
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, 
 	case err != nil:
 		return hash, err
 	case len(found) == 0:
-		return hash, problem.New(http.StatusNotFound, "no event of the first %d has a hash that begins with %s", head.Size, digits)
+		return hash, problem.New(http.StatusNotFound, "none of the first %d events has a hash that begins with %s", head.Size, digits)
 	case len(found) == 1:
 		return found[0].Hash, nil
 	}

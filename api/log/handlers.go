@@ -7,7 +7,7 @@ import (
 	"colophon/ledger"
 )
 
-// Handlers answers the routes of the log.
+// Handlers serves the routes of the log.
 type Handlers struct {
 	*call.Shared
 	streams *streams

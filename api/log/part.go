@@ -22,7 +22,7 @@ type part struct {
 	citationGiven bool
 }
 
-// Proof answers the nested proof of one part of a record. It leads from the part's hash to the
+// Proof sends the nested proof of one part of a record. It leads from the part's hash to the
 // record's event, and with the receipt to the tree of the requested size, by default the head.
 func (h *Handlers) Proof(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()

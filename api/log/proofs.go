@@ -14,9 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// hashList answers {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the
-// size of the tree that it leads to, and the checkpoint of that tree. A nil checkpoint is left
-// out.
+// hashList sends {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the size of
+// the tree that it leads to, and the checkpoint of that tree. A nil checkpoint is left out.
 func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := call.NewReply()
 	defer answer.Release()
@@ -29,7 +28,7 @@ func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// Inclusion answers the inclusion proof of an event.
+// Inclusion sends the inclusion proof of an event.
 func (h *Handlers) Inclusion(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -55,7 +54,7 @@ func (h *Handlers) Inclusion(c *call.Call) error {
 	return hashList(c, size, path, nil)
 }
 
-// Consistency answers the consistency proof between two tree sizes.
+// Consistency sends the consistency proof between two tree sizes.
 func (h *Handlers) Consistency(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -84,9 +83,9 @@ func (h *Handlers) Consistency(c *call.Call) error {
 	return hashList(c, second, path, nil)
 }
 
-// Receipt answers the receipt of an event, with the proof for the head or for the parameter
-// tree_size (spec: Receipts; tlog-proof files). If the client prefers plain text, the answer
-// is a .tlog-proof file.
+// Receipt sends the receipt of an event, with the proof for the head or for the parameter
+// tree_size (spec: Receipts; tlog-proof files). If the client prefers plain text, the answer is a
+// .tlog-proof file.
 func (h *Handlers) Receipt(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {

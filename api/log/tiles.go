@@ -37,7 +37,7 @@ func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 // open reports whether the ledger's log can be read without credentials.
 func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.Required() || l.Public() }
 
-// Checkpoint answers the last signed checkpoint.
+// Checkpoint sends the last signed checkpoint.
 func (h *Handlers) Checkpoint(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Handlers) Checkpoint(c *call.Call) error {
 	return c.AnswerShared("text/plain; charset=utf-8", checkpoint)
 }
 
-// Tile answers a hash tile or an entry bundle. It answers 404 for a malformed path as well as
+// Tile sends a hash tile or an entry bundle. It responds with 404 for a malformed path as well as
 // for a tile that does not exist.
 func (h *Handlers) Tile(c *call.Call) error {
 	l, err := c.Ledger()
@@ -104,7 +104,7 @@ func unchanged(c *call.Call, body []byte, coding string) bool {
 	return false
 }
 
-// answerBytes answers bytes with their length, to HEAD requests too.
+// answerBytes sends bytes with their length, to HEAD requests too.
 func answerBytes(c *call.Call, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)
@@ -123,8 +123,8 @@ var gzipWriters = sync.Pool{New: func() any {
 	return z
 }}
 
-// answerGzip answers bytes compressed with gzip. It compresses all of them before it sends
-// any, so that a slow client holds neither the bytes nor a writer.
+// answerGzip sends bytes compressed with gzip. It compresses all of them before it sends any, so
+// that a slow client holds neither the bytes nor a writer.
 func answerGzip(c *call.Call, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
@@ -184,7 +184,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// Key answers the current verifier key of the log and its predecessors, in the format that
+// Key sends the current verifier key of the log and its predecessors, in the format that
 // proofs.ParseLogKey reads.
 func (h *Handlers) Key(c *call.Call) error {
 	l, err := c.Ledger()

@@ -18,7 +18,7 @@ import (
 // redactedByHeader names the event that erased the texts of a document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// CitationsDocument answers the citations document of a set, byte for byte (spec: Citations
+// CitationsDocument sends the citations document of a set, byte for byte (spec: Citations
 // document). The texts are content and not part of the log. The document of a redacted set has
 // none.
 func (h *Handlers) CitationsDocument(c *call.Call) error {

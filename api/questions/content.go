@@ -38,7 +38,7 @@ func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr er
 	return by, err
 }
 
-// Content answers the exact bytes of a record's content (spec: Content). It answers 410 for a
+// Content sends the exact bytes of a record's content (spec: Content). It responds with 410 for a
 // redacted record, even if another record keeps the same bytes.
 func (h *Handlers) Content(c *call.Call) error {
 	if err := c.Query(); err != nil {
@@ -71,7 +71,7 @@ func (h *Handlers) Content(c *call.Call) error {
 		}
 	}
 	if !ok {
-		return problem.New(http.StatusNotFound, "event %d has no content of that name; GET /v1/ledgers/%s/records/%d lists them", seq, l.Name(), seq)
+		return problem.New(http.StatusNotFound, "event %d has no content with that name; GET /v1/ledgers/%s/records/%d lists them", seq, l.Name(), seq)
 	}
 	digest, err := proofs.ParseHash(named.SHA256)
 	if err != nil {

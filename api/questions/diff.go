@@ -41,7 +41,7 @@ func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 // and in two copies, and JSON in a buffer that grows, in which a byte takes at most six.
 const diffMemory = 3 + 2*6
 
-// Diff answers the difference of the texts of two records, word by word (spec: Figures of texts).
+// Diff sends the difference of the texts of two records, word by word (spec: Figures of texts).
 func (h *Handlers) Diff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool

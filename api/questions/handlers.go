@@ -1,6 +1,6 @@
-// Package questions answers what a ledger's index and content say. The questions of
-// ledger/query need no handler of their own: Ask answers them all. The other handlers read a
-// body, or answer what is not a row of the index.
+// Package questions serves the routes that read a ledger's index and content. The questions of
+// ledger/query need no handler of their own: Ask serves them all. The other handlers read a
+// request body, or return something that is not in the index.
 package questions
 
 import (
@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Handlers answers questions.
+// Handlers serves the questions.
 type Handlers struct {
 	*call.Shared
 	Figures *figures.Cache

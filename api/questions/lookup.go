@@ -12,7 +12,7 @@ import (
 	"colophon/proofs"
 )
 
-// LookUp answers the live run-DAG of a question and the other dimensions of a cache key, with its
+// LookUp sends the live run-DAG of a question and the other dimensions of a cache key, with its
 // answer. It tries the strict question first, then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
 	body, err := c.ReadQuestion()

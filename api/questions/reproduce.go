@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// Reproduce answers whether a re-run reproduced the recorded output. It records nothing.
+// Reproduce reports whether a re-run reproduced the recorded output. It records nothing.
 func (h *Handlers) Reproduce(c *call.Call) error {
 	body, err := c.ReadQuestion()
 	if err != nil {

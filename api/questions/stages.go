@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/query"
 )
 
-// StageProof answers the proof of a stage in the tree of its run, with the receipt of the run
-// at the size of the answer (spec: Stage proofs).
+// StageProof sends the proof of a stage in the tree of its run, with the receipt of the run at
+// the size of the answer (spec: Stage proofs).
 func (h *Handlers) StageProof(c *call.Call) error {
 	elements, err := c.Elements()
 	if err != nil {

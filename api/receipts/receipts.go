@@ -54,7 +54,7 @@ func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byt
 	return r, nil
 }
 
-// Answer answers a receipt.
+// Answer sends a receipt.
 func Answer(c *call.Call, status int, r *proofs.Receipt) error {
 	answer := call.NewReply()
 	defer answer.Release()
@@ -62,7 +62,7 @@ func Answer(c *call.Call, status int, r *proofs.Receipt) error {
 	return answer.Send(c, status, echo.MIMEApplicationJSON)
 }
 
-// AnswerAppended answers the receipt of an event that is not a record.
+// AnswerAppended sends the receipt of an event that is not a record.
 func AnswerAppended(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
 	c.MarkCommitted()
 	receipt, err := proofs.NewReceipt(ack.Entry)

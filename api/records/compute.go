@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Compute answers the hashes and checks of a record. It records nothing.
+// Compute sends the hashes and checks of a record. It records nothing.
 func (h *Handlers) Compute(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (h *Handlers) ComputeQuestionHash(c *call.Call) error {
 	})
 }
 
-// computeAlone answers what a function makes of the body.
+// computeAlone sends what compute returns for the body.
 func computeAlone(c *call.Call, compute func(body []byte) (any, error)) error {
 	if err := c.Query(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"colophon/api/call"
 )
 
-// Handlers answers the routes that write records.
+// Handlers serves the routes that write records.
 type Handlers struct {
 	*call.Shared
 	// Appended observes, by ledger, how long single records and verbs wait for their commit.

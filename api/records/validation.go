@@ -79,7 +79,7 @@ func (h *Handlers) validation(c *call.Call, l *ledger.Ledger, key string, reques
 }
 
 // ValidatePaths validates many paths of a build, or withdraws their validations. By default it
-// only answers what that would do. Each path gets an event of its own.
+// only reports what that would do. Each path gets an event of its own.
 func (h *Handlers) ValidatePaths(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

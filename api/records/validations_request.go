@@ -52,7 +52,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 		o.Invalid("status", "selects paths, and so does paths; give one of them")
 	}
 	if !r.DryRun && r.AsOf == nil {
-		o.Invalid("as_of", "is required where dry_run is false: the one that a dry run has answered")
+		o.Invalid("as_of", "is required if dry_run is false; give the as_of that the dry run returned")
 	}
 	return r, d.Err()
 }

@@ -205,7 +205,7 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 	if held, err := keyHeld(c.Request().Context(), l, key); held || err != nil {
 		return err
 	}
-	return problem.New(http.StatusNotFound, "no source of that id is registered")
+	return problem.New(http.StatusNotFound, "no source with that id is registered")
 }
 
 // viewNow returns the index at the current head, so that it covers every acknowledged write.

@@ -159,7 +159,7 @@ func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	return dst, size > 0, nil
 }
 
-// line reads a line without its end. It is valid until the next read.
+// line reads a line and returns it without its line ending. It is valid until the next read.
 func (c *Conn) line() ([]byte, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {

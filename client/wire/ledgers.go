@@ -53,7 +53,7 @@ type LogKey struct {
 // ReplacedKey is a key that another follows.
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`  // the event from which on the next key signs too
+	ReplacedAt  uint64  `json:"replaced_at"`  // the event that introduces the next key; from there on, that key signs too
 	SignedUpTo  *uint64 `json:"signed_up_to"` // tree size; nil while both keys sign
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }

@@ -130,7 +130,7 @@ type PathValidations struct {
 	DryRun    bool            `json:"dry_run"`
 	Build     string          `json:"build"`
 	Validated bool            `json:"validated"`
-	Unchanged uint64          `json:"unchanged"` // paths that are so already
+	Unchanged uint64          `json:"unchanged"` // paths that are validated so already
 	Paths     []ValidatedPath `json:"paths"`
 	Refused   []RefusedPath   `json:"refused"`
 }

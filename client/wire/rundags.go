@@ -40,12 +40,12 @@ type DivergenceRow struct {
 // the causes below.
 type RunCause string
 
-// The causes that are no dimensions.
+// The causes other than a dimension.
 const (
 	RunIdentical   RunCause = "identical"    // no stage differs
 	RunConfounded  RunCause = "confounded"   // several dimensions differ
 	RunNoDimension RunCause = "no_dimension" // stages differ, and all dimensions agree
-	RunUnknown     RunCause = "unknown"      // stages differ, and not both runs have dimensions
+	RunUnknown     RunCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
 // CachedRun is the live run-DAG of a cache key.

@@ -48,7 +48,7 @@ func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, s
 // than other hashes.
 type Hashes map[string]*string
 
-// Get returns the hash of that name, "" if there is none.
+// Get returns the hash with that name, "" if there is none.
 func (h Hashes) Get(name string) string {
 	if value := h[name]; value != nil {
 		return *value
@@ -122,7 +122,7 @@ type Problem struct {
 	Status     int            `json:"status"`
 	Detail     string         `json:"detail"`
 	Errors     []ProblemPlace `json:"errors,omitempty"`
-	Line       uint64         `json:"line,omitempty"`        // of the batch, from 1; 0 outside of batches
+	Line       uint64         `json:"line,omitempty"`        // of the batch, from 1; 0 outside batches
 	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // the event that holds the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // the event that erased the content
 	Receipt    *Receipt       `json:"receipt,omitempty"`     // of the event that logs the refusal

@@ -143,8 +143,8 @@ func fetchFrom(s *remote.Server) fetch.Server {
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}
 }
 
-// auditMemory is the size in bytes from which on the garbage collector does all it can. What is
-// in use is bounded by less. GOMEMLIMIT overrides it.
+// auditMemory is the memory limit of the Go runtime during an audit, in bytes. Near it, the
+// garbage collector does all it can. An audit keeps less than that in use. GOMEMLIMIT overrides it.
 const auditMemory = 352 << 20
 
 // boundAuditMemory sets that limit until end.

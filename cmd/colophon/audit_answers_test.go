@@ -34,7 +34,7 @@ const (
 // rows are the rows of an answer.
 type answerRows = []map[string]any
 
-// lie is a change of one of a server's answers.
+// lie is a change to one of a server's answers.
 type lie struct {
 	name string
 	// about chooses the answers, by path and query.

@@ -66,7 +66,7 @@ func (f *forge) seq(name string) uint64 {
 // put stores an entry.
 func (f *forge) put(seq uint64, entry []byte) {
 	f.entries[seq] = entry
-	require.NoError(f.t, f.x.Entry(seq, entry))
+	require.NoError(f.t, f.x.SetEntry(seq, entry))
 }
 
 // flip changes a bit of an entry.
@@ -86,7 +86,7 @@ func (f *forge) replace(seq uint64, from, to string) {
 func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	tile := bytes.Clone(f.tiles[[2]uint64{uint64(level), index}])
 	require.NotEmpty(f.t, tile)
-	require.NoError(f.t, f.x.Tile(level, index, change(tile)))
+	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
 // relink recomputes the chain links from an entry on.
@@ -108,7 +108,7 @@ func (f *forge) sign(size uint64) {
 		tree.Append(proofs.LeafHash(entry))
 	}
 	for _, d := range tree.TakeDirty() {
-		require.NoError(f.t, f.x.Tile(d.Level, d.Index, d.Hashes))
+		require.NoError(f.t, f.x.SetTile(d.Level, d.Index, d.Hashes))
 	}
 	f.signHead(size, tree.Root())
 }
@@ -119,7 +119,7 @@ func (f *forge) signHead(size uint64, root proofs.Hash) {
 	var err error
 	f.head.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: size, Root: root})
 	require.NoError(f.t, err)
-	require.NoError(f.t, f.x.Head(f.head))
+	require.NoError(f.t, f.x.SetHead(f.head))
 }
 
 // root returns the root hash of the first size entries.
@@ -303,7 +303,7 @@ func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, err
 	return bundle, nil
 }
 
-// content answers /records/SEQ/content/NAME.
+// content serves /records/SEQ/content/NAME.
 func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []string) {
 	seq, err := strconv.ParseUint(path[2], 10, 64)
 	if err != nil {

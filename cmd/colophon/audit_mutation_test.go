@@ -223,8 +223,8 @@ func tileMutations(w *ledgertest.Ledger) []auditMutation {
 		}, tile(w.Size, 0, 2)),
 		both("swap two tiles", func(f *forge) {
 			a, b := f.tiles[[2]uint64{0, 0}], f.tiles[[2]uint64{0, 1}]
-			require.NoError(f.t, f.x.Tile(0, 0, b))
-			require.NoError(f.t, f.x.Tile(0, 1, a))
+			require.NoError(f.t, f.x.SetTile(0, 0, b))
+			require.NoError(f.t, f.x.SetTile(0, 1, a))
 		}, tile(0, 0, 0)),
 	}
 }
@@ -233,7 +233,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	head := func(change func(f *forge, h *storage.Head)) func(*forge) {
 		return func(f *forge) {
 			change(f, &f.head)
-			require.NoError(f.t, f.x.Head(f.head))
+			require.NoError(f.t, f.x.SetHead(f.head))
 		}
 	}
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
@@ -259,7 +259,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			h := f.head
 			f.signHead(w.Size-10, f.root(w.Size-10))
 			h.Checkpoint = f.head.Checkpoint
-			require.NoError(f.t, f.x.Head(h))
+			require.NoError(f.t, f.x.SetHead(h))
 		}, at(audit.KindCheckpoint, w.Size), named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
 			named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.KindRollback, w.Size-10)},
 		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindFork, w.Size)},
@@ -268,7 +268,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			var err error
 			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.Size + 1, Root: proofs.Hash{1}})
 			require.NoError(f.t, err)
-			require.NoError(f.t, f.x.Head(h))
+			require.NoError(f.t, f.x.SetHead(h))
 		}, at(audit.KindTruncated, w.Size), named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
 			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
 			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()}},
@@ -506,7 +506,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		return func(f *forge) {
 			k := storage.Key{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
 			change(f, &k)
-			require.NoError(f.t, f.x.Key(k))
+			require.NoError(f.t, f.x.SetKey(k))
 		}
 	}
 	return []auditMutation{
@@ -540,21 +540,21 @@ func contentMutations(w *ledgertest.Ledger) []auditMutation {
 	return []auditMutation{
 		inside("remove content", func(f *forge) { require.NoError(f.t, f.x.DeleteContent(f.contentOf("other", "output"))) }, content("other", "output"), content("other", "output")),
 		inside("alter content", func(f *forge) {
-			require.NoError(f.t, f.x.Content(f.contentOf("other", "output"), []byte("Another.")))
+			require.NoError(f.t, f.x.SetContent(f.contentOf("other", "output"), []byte("Another.")))
 		}, content("other", "output"), content("other", "output")),
 		inside("remove what many share", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteContent(f.contentOf("ipc", "system_prompt")))
 		}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
 		inside("redact without an event", func(f *forge) {
-			require.NoError(f.t, f.x.Redaction(f.seq("other"), f.seq("redaction")))
+			require.NoError(f.t, f.x.SetRedaction(f.seq("other"), f.seq("redaction")))
 		}, redaction(w.At["other"]), redaction(w.At["other"])),
-		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(f.seq("other"), w.Size+7)) }, redaction(w.At["other"]), named{}),
+		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(f.seq("other"), w.Size+7)) }, redaction(w.At["other"]), named{}),
 		inside("forget that it is redacted", func(f *forge) { require.NoError(f.t, f.x.DeleteRedaction(f.seq("secret"))) },
 			content("secret", "output"), content("secret", "output")),
 		{"forget a reference", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteReference(f.contentOf("ipc", "system_prompt"), f.seq("ipc")))
 		}, content("ipc", "system_prompt"), named{}, named{}, named{}},
-		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.Redaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
+		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
 		{"an output of another hash", func(f *forge) {
 			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
 		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.At["other"]}},

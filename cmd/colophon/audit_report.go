@@ -166,7 +166,7 @@ func auditAdvice(kind audit.Kind) string {
             trust; if so, this server does not have the ledger's key: do not rely on anything it shows`
 	case audit.KindRollback, audit.KindFork:
 		return `keep the state and the files of --against: together with the checkpoint that is served now
-            they prove it to everyone who has the key; ask the operator which of the two is theirs`
+            they prove it to anyone who has the key; ask the operator which of the two is theirs`
 	case audit.KindTruncated, audit.KindEntry, audit.KindTile:
 		return `the server does not show what it has signed, through damage or on purpose: audit again
             without a proxy; if this remains, the operator has to run colophon fsck and restore a backup`

@@ -17,14 +17,14 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked is a folder with one backup, and a folder outside of it with a copy.
+// linked is a folder with one backup, and a folder outside it with a copy.
 type linked struct {
 	*stored
 	store    backup.Store
 	manifest *backup.Manifest
 	source   backup.Source
 	outside  string
-	before   map[string]string // what is in outside
+	before   map[string]string // the contents of the folder outside
 }
 
 func newLinked(t *testing.T) *linked {

@@ -22,8 +22,8 @@ func fixed(command *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// completion lists the values that the next argument can have. Without an answer of the server it
-// is empty.
+// completion lists the values that the next argument can have. It lists none if the server
+// does not answer.
 type completion = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
 // completeNames completes the first argument from a list, and the others by the values that runs

@@ -32,8 +32,8 @@ const driftHelp = `Show as tables what changed and what caused it. The commands 
 /run-dags/…, /citation-sets/…, /paths/…, /producers and /records of the API. All pages of an answer are for one tree size. With
 --as-of, you get the answer at an earlier tree size.
 
-With --json, the commands print the server's answers, one JSON document per line. Of a
-list, they print the first page that has rows, or with --all every page.`
+With --json, the commands print the server's answers, one JSON document per line. For a
+list, they print the first page that has rows or, with --all, every page.`
 
 func newDrift(c *cli.Console) *cobra.Command {
 	d := &driftCommand{Console: c}

@@ -19,8 +19,8 @@ two IPC records, compare shows the cause and the variables that differ. For two
 run-DAGs, it shows the stages at which they diverge. A and B are the seqs of the
 records.
 
-With --text, compare also shows how the texts differ, word by word: of IPC records the
-output, the prompt, and the payload; of run-DAGs the question and the answer; of path
+With --text, compare also shows how the texts differ, word by word: for IPC records the
+output, the prompt, and the payload; for run-DAGs the question and the answer; for path
 fingerprints the passage. Deleted words are [-red-], inserted words {+green+}. This needs
 the scope content.
 
@@ -38,7 +38,7 @@ not; GET /records/SEQ does.`,
 	return command
 }
 
-// explainSeqFlag explains a flag of a command whose arguments are seqs.
+// explainSeqFlag explains an error in the flags of a command whose arguments are seqs.
 func explainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := cli.NegativeNumber(err); found {
 		return notASeq(number)

@@ -22,8 +22,9 @@ model, temperature, max_tokens or seed.
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
 
-A and B of input_hash and system_prompt_hash can be named by a label that their runs
-have: label:NAME=VALUE. A hash can be shortened to its first 8 digits or more.
+A hash can be shortened to its first 8 digits or more. For input_hash and
+system_prompt_hash, A and B can also be a label whose runs all have one hash:
+label:NAME=VALUE.
 
 If a side has several runs with one ipc_id, effects pairs the first with the first, the
 second with the second, and so on.`,
@@ -40,7 +41,7 @@ second with the second, and so on.`,
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
-	command.Flags().BoolVar(&d.mostChangedFirst, "most-changed", false, "print the pairs whose outputs changed most, the most changed first, in place of all pairs")
+	command.Flags().BoolVar(&d.mostChangedFirst, "most-changed", false, "print only the pairs whose outputs changed most, the most changed first")
 	return command
 }
 

@@ -13,7 +13,7 @@ import (
 	"colophon/internal/show"
 )
 
-// followCursor sets the parameter name of a query to the cursor of the next page. The error says that
+// followCursor sets the parameter name of a query to the cursor of the next page. It fails if
 // the cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
@@ -23,8 +23,9 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 	return nil
 }
 
-// list fetches the rows of a query and prints them as a table: the first page that has rows, or
-// with --all every page. If there are no rows, it prints the message empty, unless that is "".
+// list fetches the rows of a query and prints them as a table: the first page that has rows
+// or, with --all, every page. If there are no rows, it prints the message empty, unless that
+// is "".
 func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetchDrift[wire.Page[R]](d, command, path, query)
 	if err != nil {
@@ -38,9 +39,10 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 	return err
 }
 
-// pages prints the rows of an answer and of those that follow as a table, as far as list does. page
-// returns the rows of an answer and the cursor after them, which goes into the parameter that is
-// named cursor. With --json, pages prints the answers. It returns the cursor after the last page.
+// pages prints the rows of an answer, and of those after it as far as list does, as a table.
+// page returns the rows of an answer and the cursor after them, which goes into the parameter
+// that is named cursor. With --json, pages prints the answers. It returns the cursor after the
+// last page.
 func pages[A, R any](
 	d *driftCommand, command *cobra.Command, path string, query url.Values, cursor string,
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
@@ -117,7 +119,7 @@ func (d *driftCommand) connect() (err error) {
 	return err
 }
 
-// texts returns what reads texts. The client exists.
+// texts returns the reader of the records' texts. The client must exist.
 func (d *driftCommand) texts() *show.Texts {
 	if d.words == nil {
 		d.words = &show.Texts{Server: d.server, Ledger: d.ledger}

@@ -19,8 +19,8 @@ func (d *driftCommand) newShow() *cobra.Command {
 		Use:   "show BY VALUE",
 		Short: "Show the outputs and the runs of one group",
 		Long: `Show one group of runs: its outputs with the number of runs of each, and its runs.
-BY is ` + groupingHelp + `,
-VALUE is the group's value of it, as drift groups shows it.`,
+BY is ` + groupingHelp + `.
+VALUE is what the runs of the group have in common, as drift groups shows it.`,
 		Example: `  colophon drift show model claude-2
   colophon drift show label:step dialogue --all`,
 		Args: cobra.ExactArgs(2),

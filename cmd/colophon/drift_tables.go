@@ -11,13 +11,14 @@ import (
 	"colophon/internal/cli"
 )
 
-// newUnstable returns the command for groups whose runs had the same conditions and other outputs.
+// newUnstable returns the command for groups whose runs had the same conditions and different
+// outputs.
 func newUnstable(d *driftCommand) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
-		Long: `Show groups of runs that have one ipc_id, that is the same input, prompt, model, and
-settings, and different outputs. The least stable group comes first.`,
+		Long: `Show groups of runs that have one ipc_id (the same input, prompt, model, and settings)
+but different outputs. The least stable group comes first.`,
 		Example: `  colophon drift unstable
   colophon drift unstable --since 7d`,
 		Args: cobra.NoArgs,

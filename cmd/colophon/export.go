@@ -35,7 +35,7 @@ colophon verify does the same on the command line.
 
 Name records by number, or by filters that they all pass. The pack also has the events
 that erased content of these records. It has all content that is not erased and that the
-token may read. Everyone who gets the file can read this content. All proofs are for one
+token may read. Anyone who gets the file can read this content. All proofs are for one
 tree size.`,
 		Example: `  colophon export --pack answer-311.html --run-id answer/311
   colophon export --pack two.html 41 42 --without-content

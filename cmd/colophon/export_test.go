@@ -293,7 +293,7 @@ func TestFilesAreReplacedAsAWhole(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// A proof is of the requested stage, even if a run has several stages of that name.
+// A proof is of the requested stage, even if a run has several stages with that name.
 func TestProofsAreOfTheStageAskedFor(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }

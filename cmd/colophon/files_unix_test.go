@@ -192,13 +192,13 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	open := write("open.yaml", "log-level: info\n", 0o646)
 	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
 		said := s.colophon(cli.ExitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
-		require.Contains(t, said, "everyone can write to "+open+"; run: chmod o-w "+open)
+		require.Contains(t, said, "anyone can write to "+open+"; run: chmod o-w "+open)
 	}
 	t.Run("by a variable", func(t *testing.T) {
 		var out strings.Builder
 		environment := func(name string) (string, bool) { return open, name == "COLOPHON_CONFIG" }
 		require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out, environment))
-		require.Contains(t, out.String(), "everyone can write to")
+		require.Contains(t, out.String(), "anyone can write to")
 	})
 	for _, args := range [][]string{
 		{"ledger", "list", "--token-file", open}, {"ledger", "list", "--ca-file", open},
@@ -210,14 +210,14 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 		}
 		var out strings.Builder
 		require.NotZero(t, run(t.Context(), args, strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false }))
-		require.Contains(t, out.String(), "everyone can write to", args)
+		require.Contains(t, out.String(), "anyone can write to", args)
 	}
 	for _, c := range []struct {
 		cert, key, ca os.FileMode
 		says          string
 	}{
-		{0o646, 0o600, 0o600, "everyone can write to "},
-		{0o644, 0o644, 0o600, "everyone can read or write "},
+		{0o646, 0o600, 0o600, "anyone can write to "},
+		{0o644, 0o644, 0o600, "anyone can read or write "},
 		{0o644, 0o640, 0o600, "tls-cert"}, // which is not a certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}

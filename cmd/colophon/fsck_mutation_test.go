@@ -208,7 +208,7 @@ func harmless(family, change string) string {
 	return ""
 }
 
-// fsck reports every change of a single key that is not harmless.
+// fsck reports every change to a single key that is not harmless.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))

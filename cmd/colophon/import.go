@@ -31,7 +31,7 @@ type importOptions struct {
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    size.Bytes
 
-	// What the files are, if they have no lines of a batch.
+	// What the files are, if they do not have lines of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
 }
@@ -61,14 +61,14 @@ With --format, the files are what another system wrote, as it wrote them:
   providence        providence_cache: an SQLite file, or its rows as NDJSON
 
 Hashes in the files become claims. States and validations follow their records. A member
-that no field has becomes a label or content. The end of the output says what became of
-every member, and --report says it for every entry. With --dry-run nothing is sent.
-A repeated import of the same files adds nothing.
+without a field of its own becomes a label or content. The end of the output says what
+became of every member, and --report says it for every entry. With --dry-run nothing is
+sent. A repeated import of the same files adds nothing.
 
 At the end, import prints how many lines of each kind were accepted, replayed (the
 ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
 computes; GET /records?flag=mismatch lists them), incomplete (accepted, but an IPC record
-lacks what an ipc_id is made of; GET /records?incomplete=seed lists them) and refused.
+lacks a part of the ipc_id; GET /records?incomplete=seed lists them) and refused.
 
 Exit codes: 0 the server has all lines, 1 a line was refused or could not be read, 2 bad
 arguments or no such file, 3 the server cannot be reached.`,
@@ -176,8 +176,8 @@ func formatNames() []string {
 	return names
 }
 
-// native reads the flags that say what the files are. It returns nil if they have lines of a
-// batch.
+// native reads the flags that describe the format of the files. It returns nil if they have
+// lines of a batch.
 func (o *importOptions) native() (*importer.Native, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {

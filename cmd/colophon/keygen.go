@@ -20,7 +20,7 @@ func newKeygen(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keygen",
 		Short: "Create a signing key",
-		Long: `Create an Ed25519 signing key and print its verifier key. Everyone who has the signing
+		Long: `Create an Ed25519 signing key and print its verifier key. Anyone who has the signing
 key can sign as the ledger.
 
 The origin is the name that a ledger signs under. It never changes. Use a URL without

@@ -14,7 +14,7 @@ import (
 // the current checkpoint, one of them is trusted or follows a trusted key, and each change of
 // keys is an event in the checkpoint's tree.
 func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
-	log, err := fetch.OpenLog(ctx, from, listed.Following(trusted...), 1)
+	log, err := fetch.OpenLog(ctx, from, listed.VerifiersFrom(trusted...), 1)
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (l *ledgerCommand) newPublish() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "publish NAME",
 		Short: "Make a ledger's transparency log public",
-		Long: `Make a ledger's transparency log public. Everyone who can reach the server can read
+		Long: `Make a ledger's transparency log public. Anyone who can reach the server can read
 checkpoint, key, tiles and entries under /log without a token, also from web pages. This
 lets witnesses, monitors and auditors watch the log.
 

@@ -63,7 +63,7 @@ or in its folder dist:
 check posts each path as a record of the build. Posting a build again adds nothing. It
 prints as Markdown what changed since the base, with the words that differ, and which
 paths are gone. The base is the last build of the branch, and without --branch the last
-build of the project. For a pull request, name the build that it goes to.
+build of the project. For a pull request, give --base with the build that it goes into.
 
 The words that differ are shown only if the token has the scope content.
 
@@ -79,14 +79,14 @@ Exit codes: 0 every path is validated, 1 a path is not validated or the check fa
 }
 
 func (p *pathsCommand) checkFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&p.branch, "branch", "", "`name` of the branch that the build is of")
+	flags.StringVar(&p.branch, "branch", "", "`name` of the build's branch")
 	flags.StringVar(&p.base, "base", "", "`name` of the build to compare with")
 }
 
 // connect checks the flags that all paths commands need, and connects.
 func (p *pathsCommand) connect() (err error) {
 	if p.project == "" || p.build == "" {
-		return cli.Exitf(cli.ExitUsage, "--project and --build are needed: name the story and the build")
+		return cli.Exitf(cli.ExitUsage, "--project and --build are required: name the story and the build")
 	}
 	p.server, err = p.from.Connect(p.Console)
 	return err
@@ -208,7 +208,7 @@ func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wir
 			return build, err
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was posted; is another server behind the URL?", p.build)
+	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always leads to the same server", p.build)
 }
 
 func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.Checked, error) {
@@ -237,8 +237,9 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// ofFolder reports whether the latest record of a path in the build is from the folder. If it is
-// not, its validation says nothing of the folder's text.
+// ofFolder reports whether the latest record of a path in the build is from the folder. If it
+// is not, its validation says nothing about the text in the folder, and ofFolder withdraws it
+// from c.
 func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
@@ -263,11 +264,12 @@ func (p *pathsCommand) newValidate() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate [PATH_ID...]",
 		Short: "Validate paths of a build",
-		Long: `Validate paths of a build: those that you name, those of a --status, or all. Validations
-reach the builds that go on from this one without a change of the path.
+		Long: `Validate paths of a build: those that you name, those of a --status, or all. A
+validation also counts in the builds that continue this one without a change of the
+path.
 
-Every path that changes its state gets an event of its own. Paths that are validated
-already are left as they are. A path that changes meanwhile is not validated.
+Every validation is an event of its own. Paths that are validated already are left as
+they are. A path that changes in the meantime is not validated.
 
 Exit codes: 0 done, 1 a path was refused or the command failed, 2 bad arguments, 3 the
 server cannot be reached.`,
@@ -304,7 +306,7 @@ func (v *validateCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	if len(done.Refused) > 0 {
-		return cli.Exitf(cli.ExitFailed, "%s refused: the build lacks it, or its text has changed", cli.Counted(uint64(len(done.Refused)), "path"))
+		return cli.Exitf(cli.ExitFailed, "%s refused: not in the build, or changed in the meantime", cli.Counted(uint64(len(done.Refused)), "path"))
 	}
 	return nil
 }
@@ -333,6 +335,6 @@ func (v *validateCommand) print(done *wire.PathValidations) error {
 	if done.DryRun {
 		v.Say("dry run: nothing was recorded")
 	}
-	v.Say("%s so already", cli.Counted(done.Unchanged, "path"))
+	v.Say("%s unchanged", cli.Counted(done.Unchanged, "path"))
 	return nil
 }

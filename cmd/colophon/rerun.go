@@ -69,7 +69,7 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	r.server.Bind(c, flags)
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
-	flags.StringVar(&r.api, "api", "", "`shape` of the endpoint's API: ollama or openai; default is what its URL looks like")
+	flags.StringVar(&r.api, "api", "", "`shape` of the endpoint's API: ollama or openai; default according to its URL")
 	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")
 	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that is the prompt")
 	flags.StringToStringVar(&r.labels, "label", nil, "label of the posted runs, `NAME=VALUE`; may be repeated")
@@ -124,7 +124,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; what is posted stays", cli.Counted(uint64(len(report.Runs)), "run"))
+		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; what was posted stays", cli.Counted(uint64(len(report.Runs)), "run"))
 	case err != nil:
 		err = server.Exit(err)
 	}
@@ -144,11 +144,11 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	}
 	switch {
 	case r.endpoint == "":
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of what generates, like http://127.0.0.1:11434")
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of the endpoint that generates, such as http://127.0.0.1:11434")
 	case r.runs < 1 || r.runs > maxReruns:
 		return 0, nil, cli.Exitf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
 	case r.timeout <= 0:
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a time above 0, like 5m")
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a time above 0, such as 5m")
 	}
 	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
 		return 0, nil, err

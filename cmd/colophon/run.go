@@ -42,7 +42,7 @@ func newRoot(c *cli.Console) *cobra.Command {
 		Short: "An append-only provenance ledger for generated text",
 		Long: `Colophon records what a text was made from, as hashes that it computes itself,
 in a log that cannot be changed without notice. For every record it returns a receipt.
-Everyone can verify a receipt without the server.`,
+Anyone can verify a receipt without the server.`,
 		Example: `  colophon serve --data ./data
   colophon import generations.ndjson.gz
   colophon verify receipt.json --key verifier.key`,

@@ -155,25 +155,25 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	switch what {
 	case "entry":
 		changed := bytes.Replace(entry, []byte(`"actor":"anonymous"`), []byte(`"actor":"somebodyX"`), 1)
-		return func(t *pebbletest.Tamper) error { return t.Entry(seq, changed) }, nil
+		return func(t *pebbletest.Tamper) error { return t.SetEntry(seq, changed) }, nil
 	case "swap":
 		next, err := store.Entry(ctx, seq+1)
 		return func(t *pebbletest.Tamper) error {
-			if err := t.Entry(seq, next); err != nil {
+			if err := t.SetEntry(seq, next); err != nil {
 				return err
 			}
-			return t.Entry(seq+1, entry)
+			return t.SetEntry(seq+1, entry)
 		}, err
 	case "tile":
 		tile, err := store.Tile(ctx, 0, seq/storage.TileHashes)
 		tile[seq%storage.TileHashes*storage.HashBytes] ^= 1
-		return func(t *pebbletest.Tamper) error { return t.Tile(0, seq/storage.TileHashes, tile) }, err
+		return func(t *pebbletest.Tamper) error { return t.SetTile(0, seq/storage.TileHashes, tile) }, err
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
-		return func(t *pebbletest.Tamper) error { return t.Content(digest, []byte("other")) }, err
+		return func(t *pebbletest.Tamper) error { return t.SetContent(digest, []byte("other")) }, err
 	case "redaction": // by the event that is the last
 		head, err := store.Head(ctx)
-		return func(t *pebbletest.Tamper) error { return t.Redaction(seq, head.Size-1) }, err
+		return func(t *pebbletest.Tamper) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamper) error { return t.DeleteReference(digest, seq) }, err
@@ -182,7 +182,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "checkpoint":
 		head, err := store.Head(ctx)
 		head.Checkpoint = bytes.Replace(head.Checkpoint, []byte("\n"+strconv.FormatUint(head.Size, 10)+"\n"), []byte("\n"+strconv.FormatUint(seq, 10)+"\n"), 1)
-		return func(t *pebbletest.Tamper) error { return t.Head(head) }, err
+		return func(t *pebbletest.Tamper) error { return t.SetHead(head) }, err
 	}
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }

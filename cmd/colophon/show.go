@@ -15,8 +15,8 @@ func newShow(c *cli.Console) *cobra.Command {
 		Use:   "show SEQ",
 		Short: "Show one record: what it says, its hashes, and its content",
 		Long: `Show one record, or another event. The tables have what the event says, the hashes with
-the ledger's check of each, and the content. If the credentials allow to read content,
-each hash stands beside the first words of its text.`,
+the ledger's check of each, and the content. If the credentials allow reading content,
+each hash has the first words of its text beside it.`,
 		Example: `  colophon show 41
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 1) },

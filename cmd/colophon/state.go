@@ -32,11 +32,11 @@ func newState(c *cli.Console) *cobra.Command {
 		Use:   "state STATE [SEQ...]",
 		Short: "Change the state of records",
 		Long: `Change the state of IPC records and run-DAGs to live, failed, stale or quarantined. Name
-records by number, or by filters that they all pass. Each change is an event with the
-reason, for ever. Answers about drift leave out records that are not live.
+records by number, or by filters that they all pass. Each change is an event; the log
+keeps its reason for ever. Answers about drift leave out records that are not live.
 
 The server first reports what it would change. Records that have the state already are
-left out, so an interrupted change continues if you run it again. It is an error if no
+left out, so you can run an interrupted change again to continue it. It is an error if no
 record passes the filters.
 
 With --json, state prints the server's answers, one JSON document per line: the dry run,
@@ -51,7 +51,7 @@ then the result with its first receipts.`,
 	s.server.Bind(c, flags)
 	flags.StringVar(&s.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&s.request.Reason, "reason", "", "`reason` of the change; it stays in the log")
-	flags.StringVar(&s.request.OriginalActor, "original-actor", "", "`name` of who made the change in another system")
+	flags.StringVar(&s.request.OriginalActor, "original-actor", "", "`name` of the person or service that made the change in another system")
 	flags.StringVar(&s.request.Timestamp, "timestamp", "", "`time` of the change in another system (RFC 3339)")
 	s.choice.bind(flags)
 	flags.BoolVar(&s.dryRun, "dry-run", false, "report what state would change, without changing it")

@@ -143,7 +143,7 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	}
 }
 
-// A thief of the retired key deceives an auditor who still trusts that key, unless the
+// A person who stole the retired key deceives an auditor who still trusts that key, unless the
 // auditor's state remembers the newer one.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)

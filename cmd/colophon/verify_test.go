@@ -52,7 +52,7 @@ func TestKeysAreReadOneALine(t *testing.T) {
 	require.NotContains(t, err.Error(), "nonsense")
 }
 
-// A key is a key even if a file has its name.
+// A key that is given as text is used even if a file has the same name.
 func TestAKeyIsNoFileName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {
@@ -61,7 +61,7 @@ func TestAKeyIsNoFileName(t *testing.T) {
 		return signer.Verifier().String()
 	}
 	own, other := key(), key()
-	for strings.HasSuffix(own, "/") { // one key in 64 could only name a folder
+	for strings.HasSuffix(own, "/") { // one key in 64 ends with a slash, so it cannot name a file
 		own = key()
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))

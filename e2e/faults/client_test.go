@@ -65,13 +65,13 @@ func (c *client) ask(ctx context.Context) {
 	case n < 9:
 		c.read(ctx)
 	default:
-		c.beside(ctx)
+		c.requestWithoutEvent(ctx)
 	}
 }
 
-// beside makes requests that write no events: the visibility of the log, and dry runs of
-// erasures.
-func (c *client) beside(ctx context.Context) {
+// requestWithoutEvent makes a request that writes no event: it changes the visibility of the log,
+// or makes a dry run of an erasure.
+func (c *client) requestWithoutEvent(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
 	if of := c.history.some(); of != nil && c.history.chance(2) {
 		method, path, body = http.MethodPost, "/redactions", fmt.Sprintf(`{"seqs":[%d],"reason":"to see what it does"}`, of.seq)

@@ -125,8 +125,8 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb draws a change of the state of an event in the log, or of a source; nil if there is
-// nothing to change.
+// drawVerb draws a change to the state of an event in the log, or to a source. It returns nil if
+// there is nothing to change.
 func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {

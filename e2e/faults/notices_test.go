@@ -96,11 +96,11 @@ func TestOracleNotices(t *testing.T) {
 		change func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack)
 	}{
 		"a changed entry": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
-			require.NoError(t, x.Entry(a.seq, []byte("another entry, which is long enough")))
+			require.NoError(t, x.SetEntry(a.seq, []byte("another entry, which is long enough")))
 		}},
 		"changed content": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
 			for digest := range a.attempt.contents {
-				require.NoError(t, x.Content(digest, []byte("another text")))
+				require.NoError(t, x.SetContent(digest, []byte("another text")))
 			}
 		}},
 		"a receipt for something else": {"LOST", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
@@ -124,7 +124,7 @@ func TestOracleNotices(t *testing.T) {
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
 		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack) {
-			require.NoError(t, x.Key(storage.Key{Key: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
+			require.NoError(t, x.SetKey(storage.Key{Key: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
 		}},
 		"an answer that may not be": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
 			w.history.broken("it says so")

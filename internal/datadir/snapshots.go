@@ -33,7 +33,7 @@ const snapshotName = "backup"
 func (s Snapshots) Database() string { return filepath.Join(s.Dir, snapshotName, "db") }
 
 // ErrSnapshotHeld means that a copy stays because a backup is reading it.
-var ErrSnapshotHeld = errors.New("a running backup reads a copy of the database, which may have erased content until the backup ends")
+var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; it is removed when the backup ends")
 
 // errNoBackup means that no backup is waiting, so nothing would remove the requested copy.
 var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)

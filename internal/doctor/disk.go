@@ -109,17 +109,18 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// checkFileSystem: the file system survives a restart, and a sync on it can be relied on.
+// checkFileSystem checks that the file system survives a restart, and that a sync on it can be
+// relied on.
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
 	case kind == "":
-		return finding(NotChecked, "make sure that it is a local disk", "this system does not say what kind of file system it is")
+		return finding(NotChecked, "make sure that it is a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
 		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s: it is gone after a restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
 		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network: its locks and syncs cannot be relied on", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
-		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, which a program outside of the kernel implements", d.disk.where, kind)
+		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
 		return finding(OK, "", "%s", kind)
 	}
@@ -134,15 +135,15 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace: free space above the mark, below which the server takes no writes, lasts for some
-// time.
+// checkSpace checks that free space above the mark, below which the server takes no writes,
+// lasts for some time.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
 		return finding(NotChecked, "", "%v", d.disk.usageErr)
 	}
 	if u.Total == 0 {
-		return finding(NotChecked, "", "this system does not say how much space is free")
+		return finding(NotChecked, "", "this system does not report how much space is free")
 	}
 	if d.disk.readOnly {
 		return finding(Wrong, "mount it for writing", "the file system is mounted read-only")
@@ -223,7 +224,7 @@ const (
 	syncSlow    = 20 * time.Millisecond
 )
 
-// checkSync: syncs reach the disk, and do not take too long.
+// checkSync checks that syncs reach the disk, and do not take too long.
 func checkSync(d *deployment) []Finding {
 	took := d.disk.sync.Round(time.Microsecond)
 	switch {

@@ -26,8 +26,8 @@ func TestCheckFileSystem(t *testing.T) {
 		{"layer of a container", on("overlay"), Wrong, "gone after a restart"},
 		{"network", on("nfs4"), Wrong, "over the network"},
 		{"network by FUSE", on("fuse.sshfs"), Wrong, "over the network"},
-		{"FUSE", on("fuse.ntfs"), Advice, "outside of the kernel"},
-		{"unknown", on(""), NotChecked, "does not say"},
+		{"FUSE", on("fuse.ntfs"), Advice, "outside the kernel"},
+		{"unknown", on(""), NotChecked, "does not report"},
 	})
 }
 
@@ -48,7 +48,7 @@ func TestCheckSpace(t *testing.T) {
 	}
 	const day = 10_000 << 10 // bytes
 	runCheckCases(t, checkSpace, []checkCase{
-		{"unknown", func(*deployment) {}, NotChecked, "does not say"},
+		{"unknown", func(*deployment) {}, NotChecked, "does not report"},
 		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, NotChecked, "no such folder"},
 		{"room", with(50 << 30), OK, "50.0 GiB free of 100.0 GiB, mark at 1.0 GiB"},
 		{"below the mark", with(1<<30 - 1), Wrong, "the server takes no writes"},

@@ -16,7 +16,7 @@ import (
 // asOwner is what to do about a file that only its owner can read.
 const asOwner = "run this as the owner of the data folder, or as root"
 
-// checkFolder: the data folder exists, and only its owner can open it.
+// checkFolder checks that the data folder exists, and that only its owner can open it.
 func checkFolder(d *deployment) []Finding {
 	info, err := os.Stat(d.data())
 	switch {
@@ -41,8 +41,8 @@ func checkFolder(d *deployment) []Finding {
 	return finding(OK, "", "only its owner can read %s", d.data())
 }
 
-// checkOwner: all files belong to the owner of the folder. A command that root has run on the folder
-// leaves files that the server cannot open.
+// checkOwner checks that all files belong to the owner of the folder. A command that root has
+// run on the folder leaves files that the server cannot open.
 func checkOwner(d *deployment) []Finding {
 	folder, err := os.Stat(d.data())
 	if err != nil {
@@ -93,8 +93,8 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 	return count, example, err
 }
 
-// checkKeys: each signing key can be used, and only its owner can read it. Staged and unknown files
-// are reported.
+// checkKeys checks that each signing key can be used, and that only its owner can read it.
+// Staged and unknown files are reported.
 func checkKeys(d *deployment) []Finding {
 	dir := datadir.Keys(d.data()).Dir
 	entries, err := os.ReadDir(dir)

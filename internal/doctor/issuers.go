@@ -66,7 +66,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 	return nil
 }
 
-// checkIssuers: each issuer answers, under the name that the access file has.
+// checkIssuers checks that each issuer answers, under the name that the access file has.
 func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {

@@ -29,7 +29,7 @@ func (d *deployment) noServer() []Finding {
 // answers reports whether a server answers.
 func (d *deployment) answers() bool { return d.server.url != "" && d.server.err == nil }
 
-// checkServer: the server answers, is ready, and has the version of this program.
+// checkServer checks that the server answers, is ready, and has the version of this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
 	nameIt := "name it with --server, or give the --listen and --tls-cert of serve"
@@ -52,7 +52,7 @@ func checkServer(d *deployment) []Finding {
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
 
-// checkAuthentication: the server asks for credentials if the settings say so.
+// checkAuthentication checks that the server asks for credentials if the settings say so.
 func checkAuthentication(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -69,8 +69,8 @@ func checkAuthentication(d *deployment) []Finding {
 	return finding(OK, "", "the server asks for credentials")
 }
 
-// checkLedgerKeys: every ledger has its key in the folder, every key its ledger, and the ledgers
-// that tokens name exist.
+// checkLedgerKeys checks that every ledger has its key in the folder and every key its ledger,
+// and that the ledgers that tokens name exist.
 func checkLedgerKeys(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -100,7 +100,8 @@ func checkLedgerKeys(d *deployment) []Finding {
 	return orOK(list, "%s, each with its key: %s", cli.Counted(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
-// checkLedgerKey: the key of a ledger is in the folder, and the ledger signs with it.
+// checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs
+// with it.
 func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	signer, err := datadir.Keys(d.data()).Load(l.Name)
 	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
@@ -131,8 +132,8 @@ func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
 }
 
-// checkLog: the last events of each ledger are a chain that ends in the ledger's tip, and the
-// receipt of the last event verifies.
+// checkLog checks that the last events of each ledger are a chain that ends in the ledger's
+// tip, and that the receipt of the last event verifies.
 func checkLog(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -215,13 +216,13 @@ func checkPublic(d *deployment) []Finding {
 	if len(public) == 0 {
 		return finding(OK, "", "none")
 	}
-	return finding(OK, "", "the events, though not the texts, can be read without credentials of %s", strings.Join(public, ", "))
+	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
 // An index that is further behind, in events, is reported.
 const indexLagging = 10_000
 
-// checkIndex: the index of each ledger runs, and is not far behind.
+// checkIndex checks that the index of each ledger runs, and is not far behind.
 func checkIndex(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -245,7 +246,7 @@ func checkIndex(d *deployment) []Finding {
 // Content that was erased longer ago should no longer be in the files.
 const erasureLate = time.Minute
 
-// checkErasure: the files have no erased content.
+// checkErasure checks that the files have no erased content.
 func checkErasure(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()

@@ -22,7 +22,7 @@ import (
 	"colophon/proofs"
 )
 
-// withServer returns a change of the server's answers.
+// withServer returns a change to the server's answers.
 func withServer(change func(*serverAnswers)) func(*deployment) {
 	return func(d *deployment) {
 		d.server = serverAnswers{url: "http://127.0.0.1:8080", version: d.version, date: testNow, open: true}
@@ -148,7 +148,7 @@ func TestCheckPublic(t *testing.T) {
 	})
 }
 
-// metricsOf parses metrics in the format of a server.
+// metricsOf parses metrics in the Prometheus text format.
 func metricsOf(t testing.TB, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)

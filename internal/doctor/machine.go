@@ -32,14 +32,15 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 	return d.machine.openFiles, "this command (a service may have another limit)"
 }
 
-// checkFileLimit: the server may open the files and connections that the settings allow.
+// checkFileLimit checks that the server may open the files and connections that the settings
+// allow.
 func checkFileLimit(d *deployment) []Finding {
 	config := d.settings.config.Load
 	have, whose := d.fileLimit()
 	need := server.FilesNeeded(config)
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not say how many files a process may open")
+		return finding(NotChecked, "", "this system does not report how many files a process may open")
 	case have < server.OtherFiles:
 		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
 			"%s may open %d files, and the databases alone may need %d", whose, have, server.OtherFiles)
@@ -73,7 +74,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	}
 	config = d.settings.config.WithCaches(limits.Usable())
 	if show && limits.Runtime != 0 {
-		// The server subtracts what the index keeps outside of the runtime's memory.
+		// The server subtracts what the index keeps outside the runtime's memory.
 		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
 	}
 	return limits, config
@@ -85,15 +86,15 @@ func (d *deployment) serverIsHere() bool {
 	return err == nil && d.answers() && (d.own || cli.Loopback(u.Hostname()))
 }
 
-// checkMemory: there is enough memory for caches, bodies and answers, and the garbage collector
-// knows its limit.
+// checkMemory checks that there is enough memory for caches, bodies and answers, and that the
+// garbage collector knows its limit.
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
 	need, have := memoryNeeded(config), limits.Available()
 	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not say how much memory there is")
+		return finding(NotChecked, "", "this system does not report how much memory there is")
 	case have < need:
 		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies and answers may take %d MiB, and there are %d MiB", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
@@ -111,7 +112,8 @@ func inMiB(bytes uint64) uint64 { return bytes >> 20 }
 // clockTolerance is how far clocks may be apart. It includes the time that a request takes.
 const clockTolerance = 2 * time.Second
 
-// checkClock: the server's clock is not behind the last events, and agrees with this machine's.
+// checkClock checks that the server's clock is not behind the last events, and agrees with
+// this machine's.
 func checkClock(d *deployment) []Finding {
 	synchronise := "synchronise it (chrony, systemd-timesyncd), for a guest or a container on its host"
 	var list []Finding

@@ -15,7 +15,7 @@ import (
 func TestCheckFileLimit(t *testing.T) {
 	with := func(files uint64) func(*deployment) { return func(d *deployment) { d.machine.openFiles = files } }
 	runCheckCases(t, checkFileLimit, []checkCase{
-		{"unknown", with(0), NotChecked, "does not say"},
+		{"unknown", with(0), NotChecked, "does not report"},
 		{"many", with(65536), OK, "this command (a service may have another limit) may open 65536"},
 		{"few", with(4096), Advice, "4096 connections"},
 		{"too few", with(1024), Wrong, "the databases alone"},
@@ -41,7 +41,7 @@ func TestCheckMemory(t *testing.T) {
 		}
 	}
 	runCheckCases(t, checkMemory, []checkCase{
-		{"unknown", with(memory.Limits{}), NotChecked, "does not say"},
+		{"unknown", with(memory.Limits{}), NotChecked, "does not report"},
 		{"enough", with(memory.Limits{Machine: 8 * gib}), OK, "8192 MiB"},
 		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
 		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "there are 256 MiB"},

@@ -13,8 +13,8 @@ import (
 	"colophon/internal/datadir"
 )
 
-// checkAddress: the server asks for credentials if other machines reach it, and they are sent
-// encrypted.
+// checkAddress checks that the server asks for credentials if other machines can reach it, and
+// that credentials are sent encrypted.
 func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
@@ -33,11 +33,11 @@ func checkAddress(d *deployment) []Finding {
 	case local && required:
 		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
-		return finding(OK, "", "only this machine can reach %s; every user of it may do everything", config.Listen)
+		return finding(OK, "", "only this machine can reach %s; every user of it may do anything", config.Listen)
 	case !required && !config.Insecure:
 		return finding(Wrong, makeToken, "other machines can reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and leave --insecure out", "everyone who can reach %s may write, read and erase everything", config.Listen)
+		return finding(Wrong, makeToken+", and leave --insecure out", "anyone who can reach %s may write, read and erase everything", config.Listen)
 	case config.Insecure:
 		return finding(Advice, "leave --insecure out", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
@@ -60,7 +60,7 @@ func (d *deployment) authentication() (required bool, err error) {
 	return err == nil, err
 }
 
-// checkProxies: only proxies may name the address of a client.
+// checkProxies checks that only proxies may name the address of a client.
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
@@ -75,7 +75,7 @@ func checkProxies(d *deployment) []Finding {
 	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
-// checkRates: the rate of requests of other machines is limited.
+// checkRates checks that the rate of requests from other machines is limited.
 func checkRates(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, _ := net.SplitHostPort(config.Listen)
@@ -91,8 +91,8 @@ func checkRates(d *deployment) []Finding {
 // A certificate that expires sooner is reported.
 const certificateExpiresSoon = 21 * 24 * time.Hour
 
-// checkCertificate: the certificate fits its key and is valid for some time and for the host that
-// the server listens on; only the owner can read the key.
+// checkCertificate checks that the certificate fits its key and is valid for some time and for
+// the host that the server listens on, and that only the owner can read the key.
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {
@@ -121,7 +121,7 @@ func checkCertificate(d *deployment) []Finding {
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && leaf.VerifyHostname(host) != nil {
-		list = append(list, finding(Advice, "make sure that clients use a name that it has", "it is not valid for %s, where the server listens, but for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
+		list = append(list, finding(Advice, "make sure that clients use a name that it has", "it is not valid for %s, the address on which the server listens, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
 	}
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
@@ -138,7 +138,7 @@ func certificateNames(names []string, addresses []net.IP) string {
 	return strings.Join(all, ", ")
 }
 
-// checkMetricsAddress: only this machine can reach the metrics and profiles.
+// checkMetricsAddress checks that only this machine can reach the metrics and profiles.
 func checkMetricsAddress(d *deployment) []Finding {
 	config := d.settings.config
 	if config.MetricsListen == "" {
@@ -151,7 +151,7 @@ func checkMetricsAddress(d *deployment) []Finding {
 	case cli.Loopback(host):
 		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:
-		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "everyone who can reach %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
 	}
-	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "everyone who can reach %s sees the names and numbers of all ledgers", config.MetricsListen)
+	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers", config.MetricsListen)
 }

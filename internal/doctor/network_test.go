@@ -33,8 +33,8 @@ func TestCheckAddress(t *testing.T) {
 	}
 	const local, everywhere = "127.0.0.1:8080", "0.0.0.0:8080"
 	runCheckCases(t, checkAddress, []checkCase{
-		{"local", with(local, false, false, false), OK, "every user of it may do everything"},
-		{"local, TLS", with(local, false, false, true), OK, "every user of it may do everything"},
+		{"local", with(local, false, false, false), OK, "every user of it may do anything"},
+		{"local, TLS", with(local, false, false, true), OK, "every user of it may do anything"},
 		{"local, token", with(local, false, true, false), OK, "with credentials"},
 		{"local, token, TLS", with(local, false, true, true), OK, "with credentials"},
 		{"local, insecure", with(local, true, false, false), Advice, "only this machine"},
@@ -80,7 +80,7 @@ func TestCheckMetricsAddress(t *testing.T) {
 	runCheckCases(t, checkMetricsAddress, []checkCase{
 		{"none", with("", false), OK, "at the server's address"},
 		{"local", with("127.0.0.1:9091", true), OK, "only this machine"},
-		{"open", with("0.0.0.0:9091", false), Advice, "everyone who can reach"},
+		{"open", with("0.0.0.0:9091", false), Advice, "anyone who can reach"},
 		{"open profiles", with("0.0.0.0:9091", true), Wrong, "memory and stacks"},
 		{"nonsense", with("9091", false), Wrong, "--metrics-listen"},
 	})

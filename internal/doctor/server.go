@@ -227,8 +227,8 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 	return list, nil
 }
 
-// minGrowthTime is the shortest time from which growth is computed: a ledger that was just
-// filled does not continue like that.
+// minGrowthTime is the shortest period from which growth is computed. An initial import says
+// nothing about the growth to expect.
 const minGrowthTime = 24 * time.Hour
 
 // growth is how many events a day the ledger got in the last week, or since its creation if

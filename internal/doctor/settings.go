@@ -74,8 +74,8 @@ func (s settings) serverURL() string {
 	return server.URLOf("http", s.config.Listen)
 }
 
-// checkSettings: serve accepts the settings, all variables are known, and only the owner can
-// change the file.
+// checkSettings checks that serve accepts the settings, that all variables are known, and that
+// only the owner can change the file.
 func checkSettings(d *deployment) []Finding {
 	s := d.settings
 	var list []Finding
@@ -110,8 +110,8 @@ func checkWritable(path string) []Finding {
 // hasModes says whether the mode of a file has its permissions.
 const hasModes = runtime.GOOS != "windows"
 
-// checkAccessFile: the rules of issuers and client certificates can be read, and there are rules
-// for certificates if and only if an authority signs them.
+// checkAccessFile checks that the rules of issuers and client certificates can be read, and
+// that there are rules for certificates if and only if an authority signs them.
 func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {

@@ -19,8 +19,8 @@ const (
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
-// checkTokens: the token file can be read, and only by its owner; tokens are used, and those of
-// administrators expire, though not soon.
+// checkTokens checks that the token file can be read, and only by its owner, that tokens are
+// used, and that those of administrators expire, but not soon.
 func checkTokens(d *deployment) []Finding {
 	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
 	tokens, err := store.List()
@@ -61,7 +61,7 @@ func checkToken(t access.Listed, now time.Time) []Finding {
 		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 	}
 	if t.Expires.IsZero() && scopesOf(t)&access.Admin != 0 {
-		list = append(list, finding(Advice, renew+"; let it expire with --expires", "token %q may administer and never expires", t.Name)...)
+		list = append(list, finding(Advice, renew+"; let it expire with --expires", "token %q has the scope admin and never expires", t.Name)...)
 	}
 	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
 	if lastUse.IsZero() {

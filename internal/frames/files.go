@@ -40,7 +40,7 @@ func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness returns the check for a file of that name; nil if it needs none.
+// soundness returns the check for a file with that name; nil if it needs none.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckLog(text, uint64(number)) }

@@ -195,7 +195,7 @@ func TestEveryBitOfAManifestCounts(t *testing.T) {
 			text := writeManifest(t, sizes)
 			require.NoError(t, frames.CheckManifest(text, 1))
 			eachBit(text, func(bit int, damaged []byte) {
-				// Room between blocks is not read.
+				// The padding at the end of a block is not read.
 				if room := sizes[0] == 32<<10-7-5 && bit/8 >= 32<<10-5 && bit/8 < 32<<10; !room {
 					require.Error(t, frames.CheckManifest(damaged, 1), "bit %d of %d", bit, 8*len(text))
 				}

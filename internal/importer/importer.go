@@ -20,7 +20,7 @@ type Options struct {
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
-	Native     *Native     // what the files are if they have no lines of a batch; nil: they have
+	Native     *Native     // the format of files that another system wrote; nil for files with lines of a batch
 }
 
 // Limits of lines that are sent and not answered yet. Short lines cost more than their bytes.
@@ -73,8 +73,8 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), counted.failed()
 }
 
-// change makes the change of state or the validation that follows a record. The error is that
-// of a server that cannot be asked.
+// change makes the change of state or the validation that follows a record, and counts it. It
+// returns an error only if the server cannot be reached or refuses for now.
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}

@@ -22,10 +22,10 @@ import (
 // Native configures an import of what another system wrote.
 type Native struct {
 	Format formats.Format
-	// Zone is that of times without one; nil if none is stated.
+	// Zone is the zone of times without one; nil if none is stated.
 	Zone *time.Location
-	// Project is that of a validation cache. Subject is that of citations; empty: the name of the
-	// folder that the file stands in.
+	// Project is that of a validation cache. Subject is that of citations; if it is empty, the
+	// name of the folder of the file takes its place.
 	Project, Subject string
 	DryRun           bool      // convert and check everything, and send nothing
 	Report           io.Writer // gets one line of JSON for each entry; may be nil
@@ -41,7 +41,8 @@ const maxFile = 64 << 20
 type native struct {
 	line
 	run string // the name of its folder, for citations
-	// others are files of the folder, or tables of the database, that are not of the format.
+	// others are files of the folder, or tables of the database, that do not belong to the
+	// format.
 	others []formats.Member
 }
 
@@ -205,7 +206,7 @@ func walk(path, file string, visit func(path string, err error) bool) {
 		return nil
 	})
 	if !found {
-		visit(path, fmt.Errorf("no %s is in the folder or below it", file))
+		visit(path, fmt.Errorf("there is no %s in the folder or below it", file))
 	}
 }
 

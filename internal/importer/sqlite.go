@@ -97,7 +97,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	return rows.Err()
 }
 
-// names returns the texts that a query gives.
+// names returns the texts that a query returns.
 func names(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

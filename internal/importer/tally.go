@@ -19,7 +19,7 @@ type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
 	incomplete []string // what an IPC record lacks
-	// Not proved by the receipt.
+	// What the server says; no proof is checked.
 	seq, ledger, kind string
 }
 
@@ -84,6 +84,7 @@ type MemberCount struct {
 	Count   int
 }
 
+// KindCounts has the counts of one kind.
 type KindCounts struct {
 	Kind string
 	Counts
@@ -171,7 +172,7 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry of a dry run, whose record the ledger takes.
+// tryOut counts an entry of a dry run whose record the ledger would take.
 func (t *counter) tryOut(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {

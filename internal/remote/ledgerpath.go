@@ -4,5 +4,5 @@ import (
 	"net/url"
 )
 
-// LedgerPath is where the API keeps a ledger.
+// LedgerPath returns the path of a ledger in the API.
 func LedgerPath(name string) string { return "/v1/ledgers/" + url.PathEscape(name) }

@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// API is a shape of requests and answers.
+// API is the shape of an endpoint's requests and answers.
 type API string
 
 // The shapes.
@@ -35,8 +35,8 @@ const (
 // Endpoint generates texts.
 type Endpoint struct {
 	API API
-	// Key is the API key; empty for none. KeyVariable names the environment variable that has it,
-	// for messages.
+	// Key is the API key; empty for none. KeyVariable names the environment variable that
+	// holds it, for messages.
 	Key, KeyVariable string
 	// Timeout bounds each request.
 	Timeout time.Duration
@@ -149,7 +149,7 @@ func usage(counts pyjson.Value) json.RawMessage {
 	return text
 }
 
-// ModelDigest returns the digest of a model at an Ollama endpoint, and "" if the endpoint does
+// ModelDigest returns the digest of a model at an Ollama endpoint, or "" if the endpoint does
 // not say it.
 func (e *Endpoint) ModelDigest(ctx context.Context, model string) string {
 	if e.API != Ollama {
@@ -197,7 +197,7 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	case response.StatusCode != http.StatusOK:
 		return nil, e.refused(target, response, answer)
 	case len(answer) > maxAnswer:
-		return nil, cli.Exitf(cli.ExitFailed, "the answer of %s is longer than %d bytes; give another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
+		return nil, cli.Exitf(cli.ExitFailed, "the answer from %s is longer than %d bytes; give another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
 	}
 	return answer, nil
 }
@@ -212,13 +212,13 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.Exitf(cli.ExitUnreachable, "no whole answer from %s within %s; give a longer --timeout, or see whether the model fits the machine of the endpoint", target, e.Timeout)
+		return cli.Exitf(cli.ExitUnreachable, "no whole answer from %s within %s; give a longer --timeout, or check that the model fits the machine of the endpoint", target, e.Timeout)
 	case errors.As(err, &certificate):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; give the endpoint a certificate that this machine trusts", target, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http in place of https", target, err)
 	}
-	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; see whether the endpoint runs (ollama serve) and --endpoint has its address", target, err)
+	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
 }
 
 // refused explains an answer with another status than 200.
@@ -242,7 +242,7 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	case status == http.StatusServiceUnavailable:
 		advice = "the endpoint is busy: wait, then run the command with -n for the rest"
 	case status/100 == 4 && strings.Contains(reason, "seed"):
-		advice = "the endpoint takes no seed, so it cannot repeat this record; give an --endpoint that does, as Ollama"
+		advice = "the endpoint takes no seed, so it cannot repeat this record; give an --endpoint that does, such as Ollama"
 	case status/100 == 4:
 		advice = "the endpoint does not accept the request; --dry-run prints it"
 	}
@@ -271,5 +271,5 @@ func reasonOf(body []byte) string {
 }
 
 func (e *Endpoint) malformed(target, why string) error {
-	return cli.Exitf(cli.ExitFailed, "the answer of %s is not one of %s's API: %s; give --api ollama or --api openai, as the endpoint is", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+	return cli.Exitf(cli.ExitFailed, "the answer from %s is not one of %s's API: %s; give --api ollama or --api openai, whichever the endpoint has", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
 }

@@ -108,10 +108,10 @@ func (r *Record) content(ctx context.Context, from *client.Ledger, name string) 
 	}
 	digest := sha256.Sum256(text)
 	if want := r.Event.Content[name].SHA256; hex.EncodeToString(digest[:]) != want || !utf8.Valid(text) {
-		return nil, fmt.Errorf("the server sent as %s of event %d other bytes than those with the SHA-256 %.64s that the event names; check the server with colophon audit --content", name, r.Seq, want)
+		return nil, fmt.Errorf("the %s of event %d that the server sent does not have the SHA-256 %.64s that the event names; check the server with colophon audit --content", name, r.Seq, want)
 	}
 	return text, nil
 }
 
-// outputHash is the effective hash of the recorded output.
+// outputHash returns the effective hash of the recorded output.
 func (r *Record) outputHash() string { return r.Event.Hashes.Get("output_hash") }

@@ -81,7 +81,8 @@ func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
 	return &request, err
 }
 
-// readPrompt returns the prompt and the member that it is, nil for the whole payload.
+// readPrompt returns the prompt and the names of the members that it is from, or nil if it is
+// the whole payload.
 func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (prompt, []string, error) {
 	if member == "" {
 		for _, name := range []string{"messages", "prompt"} {

@@ -20,7 +20,7 @@ type Plan struct {
 	Endpoint *Endpoint
 	Request  *Request
 	Runs     int
-	Labels   map[string]string // of each run that is posted, beside rerun_of
+	Labels   map[string]string // of each run that is posted, in addition to rerun_of
 }
 
 // Run is one new output, posted to the ledger, and what the ledger says of it.
@@ -45,9 +45,9 @@ type Report struct {
 	Runs            []Run  `json:"runs"`
 }
 
-// Do generates the output as often as the plan says, one after the other, posts each, and calls
-// done with it. If it fails, the report has the runs until then. Errors of the ledger's server are
-// those of package client.
+// Do generates the output as often as the plan says, one after the other, posts each, and
+// calls done with it. If it fails, the report has the runs before the failure. Errors of the
+// ledger's server are those of package client.
 func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {
@@ -93,8 +93,8 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 	return nil
 }
 
-// record returns the IPC record of a new output. Of the environment it has only the digest that the
-// endpoint says of its model, because the rest is not known.
+// record returns the IPC record of a new output. Its environment has only the digest that the
+// endpoint gives for its model, because the rest is not known.
 func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	recorded := p.Record.Event
 	posted := &wire.IPCRecord{
@@ -114,8 +114,8 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	return posted
 }
 
-// spelling returns a model's digest as the record spells it, if the record has the same digest
-// with or without its prefix or only its first digits, as ollama list shows it.
+// spelling returns a model's digest as the record spells it, if the two differ only in their
+// prefix or in their length: ollama list shows only the first digits.
 func (r *Record) spelling(digest string) string {
 	const shown = 12 // digits that ollama list shows
 	recorded := r.Event.Environment["model_digest"]
@@ -132,7 +132,7 @@ func (p *Plan) conclude(r *Report) string {
 	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.Counted(uint64(r.DistinctOutputs), "distinct output"))
 	switch {
 	case n == 0:
-		return "No run has ended."
+		return "No run has finished."
 	case r.Equal == n:
 		return "Reproduced: " + counted
 	case r.DistinctOutputs > 1:

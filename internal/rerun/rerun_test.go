@@ -247,7 +247,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 		return lies
 	})
 	_, err = rerun.Read(t.Context(), connect(t, liar), seq)
-	require.ErrorContains(t, err, "other bytes than those with the SHA-256")
+	require.ErrorContains(t, err, "does not have the SHA-256")
 }
 
 func TestPromptMember(t *testing.T) {
@@ -370,13 +370,13 @@ func TestEndpointFails(t *testing.T) {
 			require.Equal(t, test.code, exitCode(t, err))
 			require.NotContains(t, err.Error(), "secret")
 			require.Empty(t, report.Runs)
-			require.Equal(t, "No run has ended.", report.Says)
+			require.Equal(t, "No run has finished.", report.Says)
 		})
 	}
 	gone := startLLM(t)
 	gone.Close()
 	_, err := plan(t, to, endpoint(t, gone.URL, ""), seq, 1).Do(t.Context(), to, ignore)
-	require.ErrorContains(t, err, "see whether the endpoint runs")
+	require.ErrorContains(t, err, "check that the endpoint runs")
 	require.Equal(t, cli.ExitUnreachable, exitCode(t, err))
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer encrypted.Close()

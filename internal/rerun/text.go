@@ -26,8 +26,8 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	return err
 }
 
-// Cells returns a run as a row of a table: the event, whether the output is equal, its hash and the
-// cause.
+// Cells returns a run as a row of a table: the event, whether the output is equal, its hash,
+// and the cause.
 func (r *Run) Cells() []string {
 	equal, cause := "no", cli.None
 	if r.Equal {

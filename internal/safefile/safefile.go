@@ -23,7 +23,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return checkOpened(path, file)
 }
 
-// OpenIn is like Open, for a name in a root. It never opens a file outside of the root, even if
+// OpenIn is like Open, for a name in a root. It never opens a file outside the root, even if
 // another user replaces a folder in it by a link.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
@@ -69,7 +69,7 @@ func checkRegular(path string, info fs.FileInfo, err error) error {
 func Read(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error {
 		if hasBits(info, 0o002) {
-			return fmt.Errorf("everyone can write to %s; run: chmod o-w %s", path, path)
+			return fmt.Errorf("anyone can write to %s; run: chmod o-w %s", path, path)
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func CheckDataFolder(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder", dir)
 	case hasBits(info, 0o002):
-		return fmt.Errorf("everyone can put files into %s; run: chmod o-w %s", dir, dir)
+		return fmt.Errorf("anyone can put files into %s; run: chmod o-w %s", dir, dir)
 	case os.Geteuid() == 0:
 		return nil
 	}
@@ -159,7 +159,7 @@ func CheckNoLink(dir string) error {
 }
 
 // CheckNamed checks a file that the user named, and follows links. It refuses a file that
-// everyone can write, and a secret that everyone can read.
+// anyone can write, and a secret that anyone can read.
 func CheckNamed(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -170,9 +170,9 @@ func CheckNamed(path string, secret bool) error {
 	case !info.Mode().IsRegular():
 		return nil // a pipe has only what its writer sends
 	case secret && hasBits(info, 0o007):
-		return fmt.Errorf("everyone can read or write %s; run: chmod o= %s", path, path)
+		return fmt.Errorf("anyone can read or write %s; run: chmod o= %s", path, path)
 	case hasBits(info, 0o002):
-		return fmt.Errorf("everyone can write to %s; run: chmod o-w %s", path, path)
+		return fmt.Errorf("anyone can write to %s; run: chmod o-w %s", path, path)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// CreateIn is like Create, for a name in a root. It never creates a file outside of the root.
+// CreateIn is like Create, for a name in a root. It never creates a file outside the root.
 func CreateIn(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err = checkRegular(filepath.Join(root.Name(), name), info, err); err == nil {

@@ -61,9 +61,9 @@ func openGate(config Config, log *slog.Logger) (gate, error) {
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
-		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: everyone who can reach it may write to the ledgers. "+
+		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: anyone who can reach it may write to the ledgers. "+
 			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
-			"pass --insecure if everyone on the network may do everything", config.Listen)
+			"pass --insecure if anyone on the network may do anything", config.Listen)
 	}
 	g.who = who
 	return g, nil
@@ -95,7 +95,7 @@ func (g gate) describe(config Config) string {
 	case cli.Loopback(host):
 		return "none: only this machine can reach it"
 	}
-	return "none: everyone who can reach it may do everything"
+	return "none: anyone who can reach it may do anything"
 }
 
 // warn logs what other machines can do without credentials or encryption.
@@ -104,7 +104,7 @@ func (g gate) warn(config Config, log *slog.Logger, address net.Addr) {
 	switch {
 	case cli.Loopback(host):
 	case !g.who.Required():
-		log.Warn("there is no authentication: everyone who can reach this address may write and read", "address", address.String())
+		log.Warn("there is no authentication: anyone who can reach this address may write and read", "address", address.String())
 	case g.tls == nil:
 		log.Warn("tokens travel unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
 	}

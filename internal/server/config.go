@@ -32,7 +32,7 @@ type Config struct {
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Insecure permits an address that other machines can reach without requiring
-	// credentials. Everyone who can reach the address may do everything.
+	// credentials. Anyone who can reach the address may do anything.
 	Insecure bool `yaml:"insecure"`
 	// AccessFile says what tokens of OpenID Connect issuers and client certificates
 	// may do (access.Rules). API tokens do not need this file.

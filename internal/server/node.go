@@ -69,7 +69,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	return n, nil
 }
 
-// makeSpool makes an empty folder for results that wait for slow clients.
+// makeSpool creates an empty folder for results that slow clients have not read yet.
 func makeSpool(data string) error {
 	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
 }
@@ -80,10 +80,10 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
-		return fmt.Errorf("making a folder for results that wait: %w", err)
+		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
 	}
 	if err := datadir.SnapshotsOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
-		return fmt.Errorf("making a folder for copies: %w", err)
+		return fmt.Errorf("creating a folder for copies: %w", err)
 	}
 	if n.Host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
 		return err

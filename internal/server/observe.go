@@ -16,7 +16,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// serveMetrics serves /metrics to everyone who can reach the address, until it is closed.
+// serveMetrics serves /metrics to anyone who can reach the address, until it is closed.
 // Collecting metrics reads the database; underWay keeps it open meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
@@ -72,7 +72,7 @@ func (c Config) checkObservation() error {
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
 	case c.Pprof && !c.Insecure && !cli.Loopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show what is in the server's memory: "+
-			"listen on 127.0.0.1, or pass --insecure if everyone on the network may see it", c.MetricsListen)
+			"listen on 127.0.0.1, or pass --insecure if anyone on the network may see it", c.MetricsListen)
 	}
 	return nil
 }

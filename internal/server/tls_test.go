@@ -201,7 +201,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	_, err := openGate(config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, and there is no authentication")
 	config.Insecure = true
-	says("none: everyone who can reach it may do everything", "there is no authentication")
+	says("none: anyone who can reach it may do anything", "there is no authentication")
 	config.Insecure = false
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})

@@ -21,14 +21,14 @@ type Texts struct {
 	Ledger string
 
 	words  map[string]string // by digest
-	denied bool              // the credentials do not allow to read content
+	denied bool              // the credentials do not allow reading content
 }
 
-// maxTexts bounds the texts that one command reads for their first words. Further digests stand
-// alone.
+// maxTexts bounds the texts that one command reads for their first words. Further digests are
+// shown without words.
 const maxTexts = 2000
 
-// contents are the names of the content that has a hash.
+// contents maps the name of a hash to the name of the content that it is computed from.
 var contents = map[string]string{
 	"input": "payload", "input_hash": "payload", "ipc_id": "payload", "system_prompt": "system_prompt", "system_prompt_hash": "system_prompt", "output_hash": "output",
 	"question_hash": "question", "content_fingerprint": "content", "raw_content_fingerprint": "content",
@@ -66,8 +66,8 @@ func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string 
 // maxWords bounds the first words of a text, in characters.
 const maxWords = 40
 
-// FirstWords returns the beginning of a text on one line. Of a JSON object, that is the longest of
-// its texts.
+// FirstWords returns the beginning of a text on one line. For a JSON object, it returns the
+// beginning of its longest text.
 func FirstWords(text []byte) string {
 	var object map[string]any
 	if json.Unmarshal(text, &object) == nil {

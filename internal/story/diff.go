@@ -23,9 +23,9 @@ var token = regexp.MustCompile(`\S+|\s+`)
 // is correct, but longer than necessary.
 const maxDiffTime = 5 * time.Second
 
-// Diff returns how the prose of a text became that of another, as Markdown: a quotation of the
-// paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…" stands for
-// paragraphs that are equal.
+// Diff returns how the prose of a text became that of another, as Markdown: a block quotation
+// of the paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…"
+// stands for paragraphs that are equal.
 func Diff(before, after string) string {
 	var words vocabulary
 	a, b := words.encode(Prose(before)), words.encode(Prose(after))
@@ -40,8 +40,8 @@ func Diff(before, after string) string {
 	return p.markdown()
 }
 
-// vocabulary numbers words, so that a text becomes runes, which the library compares. A rune
-// is no surrogate, because those cannot be in a string.
+// vocabulary numbers words, so that a text becomes runes, which the library compares. It
+// leaves out surrogates, because a string cannot hold them.
 type vocabulary struct {
 	numbers map[string]rune
 	texts   map[rune]string
@@ -129,11 +129,11 @@ func (p *paragraphs) markdown() string {
 	return strings.Join(lines, ">\n")
 }
 
-// special are the characters that mean something in Markdown, or in the HTML in it.
+// special escapes the characters that have a meaning in Markdown, or in the HTML in it.
 var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", " ", "\r", " ")
 
-// listItem is what begins an item of a list at the beginning of a line.
+// listItem matches a word that begins an item of a list at the beginning of a line.
 var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
 
 // escape returns a text that Markdown shows as it is.

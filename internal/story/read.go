@@ -139,7 +139,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 		return nil, err
 	}
 	if cache == "" {
-		return nil, fmt.Errorf("%s has texts, but no %s beside it says their routes; name the folder of the story's repository", dir, caches[0])
+		return nil, fmt.Errorf("%s has texts, but there is no %s beside it with their routes; name the folder of the story's repository", dir, caches[0])
 	}
 	routes, err := parseCache(cache, text)
 	if err != nil {
@@ -180,8 +180,8 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 	return "", nil, fmt.Errorf("the folder has neither %s nor %s, nor has its folder dist; build the story first", pathLists[0], texts[0])
 }
 
-// parseCache returns the routes of a validation cache by id. Members that are no objects are about
-// the file.
+// parseCache returns the routes of a validation cache by id. It skips members that are not
+// objects: they are about the file.
 func parseCache(file string, text []byte) (map[string][]string, error) {
 	var cache map[string]json.RawMessage
 	if err := json.Unmarshal(text, &cache); err != nil {

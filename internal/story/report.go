@@ -14,7 +14,7 @@ type Report struct {
 	Paths          []Checked
 }
 
-// Checked is a path of the build, or a gone one.
+// Checked is a path of the build, or of its base if it is gone.
 type Checked struct {
 	PathID          string
 	Route           []string

@@ -46,7 +46,7 @@ func Verdicts() []Verdict {
 		{18, "wrong_checks", "the event says something else of its content than what comes out", pack.ErrHashes},
 		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
 		{20, "wrong_text", "the text is not the one that was recorded", ErrText},
-		{21, "wrong_content", "the content in the pack is not what the event names", pack.ErrContent},
+		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContent},
 		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrMalformed},
 		{10, "malformed", "not a receipt, a nested proof or an audit pack", proofs.ErrTooLong},
 	}

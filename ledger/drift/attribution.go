@@ -24,20 +24,22 @@ const (
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// OllamaBuild and HostPlatform: only that part of the environment and the output differ.
+	// Only this part of the environment and the output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
 	Confounded   Cause = "confounded" // several variables and the output differ
 	NoEffect     Cause = "no_effect"  // variables differ, but the outputs agree
-	// ModelInternal: only the model's digest and the output differ.
+	// ModelInternal means that only the model's digest and the output differ.
 	ModelInternal Cause = "model_internal"
-	// Stochastic: only the output differs, and the model's digests are known and equal.
+	// Stochastic means that only the output differs, and the model's digests are known and
+	// equal.
 	Stochastic Cause = "stochastic"
-	// Unseeded: only the output differs, and no seed was given.
+	// Unseeded means that only the output differs, and no seed was given.
 	Unseeded Cause = "unseeded"
-	// StochasticOrModelInternal: only the output differs, and a model's digest is unknown.
+	// StochasticOrModelInternal means that only the output differs, and a model's digest is
+	// unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	// Incomplete: one of the two is not a run.
+	// Incomplete means that one of the two is not a run.
 	Incomplete Cause = "incomplete"
 )
 
@@ -47,8 +49,8 @@ var Causes = [...]Cause{
 	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// Difference is a variable with different values in two runs. Hashes and texts are unchanged,
-// numbers are in canonical form, and nil is null.
+// Difference is a variable with different values in two runs. Hashes and texts are as
+// recorded, numbers are in canonical form, and nil is null.
 type Difference struct {
 	Variable string
 	A, B     []byte
@@ -132,7 +134,7 @@ func IsEnvironment(variable string) bool {
 }
 
 // values returns the values of two runs in the order of variables. If either run brought only
-// input_hash, or their input_hashes agree, input is that of both.
+// input_hash, or their input_hashes agree, the value of input is the input_hash of each.
 func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
 	ofA, ofB = valuesOf(a), valuesOf(b)
 	if !a.HasPayload || !b.HasPayload || bytes.Equal(a.InputHash, b.InputHash) {

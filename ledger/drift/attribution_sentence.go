@@ -24,13 +24,13 @@ func (r *Attribution) Sentence() string {
 	case NoEffect:
 		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
 	case Confounded:
-		return fmt.Sprintf("The output changed, and so did several things at once, of which none can be named the cause: the %s.", r.differencesText())
+		return fmt.Sprintf("The output changed, and so did several things at once, so that none of them can be named as the cause: the %s.", r.differencesText())
 	case ModelInternal:
 		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differencesText())
 	case Unseeded:
 		return "The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."
 	case Stochastic:
-		return "The output changed although nothing differs, the model digest included: the model does not always answer the same."
+		return "The output changed although nothing differs, the model digest included: the model does not always give the same answer."
 	case StochasticOrModelInternal:
 		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
 	}
@@ -40,7 +40,7 @@ func (r *Attribution) Sentence() string {
 // comparedHashes lists the compared fields that are hashes.
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
-// MismatchSentence returns a sentence which says that compared hashes of event seq do not
+// MismatchSentence returns a sentence that names the compared hashes of event seq which do not
 // match their claims. fields are the fields with the check "mismatch" (spec: Checks). The
 // sentence is empty if none of them is a compared hash.
 func MismatchSentence(seq uint64, fields []string) string {
@@ -96,7 +96,7 @@ func (d *Difference) membersText() string {
 // maxShownBytes is the number of bytes of a value that a sentence shows.
 const maxShownBytes = 48
 
-// abbreviate returns a value, truncated if it is long. Of a hash it returns the first digits.
+// abbreviate returns a value, truncated if it is long. It returns the first digits of a hash.
 func abbreviate(value []byte) string {
 	switch {
 	case value == nil:

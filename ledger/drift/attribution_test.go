@@ -106,13 +106,13 @@ func TestAttribution(t *testing.T) {
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
 		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
 			[]string{"system_prompt", "model", "max_tokens"},
-			"The output changed, and so did several things at once, of which none can be named the cause: " +
+			"The output changed, and so did several things at once, so that none of them can be named as the cause: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
 		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
 			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
 		{"one digest is unknown", with("model_digest", "d"), with("output", "other"), StochasticOrModelInternal, nil, ""},
 		{"chance", with("model_digest", "d"), with("model_digest", "d", "output", "other"), Stochastic, nil,
-			"The output changed although nothing differs, the model digest included: the model does not always answer the same."},
+			"The output changed although nothing differs, the model digest included: the model does not always give the same answer."},
 		{"another model under the same name", with("model_digest", "d"), with("model_digest", "e", "output", "other"), ModelInternal,
 			[]string{"model_digest"},
 			"The output changed although the inputs are the same: the model digest differs (d, then e), so it is another model under the same name."},

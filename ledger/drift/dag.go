@@ -24,8 +24,9 @@ type StageChange struct {
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
-	// Outcome: preflight rejected one of the two, the other was answered, and neither their
-	// questions nor their preflights differ. So they diverge at no stage that both have.
+	// Outcome is true if preflight rejected one of the two, the other was answered, and
+	// neither their questions nor their preflights differ. So they diverge at no stage that
+	// both have.
 	Outcome bool
 }
 
@@ -77,8 +78,8 @@ func isAnswered(stages []event.Stage) bool {
 	return shape == rules.ShapeQuote || shape == rules.ShapePointer
 }
 
-// agreeBefore reports whether an answered run has the question of a rejected one and, if it has a
-// preflight, that one too.
+// agreeBefore reports whether an answered run has the question of a rejected one and, if it
+// has a preflight stage, the same preflight.
 func agreeBefore(rejected, answered []event.Stage) bool {
 	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
 	return same(0) && (string(answered[1].Name) != rules.Preflight || same(1))
@@ -174,7 +175,7 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 }
 
 // CompareDimensions returns the names of the dimensions of the cache key that differ, in their
-// order. Null and absent are equal. The bool is false if a run-DAG has no dimensions.
+// order. Null and absent are equal. The bool is false if either run-DAG has no dimensions.
 func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
@@ -193,7 +194,8 @@ func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	return differing, true
 }
 
-// The causes of a divergence that are no dimensions of the cache key (spec: Causes of a divergence).
+// The causes of a divergence that are not dimensions of the cache key (spec: Causes of a
+// divergence).
 const (
 	CauseSame        = "identical"
 	CauseDimensions  = "confounded"
@@ -201,8 +203,8 @@ const (
 	CauseUnknown     = "unknown"
 )
 
-// Cause returns the cause of the divergence: the name of the one dimension that differs, or one of
-// these constants. dimensions and known are the results of CompareDimensions.
+// Cause returns the cause of the divergence: the name of the one dimension that differs, or
+// one of the constants above. dimensions and known are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
 	case len(c.Differing) == 0:
@@ -251,7 +253,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	}
 	switch {
 	case !known:
-		s.WriteString("; not both runs have cache dimensions.")
+		s.WriteString("; at least one run has no cache dimensions.")
 	case len(dimensions) == 0:
 		s.WriteString("; the cache dimensions agree.")
 	default:
@@ -260,7 +262,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run that brought its stages only, unless they show that
+// UnknownFailure is the failure stage of a run-DAG without inputs, unless its stages show that
 // preflight rejected it. Whether it failed is not known.
 const UnknownFailure = "unknown"
 

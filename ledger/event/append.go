@@ -237,7 +237,7 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check of that name; nil if the event has none.
+// CheckOf returns the check with that name; nil if the event has none.
 func (b *Body) CheckOf(name string) *record.CheckField {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {
@@ -247,7 +247,7 @@ func (b *Body) CheckOf(name string) *record.CheckField {
 	return nil
 }
 
-// HasContent reports whether the record names a piece of content of that name.
+// HasContent reports whether the record names a piece of content with that name.
 func (b *Body) HasContent(name string) bool {
 	for i := range b.Common.Contents {
 		if b.Common.Contents[i].Name == name {

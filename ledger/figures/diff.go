@@ -13,10 +13,10 @@ import (
 // MaxDiff bounds the sum of the sizes of two texts whose diff is made, in bytes.
 const MaxDiff = 4 << 20
 
-// names are other names of content.
+// names maps other names of content to its own.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
-// MissingError says that a record has no content of a name.
+// MissingError says that a record has no content of that name.
 type MissingError struct {
 	Seq  uint64
 	Name string
@@ -56,8 +56,9 @@ func (t *Texts) Payloads(ctx context.Context, a, b uint64) (payloadA, payloadB [
 	return payloadA, payloadB, err
 }
 
-// Diff compares the content of two records with one name, which can be prompt or passage too. The
-// error is a *MissingError, a *SizeError, or a *RedactedError if that is the reason.
+// Diff compares the content that two records have under one name. prompt and passage are
+// accepted as names too. The error is a *MissingError, a *SizeError, or a *RedactedError if
+// that is the reason.
 func (t *Texts) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
 	if name, known := names[of]; known {
 		of = name

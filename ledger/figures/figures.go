@@ -1,5 +1,6 @@
-// Package figures makes figures about the texts of records (spec: Figures of texts). They follow from
-// content as it is now, so they are no part of what an answer says as of a tree size.
+// Package figures computes figures about the texts of records (spec: Figures of texts). They
+// depend on the content that is there now, so they are not part of what an answer says as of a
+// tree size.
 package figures
 
 import (
@@ -30,7 +31,8 @@ type Log interface {
 // Texts makes the figures of one answer. It is for one goroutine.
 type Texts struct {
 	Log Log
-	// Hold makes the answer hold that much memory, in bytes.
+	// Hold reserves memory for the answer. bytes is all that it needs, including earlier
+	// calls.
 	Hold func(bytes int64) error
 	// PerByte is the memory that the answer needs for each byte of two texts, in bytes.
 	PerByte int64
@@ -77,7 +79,7 @@ type Work uint64
 // maxWork bounds the work on one list, in steps of textdiff: about a second of one core.
 const maxWork = 1 << 26
 
-// Change compares the content of two records with one name.
+// Change compares the content that two records have under one name.
 func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
 		return wire.TextChange{Unavailable: wire.TextLimit}, nil
@@ -188,8 +190,8 @@ func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []by
 	return textA, textB, nil
 }
 
-// named returns the content of a record by its name. found is false if the record has none of that
-// name.
+// named returns the content of a record by its name. found is false if the record has no
+// content of that name.
 func (t *Texts) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {

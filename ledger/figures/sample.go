@@ -13,10 +13,10 @@ import (
 // maxSampled bounds the pairs that a summary is about.
 const maxSampled = 1000
 
-// Sample is the pairs of records, among those that were added, that a summary is about: those
-// whose hashes are smallest. Which they are does not depend on the order of the pairs.
+// Sample selects the pairs of records that a summary is about: of all pairs that were added,
+// those with the smallest hashes. The order of adding has no influence.
 type Sample struct {
-	all  int // pairs that were added
+	all  int // number of pairs that were added
 	kept []hashedPair
 }
 
@@ -78,8 +78,8 @@ func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.Effect
 	return answer, nil
 }
 
-// quartiles sorts a list and returns its quartiles, or nil if it is empty. Between two figures it
-// interpolates.
+// quartiles sorts a list and returns its quartiles, or nil if it is empty. It interpolates
+// between two figures.
 func quartiles(list []float64) *wire.Quartiles {
 	if len(list) == 0 {
 		return nil

@@ -43,7 +43,7 @@ const (
 // deferredBytes is about the memory of one piece of work that a deriver defers.
 const deferredBytes = 72
 
-// eventCacheMemory is the memory, in bytes, from which on IPC records are cached. With less, a
+// eventCacheMemory is the least memory, in bytes, at which IPC records are cached. With less, a
 // larger block cache helps more.
 const eventCacheMemory = 512 << 20
 

@@ -61,7 +61,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project of that name has paths, or it has no such build")
+		return nil, noPaths(err, "no project with that name has paths, or it has no such build")
 	}
 	return page(v, found, next, pathRow)
 }
@@ -100,7 +100,7 @@ func pathVersion(v *View, p *paths.Version) wire.PathVersion {
 func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 	found, next, err := paths.Builds(v.Context, v.View, project, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project of that name has paths")
+		return nil, noPaths(err, "no project with that name has paths")
 	}
 	return page(v, found, next, buildRow)
 }
@@ -172,7 +172,7 @@ func pathSide(p *paths.Path) *wire.PathSide {
 func Collisions(v *View, project string) (*wire.Page[wire.Collision], error) {
 	found, next, err := paths.Collisions(v.Context, v.View, project, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project of that name has paths")
+		return nil, noPaths(err, "no project with that name has paths")
 	}
 	return page(v, found, next, collisionRow)
 }

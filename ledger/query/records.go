@@ -75,7 +75,7 @@ func Run(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
 
-// recordPage answers a page of records. add completes each row.
+// recordPage returns a page of records. add completes each row.
 func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) error) (*wire.Page[RecordRow], error) {
 	found, next, err := f.List(v.Context, v.View, v.Page)
 	if err != nil {

@@ -209,6 +209,6 @@ func StageIn(seq uint64, stages []event.Stage, stage string) (proof rules.StageP
 	if len(names) > maxListedStages {
 		names = append(names[:maxListedStages], "…")
 	}
-	return proof, "", missing("event %d has no stage of that name; its stages are %s; append #2 to the name for the second of several",
+	return proof, "", missing("event %d has no stage with that name; its stages are %s; append #2 to the name for the second of several",
 		seq, strings.Join(names, ", "))
 }

@@ -32,7 +32,7 @@ func sourceRow(v *View, s *citations.SourceDetail) wire.Source {
 func Source(v *View, id string) (*wire.SourceAnswer, error) {
 	found, err := citations.ReadSource(v.Context, v.View, id)
 	if err != nil {
-		return nil, notFound(err, "no source of that id was ever registered")
+		return nil, notFound(err, "no source with that id was ever registered")
 	}
 	answer := &wire.SourceAnswer{Source: sourceRow(v, &found)}
 	if found.Listed {

@@ -102,14 +102,14 @@ func (v *View) tree() (wire.View, error) {
 	return tree, err
 }
 
-// page answers one page of a list. row makes a row of what was found.
+// page returns one page of a list. row makes a row of what was found.
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
 	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
 }
 
-// runPage answers one page of a list about runs. An empty answer says what IPC records lack, because
+// runPage returns one page of a list about runs. An empty answer says what IPC records lack, because
 // that may be why it is empty.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)

@@ -33,7 +33,7 @@ type Check struct {
 }
 
 // MetricField returns the name of the field as a metric label (spec: Metrics derived from the
-// log): clients cannot make up new ones.
+// log). Clients cannot create new labels with it.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {

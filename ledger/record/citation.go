@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// CitationField is one citation of a set. A Section of nil is null.
+// CitationField is one citation of a set. A nil Section is null.
 type CitationField struct {
 	ChunkHash, SourceID, Section []byte
 	Weight                       []byte // canonical number
@@ -67,7 +67,7 @@ func (r *Record) decodeCitation(o strict.Object, name string) CitationField {
 		r.addContent(name+"/text", text)
 		computed = r.chunkHash(text)
 	} else if !o.Member("chunk_hash").Given() && !o.Member("text").Given() {
-		o.Invalid("chunk_hash", "is required, or text in its place")
+		o.Invalid("chunk_hash", "is required if text is not given")
 	}
 	c.ChunkHash = r.check(name+"/chunk_hash", claimed, computed)
 	return c
@@ -87,12 +87,12 @@ func (f *SetFields) Check() error {
 	for i, citation := range f.Citations {
 		name := func(member string) string { return fmt.Sprintf("%s%d/%s", citationsPrefix, i, member) }
 		if !rules.IsChunkHash(citation.ChunkHash) {
-			c.fail(name("chunk_hash"), citation.ChunkHash, "is no chunk's hash")
+			c.fail(name("chunk_hash"), citation.ChunkHash, "is not a chunk hash")
 		}
 		c.required("source_id", citation.SourceID, maxName)
 		c.text("section", citation.Section, maxName)
 		if !isWeight(citation.Weight) {
-			c.fail(name("weight"), citation.Weight, "is no number from 0 to 1 as events have them")
+			c.fail(name("weight"), citation.Weight, "is not a number from 0 to 1 in canonical form")
 		}
 	}
 	return c.err

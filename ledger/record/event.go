@@ -66,7 +66,8 @@ func (r *Record) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body is AppendBody into memory of r, which is valid until Release or the next call.
+// Body returns what AppendBody appends, in memory of r that is valid until Release or the next
+// call.
 func (r *Record) Body(e Event) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
@@ -167,9 +168,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns a text that may stand in an event: it is short and valid UTF-8. For any
-// other it returns nil. The hashes cover the text in WTF-8, and its content has it as it was
-// sent.
+// eventText returns the text if it may stand in an event: it is short and valid UTF-8.
+// Otherwise it returns nil. The hashes cover the text in WTF-8, and the content keeps it as it
+// was sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil

@@ -11,11 +11,11 @@ import (
 )
 
 // Fields are the members of an event's record that only its kind has. Each kind has one type.
-// Decoding a request and reading an event (package event) both fill it, and it writes the
-// event.
+// Decoding a request fills it in, and so does reading an event (package event). It writes the
+// record of the event.
 type Fields interface {
 	// Check returns an error if no event of the kind can have these fields: one is missing,
-	// too long, or of the wrong form. A member of the wrong type is not in the fields.
+	// too long, or of the wrong form. A member of the wrong type counts as missing.
 	Check() error
 	append(w *pyjson.Builder, c *CommonFields)
 }
@@ -37,7 +37,7 @@ type CommonFields struct {
 	// Timestamp is RFC 3339, as it was sent; nil if there is none.
 	Timestamp []byte
 
-	hashes []byte // effective hashes in canonical JSON, if serialise has written them
+	hashes []byte // effective hashes in canonical JSON; nil until serialise writes them
 }
 
 // ContentField names a piece of content (spec: Content).
@@ -92,7 +92,7 @@ type CheckField struct {
 }
 
 func (c *CheckField) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // like most checks
+	if c.Result != Mismatch && c.Claimed == nil { // as in most checks
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
 		return
@@ -134,9 +134,9 @@ func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
 		case !rules.IsDigest(named.Digest):
-			return fmt.Errorf("its content %.100q has as sha256 %.100q, which is no SHA-256 in hexadecimal digits", named.Name, named.Digest)
+			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal", named.Name, named.Digest)
 		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
-			return fmt.Errorf("its content %.100q has the size %d, which is not that of its digest %s", named.Name, named.Size, named.Digest)
+			return fmt.Errorf("its content %.100q has the size %d, which does not fit its digest %s", named.Name, named.Size, named.Digest)
 		}
 	}
 	if c.Timestamp != nil {
@@ -146,7 +146,7 @@ func (c *CommonFields) Check() error {
 	}
 	for name, value := range c.Labels.Members() {
 		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
-			return fmt.Errorf("its label %.100q is %.100s", name.Text(), value.Raw())
+			return fmt.Errorf("its label %.100q is %.100s, but a label needs a name, and a string as its value", name.Text(), value.Raw())
 		}
 	}
 	var f forms
@@ -174,7 +174,7 @@ type Producer struct {
 	Seq []byte // decimal, 0 to 2^63-1
 }
 
-// isProducerSeq reports whether a count in decimal is one that a producer can have.
+// isProducerSeq reports whether a decimal count is a number that a producer can give a record.
 func isProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// forms checks the forms of fields and keeps the first error. Lengths are in bytes, and a
-// field of nil is missing.
+// forms checks the fields of an event that was read, and keeps the first error. Lengths are in
+// bytes. A nil field is missing.
 type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
@@ -27,7 +27,7 @@ func (f *forms) text(name string, text []byte, most int) {
 // required checks a text that may be empty.
 func (f *forms) required(name string, text []byte, most int) {
 	if text == nil && f.err == nil {
-		f.err = fmt.Errorf("it lacks the member %q, or that is of another type", name)
+		f.err = fmt.Errorf("its member %q is missing or has the wrong type", name)
 	}
 	f.text(name, text, most)
 }
@@ -43,7 +43,7 @@ func (f *forms) filled(name string, text []byte, most int) {
 // hash checks a SHA-256 that may be missing.
 func (f *forms) hash(name string, digits []byte) {
 	if digits != nil && !rules.IsDigest(digits) {
-		f.fail(name, digits, "is no SHA-256 in hexadecimal digits")
+		f.fail(name, digits, "is not a SHA-256 in hexadecimal")
 	}
 }
 
@@ -60,7 +60,7 @@ func (f *forms) integer(name string, raw []byte) {
 		ok = ok && '0' <= c && c <= '9'
 	}
 	if raw != nil && !ok {
-		f.fail(name, raw, "is no integer in plain decimal")
+		f.fail(name, raw, "is not an integer in plain decimal")
 	}
 }
 
@@ -72,11 +72,12 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// found checks a list of distinct texts of one form, sorted, that may be missing.
+// found checks a list that may be missing: at most MaxFound distinct texts of one form,
+// sorted.
 func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
 	for i, text := range list {
 		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
-			f.fail(name, text, "has another form, is out of order, or is one too many")
+			f.fail(name, text, "has the wrong form, is out of order, or is one too many")
 		}
 	}
 }

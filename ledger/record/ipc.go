@@ -13,17 +13,17 @@ import (
 )
 
 // IPCFields are the fields of an ipc_record event (spec: IPC hashes). Numbers are in their
-// canonical form. What is null or missing is nil.
+// canonical form. Fields that are null or missing are nil.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
 	// SeedlessInputHash is nil unless the payload has the run's seed (spec: Seedless hash).
 	SeedlessInputHash []byte
-	// HasPayload: the record brought the payload, not only its hash. The event says it by the
-	// name of the content.
+	// HasPayload is true if the record brought the payload and not only its hash. The event
+	// shows that by the name of the content.
 	HasPayload bool
 	// Members are nil without a payload, and in a ledger without a secret for them.
 	Members members.Digests
-	// HasAdvanced is true if the event has the member, even if it is null.
+	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
 
@@ -83,7 +83,7 @@ func (f *IPCFields) Input() []byte {
 type ipc struct {
 	IPCFields
 	r *Record
-	// seedInPayload: the payload has the run's seed.
+	// seedInPayload is true if the payload has the run's seed.
 	seedInPayload bool
 }
 
@@ -195,8 +195,8 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload. It
-// sets the seedless hash.
+// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
+// It also sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, "an object")
@@ -205,7 +205,7 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	p.PayloadSchema = o.Text("payload_schema", maxName)
 	if !payload.Given() {
 		if !o.Member("payload").Given() && !o.Member("input_hash").Given() {
-			o.Invalid("payload", "is required, or input_hash in its place")
+			o.Invalid("payload", "is required if input_hash is not given")
 		}
 		return nil
 	}
@@ -247,8 +247,9 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// Bounds of the usage that stands in the event, which is never erased (spec: Usage). It has
-// counts and durations, and no text but their names. Other usage is content (spec: Content).
+// Bounds of the usage that stands in the event, where it is never erased (spec: Usage). Such
+// usage has counts and durations, and no text but their names. Other usage is content (spec:
+// Content).
 const (
 	maxUsage      = 1024 // bytes in compact canonical JSON
 	maxUsageName  = 64   // bytes of a member's name
@@ -283,7 +284,7 @@ func IsUsage(v pyjson.Value) bool {
 }
 
 // figures reports whether a value has only numbers, Booleans, and nulls in objects and arrays,
-// has only short names, and nests at most that many brackets.
+// has only short names, and nests no deeper than the given number of brackets.
 func figures(v pyjson.Value, brackets int) bool {
 	switch v.Kind() {
 	case pyjson.String:
@@ -322,7 +323,7 @@ func (f *IPCFields) Check() error {
 	c.required("model", f.Model, maxName)
 	c.integer("seed", f.Seed)
 	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
-		c.fail("temperature", f.Temperature, "is no double as events have them")
+		c.fail("temperature", f.Temperature, "is not a double in canonical form")
 	}
 	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
@@ -331,7 +332,7 @@ func (f *IPCFields) Check() error {
 		c.fail("payload_members", f.Members, "are no digests of payload members as events have them")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
-		c.fail("usage", f.Usage.Raw(), "is more than figures")
+		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")
 	}
 	return c.err
 }

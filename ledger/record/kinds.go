@@ -45,7 +45,7 @@ var EventKinds = [...]Kind{
 	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated, Note,
 }
 
-// KeyedDigest returns a digest of kind and canonical digest. Two records under one idempotency
+// KeyedDigest returns a hash of a kind and a record digest. Two requests under one idempotency
 // key are the same if it is equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // for the longest kind
@@ -60,8 +60,8 @@ func RunKey[T string | []byte](kind Kind, runID T) Hash {
 	return sha256.Sum256(append(b, runID...))
 }
 
-// RotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1.
+// RotationKey returns the digest of the idempotency key of a log's n-th key rotation, counted
+// from 1.
 func RotationKey(n int) Hash {
 	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }

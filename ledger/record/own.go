@@ -92,7 +92,7 @@ const (
 )
 
 // maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
-// an entry. Their number is complete.
+// an entry. The member mismatches counts all of them.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
@@ -144,7 +144,7 @@ func (f *RefusalFields) append(w *pyjson.Builder, c *CommonFields) {
 // Check implements Fields.
 func (f *RefusalFields) Check() error {
 	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
-		return fmt.Errorf("its reason is %.100q, which is no reason of a refusal", f.Reason)
+		return fmt.Errorf("its reason is %.100q, which is not a reason for a refusal", f.Reason)
 	}
 	return nil
 }

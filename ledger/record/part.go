@@ -32,7 +32,7 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes returns the hash of a stage that is computed from JSON and is not the
+// derivedStageHashes returns the hash of a stage that is computed from JSON but is not the
 // hash of that JSON. It returns nothing if the stage cannot be computed from this text.
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). What is
-// null is nil.
+// PathFields are the fields of a path_fingerprint event (spec: Path fingerprints). Fields that
+// are null or missing are nil.
 type PathFields struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
@@ -106,11 +106,11 @@ func (f *PathFields) Check() error {
 		c.text("route", passage, maxName)
 	}
 	if !rules.IsPathID(f.PathID) {
-		c.fail("path_id", f.PathID, "is no path_id")
+		c.fail("path_id", f.PathID, "is not a path_id")
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
 		if fingerprint != nil && !rules.IsDigits(fingerprint, rules.FingerprintDigits) {
-			c.fail("fingerprint", fingerprint, "is no fingerprint")
+			c.fail("fingerprint", fingerprint, "is not a fingerprint")
 		}
 	}
 	return c.err

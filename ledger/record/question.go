@@ -11,7 +11,7 @@ type Question struct {
 	Mode, Hash, CacheKey string
 }
 
-// decodeAlone decodes a request that is no record.
+// decodeAlone decodes a request that is not a record.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
@@ -48,9 +48,9 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 	return key, err
 }
 
-// DecodeLookup decodes {question, cache_dimensions}. The dimensions have no question_hash, or
-// ignore it. It returns the cache key for each mode, the strict one first. The error is a
-// *strict.Error.
+// DecodeLookup decodes {question, cache_dimensions}. It needs no question_hash among the
+// dimensions, and does not use one. It returns the cache key for each mode, the strict one
+// first. The error is a *strict.Error.
 func DecodeLookup(body []byte) (modes []Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
@@ -72,8 +72,8 @@ func DecodeLookup(body []byte) (modes []Question, err error) {
 	return modes, err
 }
 
-// keyWith returns the cache key of the dimensions. question replaces the question_hash unless it is
-// nil.
+// keyWith returns the cache key of the dimensions. question replaces the question_hash unless
+// it is nil.
 func (g *runDAG) keyWith(question []byte) string {
 	values := make([][]byte, len(g.dimensions))
 	for i, d := range g.dimensions {

@@ -49,7 +49,8 @@ func readTimestamp(o strict.Object, name string) []byte {
 }
 
 // fitsEntry refuses a list that is too long for one event, in which each element takes at
-// least that many bytes. Decoding an element can take many times its length.
+// least the given number of bytes. A decoded element can take many times its length in the
+// request.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := MaxEntry / bytes
 	if list.Len() <= most {
@@ -59,8 +60,8 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Bounds of texts in the event, in bytes. Those of labels are settings. Content is bounded
-// only by the bound of the request.
+// Bounds of texts in the event, in bytes. The bounds of labels are settings. Content is
+// bounded only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
 	MaxShort = 128  // name of a stage, a mode, a producer's id
@@ -71,8 +72,8 @@ const (
 	maxStage = MaxShort
 )
 
-// IsDigest reports whether a text is a SHA-256 as events have it: 64 lower-case hexadecimal
-// digits.
+// IsDigest reports whether a text is a SHA-256 in the form that events use: 64 lower-case
+// hexadecimal digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
 // readProducer reads a producer. If it is given it must have both members.

@@ -45,7 +45,7 @@ type Record struct {
 	limits  Limits
 	pointer string // where the record stands in the request
 	implied string // member that the normalised record leaves out, if any
-	// checksJSON and hashesJSON are Checks and the effective hashes, as the event has them.
+	// checksJSON and hashesJSON are Checks and the effective hashes in the JSON of the event.
 	checksJSON, hashesJSON []byte
 
 	fields   hashFields
@@ -142,8 +142,8 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 	return Line{Verb: v, Key: key}, err
 }
 
-// decodeLine decodes a record and the key of a line. Of a verb, it returns the kind, and decodes the
-// key only.
+// decodeLine decodes the record and the key of a line. For a verb it decodes only the key, and
+// returns the kind.
 func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
 	o := d.Object(r.document.Root(), "", "kind", "record", "idempotency_key")

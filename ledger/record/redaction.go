@@ -32,7 +32,7 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
-// Selection selects the records of a request about many (spec: Redactions; States).
+// Selection says which records a bulk request is about (spec: Redactions; States).
 type Selection struct {
 	// Filter selects records by query parameters and their values. It is nil if Seqs selects
 	// them. One of the two is not empty.
@@ -52,9 +52,9 @@ func readSelection(o strict.Object) Selection {
 	switch {
 	case o.D.Failed():
 	case filtered == listed:
-		o.D.Invalid("", "must have either filter or seqs, which say what records it is about")
+		o.D.Invalid("", "must have either filter or seqs, to say which records it is about")
 	case !s.DryRun && s.AsOf == nil:
-		o.D.Invalid("/as_of", "is required where dry_run is false: the one that a dry run has answered")
+		o.D.Invalid("/as_of", "is required if dry_run is false; give the as_of that the dry run returned")
 	}
 	return s
 }
@@ -148,7 +148,7 @@ func (f *RedactionFields) Check() error {
 	var c forms
 	c.filled("reason", f.Reason, MaxReason)
 	if f.Seqs == nil {
-		c.fail("seqs", nil, "is no list of records")
+		c.fail("seqs", nil, "is not a list of records")
 	}
 	return c.err
 }

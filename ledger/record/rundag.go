@@ -11,12 +11,12 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageField is one node of a run-DAG, name and hash, or one dimension of its cache key,
-// whose value is nil for null.
+// StageField is one node of a run-DAG, or one dimension of its cache key. The Hash of a
+// dimension is its value, or nil for null.
 type StageField struct{ Name, Hash []byte }
 
-// RunFields are the fields of a run_dag event (spec: Run-DAG hashes). What is null or missing
-// is nil.
+// RunFields are the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
+// missing are nil.
 type RunFields struct {
 	Root, QuestionHash, CacheKey []byte
 
@@ -29,7 +29,8 @@ type RunFields struct {
 	Dimensions []StageField
 
 	Shape, FailureStage, Preflight []byte
-	// PreflightGeneration is that of a payload that is not of the present one.
+	// PreflightGeneration names the generation of a preflight payload that is not of the
+	// current one (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal
@@ -40,7 +41,7 @@ type RunFields struct {
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound bounds the document roots, and the evidence ids, by which a run-DAG is found.
+// MaxFound bounds the document roots, and the evidence ids, by which a run-DAG can be found.
 const MaxFound = 256
 
 // runHashes are the names of the hashes of a run.
@@ -49,7 +50,7 @@ var runHashes = [...]string{
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// Hash returns the place of the effective hash of that name; nil if no run has such a hash.
+// Hash returns a pointer to the effective hash of that name; nil if no run has such a hash.
 func (f *RunFields) Hash(name string) *[]byte {
 	switch name {
 	case "cache_key":
@@ -102,8 +103,8 @@ func (f *RunFields) StageNames() []string {
 type runDAG struct {
 	RunFields
 	r *Record
-	// base are the effective hashes from which stages and cache key are computed. fromContent
-	// names those that were recomputed from content.
+	// base has the effective hashes from which stages and cache key are computed. fromContent
+	// is true for those that were recomputed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
@@ -157,7 +158,7 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 	case claimed != nil:
 		g.adopt(claimed, answer, hasAnswer)
 	default:
-		o.Invalid("dag", "is required, or inputs or reject_inputs in its place")
+		o.Invalid("dag", "is required if neither inputs nor reject_inputs is given")
 	}
 	if d.Failed() {
 		return
@@ -165,7 +166,7 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
 }
 
-// decodeDAG reads the DAG that the service has built.
+// decodeDAG reads the DAG that the service built.
 func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	v := o.Member("dag")
 	if !v.Given() {
@@ -217,8 +218,8 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	return strict.Object{D: o.D}
 }
 
-// decodeBase recomputes the base hashes from content and checks their claims. claimOf says
-// which claim that is.
+// decodeBase recomputes the base hashes from content and checks their claims, which claimOf
+// finds.
 func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
@@ -257,7 +258,7 @@ type baseClaim struct {
 	repeated []byte // the dimension of the same name, unless hash is from there
 }
 
-// claimOf returns the claim in the builders' arguments. Without one it returns the hash of the
+// claimOf returns the claim in inputs or reject_inputs. Without one it returns the hash of the
 // claimed stage, and without that the cache dimension.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
@@ -278,8 +279,8 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash takes the payload from the builders' arguments, or else from the DAG. If both
-// have one, they must agree.
+// preflightHash returns the hash of the payload in inputs or reject_inputs, or else of that in
+// the DAG. If both are given, a check compares them.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
@@ -379,7 +380,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 // evidencePrefix begins the names of the checks of evidence.
 const evidencePrefix = "evidence/"
 
-// evidenceID returns the id of the i-th part of the evidence, and checks its claims: evidence_id,
+// evidenceID returns the id of element i of the evidence, and checks its claims: evidence_id,
 // and text_hash, the text hash of span. Other members are allowed; no hash covers them.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	item := strict.Object{D: o.D, V: v, Pointer: o.Element("evidence", i)}
@@ -426,7 +427,8 @@ func (g *runDAG) checkVerdict(broken []string) {
 	}
 }
 
-// checkLattice checks that all evidence that a lattice cites is there, if the record has any.
+// checkLattice adds a broken rule if the lattice cites evidence that the record does not have.
+// It checks nothing if the record has no evidence.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
 	g.cited = rules.CitedEvidence(lattice)
 	if g.evidence == nil {

@@ -63,8 +63,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
-// answerText returns the answer_text of the builders' arguments, or else the record's. If both
-// have one, they must agree.
+// answerText returns the answer_text of inputs or reject_inputs, or else the record's. If both
+// are given, they must be equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -101,15 +101,15 @@ func (g *runDAG) baseStage(stage string) {
 
 func (g *runDAG) requireBase(in strict.Object, name, content string) {
 	if g.base[name] == nil {
-		in.Invalid(name, "is required, or %s beside the inputs", content)
+		in.Invalid(name, "is required if %s is not given beside the inputs", content)
 	}
 }
 
 // textHash returns the text hash of a member, or of another text if the member is not given.
-func (g *runDAG) textHash(in strict.Object, name string, otherwise []byte) []byte {
+func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte {
 	text, given := in.WTF(name)
 	if !given {
-		text = otherwise
+		text = fallback
 	}
 	return g.r.hex(sha256.Sum256(text))
 }
@@ -159,7 +159,7 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
-		in.Invalid("preflight_hash", "is required, or preflight_payload in its place")
+		in.Invalid("preflight_hash", "is required if preflight_payload is not given")
 	}
 	if in.D.Failed() {
 		return
@@ -248,8 +248,8 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	return dims
 }
 
-// readDimensions reads all dimensions. The last is optional, and so is the named one, whose place is
-// kept.
+// readDimensions reads all dimensions. The last is optional. So is the one that optional
+// names, whose place is kept.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).Given() {

@@ -9,7 +9,7 @@ import (
 // SourceFields are the fields of a source_registered or source_revoked event.
 type SourceFields struct {
 	ID, Title, Reason []byte // Title and Reason are nil if there are none
-	// Listed is true if the registration lists the source's chunks, even if they are none.
+	// Listed is true if the registration lists the source's chunks, even if the list is empty.
 	Listed      bool
 	ChunkHashes [][]byte
 }
@@ -76,7 +76,7 @@ func (f *SourceFields) Check() error {
 	listed := make(map[string]bool, len(f.ChunkHashes))
 	for _, chunk := range f.ChunkHashes {
 		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
-			c.fail("list of chunks", chunk, "is no chunk's hash or is there twice")
+			c.fail("list of chunks", chunk, "is not a chunk hash or is listed twice")
 		}
 		listed[string(chunk)] = true
 	}

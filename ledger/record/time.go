@@ -36,8 +36,8 @@ func ParseTime(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsEventTime reports whether a text is a time as events have it: RFC 3339 in UTC with
-// microseconds, and no leap second (spec: Event body).
+// IsEventTime reports whether a text is a time in the form that events use: RFC 3339 in UTC
+// with microseconds, and no leap second (spec: Event body).
 func IsEventTime(text []byte) bool {
 	if len(text) != len(TimeLayout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false
@@ -73,8 +73,8 @@ func parseOffset(text []byte) (time.Duration, bool) {
 	return offset, hours <= 23 && minutes <= 59
 }
 
-// twoDigits returns the number of the first two digits; 100, which no field can be, if they
-// are no digits.
+// twoDigits returns the number in the first two bytes. If they are not digits it returns 100,
+// which no field can be.
 func twoDigits(text []byte) int {
 	if text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9' {
 		return 100

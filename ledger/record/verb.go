@@ -15,8 +15,7 @@ type Verb struct {
 	Kind Kind
 	// Digest is the SHA-256 of the request and its subject in compact canonical JSON. Two
 	// requests are the same if kind and digest agree (spec: Record digest; Idempotency). The
-	// event has all of what it covers: its record without digest and idempotency_key and, for
-	// path_validated, without content_fingerprint and record_seq.
+	// event contains all that it covers.
 	Digest Hash
 	// RecordSeq is the record that the verb of a line of a batch is about.
 	RecordSeq uint64
@@ -88,16 +87,16 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	return v, nil
 }
 
-// AppendBody appends the event body up to the members that the sequencer adds, like that of
-// Record.
+// AppendBody appends the event body up to the members that the sequencer adds, like
+// Record.AppendBody.
 func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
 		v.fields.append(w, &CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
-// CheckSize returns a *strict.Error if a body is too large for an entry. Only a source with
-// its chunks can be.
+// CheckSize returns a *strict.Error if a body is too large for an entry. Only the registration
+// of a source with its chunks can be too large.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
@@ -111,8 +110,8 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	})
 }
 
-// VerbFields are the fields of an event that changes the state of something (spec: States;
-// Path validation; Sources; Redactions).
+// VerbFields are the fields of an event that a verb makes (spec: States; Path validation;
+// Sources; Redactions; Notes).
 type VerbFields interface {
 	Fields
 	appendAsked(w *pyjson.Builder) // the members that the digest covers

@@ -6,7 +6,7 @@ import "math/bits"
 // texts share do not count. The steps to align two texts are at most its square, divided by 64.
 const MaxAligned = 1 << 13
 
-// alignment is a longest common subsequence of the tokens of a text and of a later text b.
+// alignment is a longest common subsequence of the tokens of a text a and of a later text b.
 //
 // It is computed with bit vectors (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004),
 // 64 tokens at a time. Libraries for Go that compare token by token take a hundred times as long for
@@ -14,8 +14,8 @@ const MaxAligned = 1 << 13
 type alignment struct {
 	lengthA, lengthB int
 	words            int // of a vector
-	// rows has a vector for each token of b. A bit stands for a token of a. It is 0 if the
-	// subsequence up to both tokens is longer than that up to both and without the token of a.
+	// rows has a vector for each token of b. Each bit stands for a token of a. It is 0 if the
+	// longest common subsequence up to both tokens becomes shorter without that token of a.
 	rows []uint64
 }
 

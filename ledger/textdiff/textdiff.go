@@ -12,12 +12,13 @@ type Length struct{ Bytes, Characters, Words uint64 }
 // Figures say how far a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of words and marks that stay, divided by the mean number of both
-	// texts; 1 if neither has any.
+	// Similarity is the number of words and marks that stay, divided by the mean of the
+	// numbers in both texts; 1 if neither has any.
 	Similarity float64
-	// Bounded: tokens beyond MaxAligned count as changed, so that Similarity is a lower bound.
+	// Bounded is true if tokens beyond MaxAligned count as changed. Similarity is then a lower
+	// bound.
 	Bounded bool
-	// Work is proportional to the most time that the comparison can have taken.
+	// Work is proportional to the longest time that the comparison can have taken.
 	Work uint64
 }
 
@@ -62,7 +63,7 @@ func measure(text []byte) (l Length, all int) {
 	return l, all
 }
 
-// Compare returns the figures of the change from a text to the later text b.
+// Compare returns the figures of the change from a text a to the later text b.
 func Compare(a, b []byte) Figures { return compare(a, b).figures }
 
 // Diff also returns the change itself. The edits that are not deletions make up b. Those that are
@@ -182,10 +183,10 @@ func last(list []int) int {
 	return list[len(list)-1]
 }
 
-// diff is a diff in the making.
+// diff is a diff under construction.
 type diff struct {
 	a, b     []byte
-	atA, atB int // what comes before is in edits
+	atA, atB int // up to here, edits is complete
 	edits    []Edit
 }
 

@@ -42,7 +42,7 @@ func tokens(text []byte) iter.Seq[token] {
 	}
 }
 
-// class is the part that a character has in a text.
+// class is the role of a character in a text.
 type class uint8
 
 const (

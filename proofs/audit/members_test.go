@@ -270,7 +270,7 @@ func places(pointer string, v any, found map[string]any) {
 	}
 }
 
-// replacedAt returns a value with another one at a pointer.
+// replacedAt returns a copy of v in which the value at a JSON pointer is replaced.
 func replacedAt(v any, pointer string, with any) any {
 	if pointer == "" {
 		return with

@@ -65,11 +65,11 @@ const (
 // KeyUse is what an event has to do with an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key    proofs.Hash
-	Digest proofs.Hash // of what the event is about; zero for a source
-	Kind   record.Kind // of what the event is about
+	Digest proofs.Hash // of the record or verb; zero for a source
+	Kind   record.Kind // of the record or verb
 	Seq    uint64      // of the event
 	Role   Role
-	First  uint64 // for a refusal, the event that holds the key according to it
+	First  uint64 // for a refusal, the event that it names as the holder of the key
 }
 
 // sameRecord reports whether two uses are about one record.

@@ -47,7 +47,8 @@ func (t *Tally) add(e *event.Body) {
 	}
 }
 
-// countState counts the state of the record that uses has all changes of, if it is about one.
+// countState counts the state of one record. uses has all changes of that state. Other uses are
+// ignored.
 func (t *Tally) countState(uses []KeyUse) {
 	before, now := record.Live, record.Live
 	for _, u := range uses {

@@ -38,11 +38,11 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
-		a.keys = addKeys(a.keys, walked.Following(a.options.Keys...)...)
+		a.keys = addKeys(a.keys, walked.VerifiersFrom(a.options.Keys...)...)
 	}
 	a.keys = addKeys(a.keys, a.options.Keys...)
 	if served != nil {
-		for _, key := range served.Following(a.keys...) {
+		for _, key := range served.VerifiersFrom(a.keys...) {
 			a.keys = addKeys(a.keys, key.Unbounded())
 		}
 	}

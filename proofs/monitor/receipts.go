@@ -119,8 +119,11 @@ func (a *Auditor) verifyConsistency(ctx context.Context, log *fetch.Log, first u
 	if err := strict.Decode(&answer); err != nil {
 		return err
 	}
-	if strict.More() || answer.AsOf != log.Size() || answer.Hashes == nil {
-		return fmt.Errorf("it is of size %d, not %d, or no such proof", answer.AsOf, log.Size())
+	if strict.More() || answer.Hashes == nil {
+		return errors.New("it is not a consistency proof")
+	}
+	if answer.AsOf != log.Size() {
+		return fmt.Errorf("it is for size %d, not %d", answer.AsOf, log.Size())
 	}
 	if answer.Checkpoint != nil {
 		if err := a.sameTree([]byte(*answer.Checkpoint), log.Checkpoint()); err != nil {

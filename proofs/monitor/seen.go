@@ -20,8 +20,8 @@ type seenNote struct {
 // log. Further ones are not remembered.
 const maxSeen = 64
 
-// olderNote is a checkpoint without a signature of the newest key. A thief of an older
-// key after its retirement can sign anything with it. The walk decides what the note is worth.
+// olderNote is a checkpoint that the newest key has not signed. A person who stole a retired key
+// can sign anything with it. The walk therefore decides whether the checkpoint counts.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint

@@ -37,5 +37,5 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
 	require.NoError(t, os.Chmod(file, 0o666))
 	_, err := openState(file, nil)
-	require.ErrorContains(t, err, "everyone can write to")
+	require.ErrorContains(t, err, "anyone can write to")
 }

@@ -20,7 +20,7 @@ import (
 const Format = "colophon-audit-pack@1"
 
 // ErrContent: content of the pack differs from what its event names, or no event names it.
-var ErrContent = errors.New("pack: content is not what the event names")
+var ErrContent = errors.New("pack: content does not match what the event names")
 
 // The values of Pack.Content.
 const (

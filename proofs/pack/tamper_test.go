@@ -141,7 +141,7 @@ func falseHashes(t testing.TB) map[string]*Pack {
 		list[name] = falseHash(t, example(t), seq, name)
 	}
 	l, _ := allSorts(t)
-	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // of a run with words that no event holds
+	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // of a run some of whose texts are not in its event
 	return list
 }
 

@@ -93,9 +93,9 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	return result
 }
 
-// askAll asks questions, some at once, and passes the outcomes to the function in the order of
-// the questions, until it returns false. When askAll returns, no question is under way, so that
-// the reference can be closed.
+// askAll asks the questions, up to parallel of them at once. It passes the outcomes to each in the
+// order of the questions, until each returns false. When askAll returns, no question is in
+// progress, so the reference can be closed.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -139,8 +139,8 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is the number of times that a question is asked whose answer is as of a smaller size
-// than the server had before.
+// maxTries is how often a question is asked if its answer is as of a smaller size than the server
+// had before.
 const maxTries = 3
 
 // askAgain asks a question again whose outcome was later, and lets the reference grow to the size

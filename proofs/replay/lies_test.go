@@ -481,7 +481,8 @@ func with(object any, name string, value any) map[string]any {
 	return changed
 }
 
-// Every route that answers a GET is asked and compared, or docs/audit.md says why not.
+// The audit queries every GET route and compares the responses, or docs/audit.md says why it
+// does not.
 func TestEveryRouteIsAskedOrNamed(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)

@@ -170,8 +170,8 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 	return nil
 }
 
-// checkEnd checks that a page of the server ends before the nth row, after: that its cursor leads
-// there, or that it has no cursor if after is nil.
+// checkEnd checks that a page of the server ends before row n of the reference. after is that row:
+// the page's cursor must lead to it. If after is nil, the page must have no cursor.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {

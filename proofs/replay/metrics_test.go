@@ -54,7 +54,7 @@ func TestMetricsOfTheReference(t *testing.T) {
 	require.Equal(t, got.types, expected.types)
 }
 
-// The comparison finds every change of a line of the metrics that the log determines.
+// The comparison finds every change to a line of the metrics that the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 10)
 	text := scraped(t, w)

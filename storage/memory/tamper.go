@@ -27,8 +27,8 @@ func (t *Tamper) change(f func(l *ledger)) error {
 	return nil
 }
 
-// Entry replaces or adds the entry at seq; the head stays.
-func (t *Tamper) Entry(seq uint64, b []byte) error {
+// SetEntry replaces or adds the entry at seq; the head stays.
+func (t *Tamper) SetEntry(seq uint64, b []byte) error {
 	return t.change(func(l *ledger) { l.entries[seq] = clone(b) })
 }
 
@@ -37,8 +37,8 @@ func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.entries, seq) })
 }
 
-// Tile replaces a hash tile.
-func (t *Tamper) Tile(level uint8, index uint64, hashes []byte) error {
+// SetTile replaces a hash tile.
+func (t *Tamper) SetTile(level uint8, index uint64, hashes []byte) error {
 	return t.change(func(l *ledger) { l.tiles[tileKey{level, index}] = clone(hashes) })
 }
 
@@ -47,14 +47,14 @@ func (t *Tamper) DeleteTile(level uint8, index uint64) error {
 	return t.change(func(l *ledger) { delete(l.tiles, tileKey{level, index}) })
 }
 
-// Head replaces the head.
-func (t *Tamper) Head(h storage.Head) error {
+// SetHead replaces the head.
+func (t *Tamper) SetHead(h storage.Head) error {
 	return t.change(func(l *ledger) { l.head = copyHead(h) })
 }
 
-// Content replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
+// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
 // does not hold the digest.
-func (t *Tamper) Content(digest storage.Hash, b []byte) error {
+func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	return t.changeContent(digest, func(l *ledger) { l.contents[digest].bytes = clone(b) })
 }
 
@@ -74,8 +74,8 @@ func (t *Tamper) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// Redaction marks the record at seq as redacted by event by. It changes no content.
-func (t *Tamper) Redaction(seq, by uint64) error {
+// SetRedaction marks the record at seq as redacted by event by. It changes no content.
+func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }
 
@@ -92,7 +92,7 @@ func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	})
 }
 
-// Key replaces or adds a claim.
-func (t *Tamper) Key(k storage.Key) error {
+// SetKey replaces or adds a claim.
+func (t *Tamper) SetKey(k storage.Key) error {
 	return t.change(func(l *ledger) { l.keys[k.Key] = k })
 }

@@ -22,7 +22,7 @@ type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // as ledger and eraser reported
+	redacted, gone atomic.Bool // as reported by the ledger and the eraser
 }
 
 // prepare makes the ledger and stops its eraser.

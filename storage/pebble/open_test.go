@@ -88,7 +88,7 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)
-	require.NoError(t, tamper.FormatVersion(keys.FormatVersion+5))
+	require.NoError(t, tamper.SetFormatVersion(keys.FormatVersion+5))
 	require.NoError(t, tamper.Close())
 
 	_, err = Open(t.Context(), testConfig(files))

@@ -129,7 +129,8 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// roleFail commits on a log that fails, with the Fatal of production.
+// roleFail commits to a log whose syncs fail. Its Config.Fatal is the default, which ends the
+// process.
 func roleFail(dir string) error {
 	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}
 	files := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(failing.inject))

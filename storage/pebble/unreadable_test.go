@@ -88,8 +88,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	}
 }
 
-// tryReads runs do repeatedly. Each time another read or opening of a file of that pattern
-// fails, until each has failed once. do returns what it read.
+// tryReads runs do repeatedly. In each run a different read or opening of a file that matches path
+// fails, until each has failed once.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {

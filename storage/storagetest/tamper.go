@@ -12,30 +12,30 @@ import (
 // Tamperer changes the stored data of one ledger without the checks of the contract. The
 // storage's own checksums stay valid, so the layers above must detect the change.
 type Tamperer interface {
-	// Entry replaces or adds the entry at seq. The head does not change.
-	Entry(seq uint64, b []byte) error
+	// SetEntry replaces or adds the entry at seq. The head does not change.
+	SetEntry(seq uint64, b []byte) error
 	// DeleteEntry deletes the entry at seq.
 	DeleteEntry(seq uint64) error
-	// Tile replaces a hash tile.
-	Tile(level uint8, index uint64, hashes []byte) error
+	// SetTile replaces a hash tile.
+	SetTile(level uint8, index uint64, hashes []byte) error
 	// DeleteTile deletes a hash tile.
 	DeleteTile(level uint8, index uint64) error
-	// Head replaces the head.
-	Head(h storage.Head) error
-	// Content replaces the bytes under a digest. It returns ErrNotFound if there are none.
-	Content(digest storage.Hash, b []byte) error
+	// SetHead replaces the head.
+	SetHead(h storage.Head) error
+	// SetContent replaces the bytes under a digest. It returns ErrNotFound if there are none.
+	SetContent(digest storage.Hash, b []byte) error
 	// DeleteContent deletes content as if it had never been stored. It returns ErrNotFound if
 	// there is none.
 	DeleteContent(digest storage.Hash) error
-	// Redaction stores that event by redacted the record at seq. Content does not change.
-	Redaction(seq, by uint64) error
+	// SetRedaction stores that event by redacted the record at seq. Content does not change.
+	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
 	// DeleteReference deletes the reference from the record at seq to the content. It returns
 	// ErrNotFound if the ledger does not hold the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
-	// Key replaces or adds a claim.
-	Key(k storage.Key) error
+	// SetKey replaces or adds a claim.
+	SetKey(k storage.Key) error
 }
 
 // Tampering calls change with a Tamperer for a ledger of db. It returns the database to
@@ -57,9 +57,9 @@ func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tamper
 	w.post("x")
 	w.redact(map[uint64][]string{1: {"x"}})
 	db = tampering(t, db, "default", func(x Tamperer) {
-		require.NoError(t, x.Redaction(0, 900))
-		require.NoError(t, x.Redaction(3, 1))
-		require.NoError(t, x.Redaction(math.MaxUint64, 3))
+		require.NoError(t, x.SetRedaction(0, 900))
+		require.NoError(t, x.SetRedaction(3, 1))
+		require.NoError(t, x.SetRedaction(math.MaxUint64, 3))
 	})
 	defer func() { require.NoError(t, db.Close()) }()
 	var err error
@@ -94,20 +94,20 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	commit(t, store, follow(storage.Head{}, "a", "b", "c").Head, b)
 
 	db = tampering(t, db, "default", func(x Tamperer) {
-		require.NoError(t, x.Entry(1, []byte("B")))
+		require.NoError(t, x.SetEntry(1, []byte("B")))
 		require.NoError(t, x.DeleteEntry(2))
-		require.NoError(t, x.Entry(3, []byte("D")))
-		require.NoError(t, x.Tile(0, 0, tile(0, 0, 7).Hashes))
+		require.NoError(t, x.SetEntry(3, []byte("D")))
+		require.NoError(t, x.SetTile(0, 0, tile(0, 0, 7).Hashes))
 		require.NoError(t, x.DeleteTile(1, 0))
-		require.NoError(t, x.Head(head))
-		require.NoError(t, x.Content(hash("x"), []byte("forged")))
+		require.NoError(t, x.SetHead(head))
+		require.NoError(t, x.SetContent(hash("x"), []byte("forged")))
 		require.NoError(t, x.DeleteContent(hash("y")))
-		require.NoError(t, x.Key(key))
-		require.NoError(t, x.Redaction(2, 3))
+		require.NoError(t, x.SetKey(key))
+		require.NoError(t, x.SetRedaction(2, 3))
 		require.NoError(t, x.DeleteRedaction(1))
 		require.NoError(t, x.DeleteReference(hash("x"), 0))
 		require.ErrorIs(t, x.DeleteReference(hash("z"), 0), storage.ErrNotFound)
-		require.ErrorIs(t, x.Content(hash("z"), nil), storage.ErrNotFound)
+		require.ErrorIs(t, x.SetContent(hash("z"), nil), storage.ErrNotFound)
 		require.ErrorIs(t, x.DeleteContent(hash("y")), storage.ErrNotFound)
 	})
 	defer func() { require.NoError(t, db.Close()) }()

@@ -28,7 +28,7 @@ type Authority struct {
 	t *testing.T
 }
 
-// New makes an authority in a folder of the test.
+// New creates an authority in a temporary folder, which the test removes when it ends.
 func New(t *testing.T) *Authority {
 	t.Helper()
 	a := &Authority{t: t, Dir: t.TempDir()}

@@ -82,7 +82,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	}
 	var size int
 	if c.Count, size = binary.Uvarint(value); size <= 0 {
-		return c, fmt.Errorf("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
+		return c, fmt.Errorf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)
 	}
 	for r, err := range v.Ascend(chunkSources, chunk[:], 0) {
 		if err != nil {
@@ -112,7 +112,7 @@ func (c *Conflict) add(r rowstore.Version) error {
 		c.Sources = append(c.Sources, ChunkSource{string(id), r.Seq})
 	}
 	if values.Bad {
-		return fmt.Errorf("%w: the sources of a chunk as %x", rowstore.ErrDamaged, r.Value)
+		return fmt.Errorf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, r.Value)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 		if _, value, found := f.Rows.Newest(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
-				f.Rows.Fail("%w: the sources of a chunk as %x", rowstore.ErrDamaged, value)
+				f.Rows.Fail("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)
 			}
 		}
 		b.chunks[chunk] = one

@@ -16,7 +16,7 @@ type Source struct {
 	ID         string
 	Seq        uint64 // of its last registration or revocation
 	Registered bool
-	// Listed: the registration lists the source's chunks. The list may be empty.
+	// Listed is true if the registration lists the source's chunks. The list may be empty.
 	Listed bool
 	Chunks uint64 // number of listed chunks
 }
@@ -72,7 +72,7 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
 }
 
-// Sources returns the sources that are or were registered, the newest first registration
+// Sources returns the sources that are or were registered, by first registration, newest
 // first, without their chunks.
 func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {

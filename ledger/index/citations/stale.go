@@ -63,9 +63,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes the chunks of a source that sets cite and the list lacks, as
-// many as a batch takes; ErrUnfinished if some are left. All earlier events, and the earlier
-// parts of this one, must be stored.
+// supersedeUnlisted supersedes the chunks of a source that sets cite and the list lacks, up to
+// as many as a batch takes. It returns ErrUnfinished if some are left. All earlier events, and
+// the earlier parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {

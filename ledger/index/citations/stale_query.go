@@ -60,8 +60,8 @@ func Stale(ctx context.Context, v *index.View, source string, page index.Page) (
 	return rows, nil, nil
 }
 
-// appendStale appends the citations before event below that one supersession made stale, as
-// many as the budget allows. Those before event next are left; 0 means none.
+// appendStale appends the citations before event below that one supersession made stale, up to
+// the budget. Those before event next are left; 0 means none.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(records.Postings, id[:], below) {

@@ -1,4 +1,5 @@
-// Package effects is the family of effects: what changes if one variable of a run changes.
+// Package effects is the family of effects: what changes if one variable of a run changes
+// (spec: Effects of a variable).
 package effects
 
 import (
@@ -11,7 +12,7 @@ import (
 // value, written by its first run: the length of the list.
 const conditions rowstore.Dimension = 0x83
 
-// Family answers which effect a change of one variable has.
+// Family answers questions about the effect of one variable.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},

@@ -53,7 +53,7 @@ func (e *walk) pairOf(ids combinations) (matched, error) {
 	return matched{e.view, ids.leading, ids.other, e.query.Any, !found}, err
 }
 
-// inputIn says how combinations compare the input where a variable differs. The seed is part of
+// inputIn says how combinations compare the input if a variable differs. The seed is part of
 // input_hash if the payload has it.
 func inputIn(variable string) groups.By {
 	switch {
@@ -91,7 +91,8 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 	*fieldOf(r, e.query.Variable) = value
 }
 
-// fieldOf returns the field of a variable in a run; of the input, that without a seedless hash.
+// fieldOf returns the field of a variable in a run. For input, the run must not have a
+// seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
 	case records.Input, records.InputHash:

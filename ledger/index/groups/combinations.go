@@ -20,9 +20,9 @@ const (
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of the values that a run has of the six variables; zero if it has
-// no combination by that. An absent value is empty; a value that is given is not, except the model,
-// which is always given.
+// Combination returns the identity of a run's values of the six variables; zero if the run has no
+// combination by that. An absent value counts as empty. No value that is given is empty, except the
+// model, which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
 	switch {

@@ -16,9 +16,9 @@ type run struct {
 	// output identifies the run's output by the first run of the ledger with that output. That
 	// is shorter than a hash.
 	output uint64
-	// repeats: an earlier run of the ledger has that output.
+	// repeats is true if an earlier run of the ledger has that output.
 	repeats bool
-	// first: this is the first run of its combination.
+	// first is true if this is the first run of its combination.
 	first [byCount]bool
 	facts []byte
 	// sameOutput is the group of its output_hash before this run.
@@ -40,7 +40,8 @@ type Deriver struct {
 	value            []byte
 }
 
-// AlsoLoad adds the rows of a dimension to the filter when it is loaded. The rows are identities.
+// AlsoLoad makes the filter include the rows of a dimension when it is loaded. The rows must
+// be identities.
 func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) }
 
 // preparedRun is what follows from the event of a run alone.
@@ -61,7 +62,8 @@ func (f *Deriver) Prepare(e *index.Event) {
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
-// Derive implements Deriver. It does nothing: records.Deriver calls Begin and Group instead.
+// Derive implements Deriver. It does nothing: records.Deriver calls Begin, Group, and
+// StateChanged instead.
 func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 
 // Begin implements records.Grouper.
@@ -85,7 +87,7 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// prepare computes what a run adds, before anything of its groups is written.
+// prepare computes what a run adds to its groups, before any of them is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) error {
 	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)

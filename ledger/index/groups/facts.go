@@ -22,8 +22,9 @@ const (
 	unknownFact  = longestFact + 2
 )
 
-// How a run states its input, before its facts. Runs of one group of an input have equal inputs
-// unless only one of them has the seed in its payload and the other brought only input_hash.
+// How a run states its input: the first byte of its facts. Runs in one group of an input have
+// equal inputs, unless only one of them has the seed in its payload and the other brought only
+// input_hash.
 const (
 	onlyHash byte = iota
 	payload

@@ -1,5 +1,10 @@
 // Package groups is the family of groups: the IPC runs with one value, their outputs, and
 // their rankings (spec: Groups).
+//
+// Deriver.Derive does nothing, because versions of groups are postings, and records.Deriver
+// writes those. It calls Deriver.Begin for each record, then Deriver.Group for each value that
+// forms a group. For a change of state it calls Deriver.StateChanged. Rankings are written
+// later, by Deriver.FlushPending.
 package groups
 
 import (

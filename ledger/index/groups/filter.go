@@ -6,8 +6,8 @@ import (
 )
 
 // Filter returns the filter of groups that have runs, of combinations, of what AlsoLoad adds,
-// and, if filterHasOutputs, of rows of outputs. It is loaded from the index at the first use,
-// before anything is folded. Most outputs and seeds are new, and need no lookup then.
+// and, if filterHasOutputs, of rows of outputs. It is loaded from the index at its first use,
+// before anything is folded. It saves the lookup of most outputs and seeds, which are new.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))

@@ -23,7 +23,7 @@ type Group struct {
 	First, Last Moment  // runs
 }
 
-// Moment is an event and when it was recorded.
+// Moment is an event and the time when it was recorded.
 type Moment struct {
 	Seq  uint64
 	Time time.Time
@@ -38,12 +38,12 @@ type Query struct {
 	index.Bounds        // of the time of a group's last run
 }
 
-// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, model, or
-// label: followed by the name of a label.
+// Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
+// model, or "label:" followed by the name of a label.
 func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
-// choice is a Query whose time range is resolved to seqs: the last run is from from up to but
-// not including below.
+// choice is a Query whose time range is resolved to seqs: those of the last run, including
+// from and excluding below.
 type choice struct {
 	Query
 	from, below uint64
@@ -95,7 +95,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 	return row, err == nil, err
 }
 
-// describe returns a group with those runs.
+// describe returns the group whose runs t counts.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
@@ -218,7 +218,7 @@ func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.I
 // memberOf decodes a group in the list of a family.
 func memberOf(value []byte) (rowstore.Identity, error) {
 	if len(value) != len(rowstore.Identity{}) {
-		return rowstore.Identity{}, fmt.Errorf("%w: a group in a list as %x", rowstore.ErrDamaged, value)
+		return rowstore.Identity{}, fmt.Errorf("%w: a group in a list cannot be decoded from %x", rowstore.ErrDamaged, value)
 	}
 	return rowstore.Identity(value), nil
 }

@@ -56,13 +56,13 @@ func (g *Version) scores() scores {
 
 // runsFold is the state of the fold of runs. It belongs to the follower's goroutine.
 type runsFold struct {
-	// changed lists the groups that changed since event since and are not ranked yet. since is
-	// the first event of the batch, or of many batches if groups are ranked later.
+	// changed lists the groups to be ranked again: they changed at or after event since. since
+	// is the first event of the batch, or of several batches if groups are ranked later.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
-	// filterHasOutputs: the filter covers rows of outputs, because there was no group when the
-	// fold began. In an existing index they are too many to load.
+	// filterHasOutputs is true if the filter covers rows of outputs, because there was no
+	// group when the fold began. An existing index has too many to load.
 	filterHasOutputs bool
 	run              run // scratch
 }
@@ -104,7 +104,7 @@ func (f *Deriver) Release() {
 	}
 }
 
-// FlushPending implements Deferring. It ranks that many groups.
+// FlushPending implements Deferring. It ranks count groups.
 func (f *Deriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {

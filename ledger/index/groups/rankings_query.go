@@ -13,11 +13,11 @@ import (
 // ErrNotRanked: the view is not the latest, or the query counts runs that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first those in it, then all others,
-// those of several runs by number of runs, those of one run by first run of any state, newest
-// first. It returns ErrNotRanked unless the view is the latest and the query counts live runs
-// only. A page may have fewer rows than its limit, even none, if few groups pass the filter.
-// Groups may move between two pages.
+// ListRanked returns groups in the order of a ranking: first those in it, then the other
+// groups of several runs by number of runs, then those of one run by first run of any state,
+// newest first. It returns ErrNotRanked unless the view is the latest and the query counts
+// live runs only. A page may have fewer rows than its limit, even none, if few groups pass the
+// filter. Groups may move between two pages.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotRanked
@@ -50,7 +50,7 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 // singles, in a list of rankings, means the list of all groups.
 const singles = rankingCount
 
-// lists returns the lists which, one after the other, have all groups of a query. A group in
+// lists returns the lists that together have all groups of a query, in order. A group in
 // several lists belongs to the first.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}

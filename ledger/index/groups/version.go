@@ -12,7 +12,7 @@ import (
 const (
 	// hasRuns: the group has runs, and the counts follow.
 	hasRuns = 4 << iota
-	// isLone: the version's run is the group's only one.
+	// isLone: the version's run is live and the group's only one.
 	isLone
 	// hasDeadRuns: some runs are not live, and the counts of all runs follow too.
 	hasDeadRuns
@@ -54,6 +54,7 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
+// LastCondition returns the newest event with AddsCondition, including this one; 0 for none.
 func (g *Version) LastCondition() uint64 {
 	if g.flags&AddsCondition != 0 {
 		return g.seq
@@ -67,7 +68,7 @@ func (g *Version) follow(seq uint64, flags byte) {
 	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
 }
 
-// lone reports whether the version's run is the only one, and live.
+// lone reports whether the version's run is live and the group's only one.
 func (g *Version) lone() bool {
 	return g.flags&records.IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }

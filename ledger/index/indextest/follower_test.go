@@ -117,7 +117,7 @@ func TestUnreadableEvent(t *testing.T) {
 			if test.entry == nil {
 				require.NoError(t, tamper.DeleteEntry(7))
 			} else {
-				require.NoError(t, tamper.Entry(7, test.entry))
+				require.NoError(t, tamper.SetEntry(7, test.entry))
 			}
 			var messages bytes.Buffer
 			c := testConfig(vfs.NewMem())

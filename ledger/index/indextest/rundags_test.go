@@ -241,7 +241,7 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 }
 
 // Runs with a verdict that no run can have are found by the flag and by the rule, and counted by the
-// rule. They are no hash checks.
+// rule. They are not hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+

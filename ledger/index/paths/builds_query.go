@@ -18,7 +18,7 @@ type Project struct {
 	Collisions uint64 // paths whose path_id another path held
 }
 
-// Projects returns the projects of the ledger, the newest first record first.
+// Projects returns the projects of the ledger by their first record, newest first.
 func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
@@ -160,10 +160,10 @@ func textOf(text []byte) *string {
 	return &s
 }
 
-// GonePaths returns the paths of the base of a build that the build lacks, after their latest
-// records there, the newest first record first. A page may have fewer rows than its limit,
-// even none: it ends after 20 keys for each row of the limit. It returns ErrNotFound if there
-// is no such build.
+// GonePaths returns the paths that the base of a build has and the build lacks, each after its
+// latest record in the base, by first record there, newest first. A page may have fewer rows
+// than its limit, even none: it ends after 20 keys for each row of the limit. It returns
+// ErrNotFound if there is no such build.
 func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {

@@ -45,8 +45,8 @@ type Comparison struct {
 // onlyInA begins the positions of pages after those of the paths of B.
 const onlyInA = 1
 
-// Compare returns the paths of two builds: first those of B, then those that only A has, each
-// the newest first record first. Pages may have fewer rows than their limit, even none: see
+// Compare returns the paths of two builds: first those of B, then those that only A has, both
+// by first record, newest first. Pages may have fewer rows than their limit, even none: see
 // List. It returns ErrNotFound if there is no such project or build.
 func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {

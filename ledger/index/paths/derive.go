@@ -173,9 +173,9 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 	return number, of
 }
 
-// newLine returns the line of a new build after last others: its base is the one that its
-// first record names, else the last build of its branch, and without a branch the last build
-// of the project.
+// newLine returns the line of a new build; last is the number of the build before it in the
+// project. Its base is the one that its first record names, else the last build of its branch,
+// and without a branch the last build of the project.
 func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
@@ -240,7 +240,7 @@ func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	f.Rows.Put(waiting, row, seq, f.value)
 }
 
-// countKept counts a path that was added late to a base in the builds that have it already.
+// countKept counts a path that was added late to a base, in the builds that have it already.
 // Each of them has a record of its own, and is counted once, so that the cost of a record is
 // bounded on average.
 func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
@@ -279,8 +279,9 @@ func (f *deriver) pathValidated(e *event.Event) {
 	}
 }
 
-// validatedState returns the state that a validation is about; nil if there is none. Without a
-// build that is the record without build that the event names, else the path's latest record.
+// validatedState returns the state that a validation is about; nil if there is none. If the
+// validation has no build, that is the record that it names, if that has no build either, else
+// the path's latest record.
 func (f *deriver) validatedState(v *event.Validation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
 		build := rowstore.Identify(v.Project, v.Build)

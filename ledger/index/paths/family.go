@@ -35,8 +35,8 @@ const (
 	lines rowstore.Dimension = 0xb9
 	// branches: identity of a project and a branch; the number of each of its builds.
 	branches rowstore.Dimension = 0xba
-	// waiting: a path and the number (8) of a build that lacks it; each build that has the path
-	// and whose base that is.
+	// waiting: a path and the number (8) of a build that lacks it; each build that has the
+	// path and has that build as its base.
 	waiting rowstore.Dimension = 0xbb
 	// waitingBefore: a path and the number (8) of such a build; the one before it in waiting.
 	waitingBefore rowstore.Dimension = 0xbc

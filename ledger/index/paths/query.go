@@ -34,9 +34,9 @@ type Change struct {
 	// ValidatedBefore is an earlier validation of the same content that does not count for the
 	// record; 0 if there is none.
 	ValidatedBefore uint64
-	// LinksChanged: the content differs only in its links.
+	// LinksChanged is true if the content differs only in its links.
 	LinksChanged bool
-	// OtherBase: the record names another base or branch than its build has.
+	// OtherBase is true if the record names another base or branch than its build has.
 	OtherBase bool
 }
 
@@ -63,8 +63,8 @@ type Filter struct {
 	Build     *string // nil: each path after its latest record, of any build
 }
 
-// Get returns the path of a project that holds a path_id, after its latest record, or with a
-// build after its latest record in that; false if there is none.
+// Get returns the path of a project that holds a path_id: after its latest record or, if build
+// is not nil, after its latest record in that build. It returns false if there is none.
 func Get(v *index.View, project, pathID string, build *string) (Path, bool, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil || !found {
@@ -106,7 +106,7 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	return change, err
 }
 
-// List returns the paths of a project, or of a build of it, the newest first record there
+// List returns the paths of a project, or of a build of it, by first record there, newest
 // first. A page may have fewer rows than its limit, even none: it ends after 20 keys for each
 // row of the limit. It returns ErrNotFound if there is no such project, or no such build of
 // it.
@@ -145,8 +145,8 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	})
 }
 
-// inBuild returns a page of the paths of a build after their latest records there, the newest
-// first record first, each converted by take, which leaves out a path with nil.
+// inBuild returns a page of the paths of a build, each after its latest record there, by first
+// record, newest first. take converts each of them; it returns nil to leave one out.
 func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
 	return rowstore.FillBackwards(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
 		counts, err := decodeBuildState(version.Value)

@@ -139,7 +139,7 @@ func decodeValidation(value []byte) (validation, error) {
 // projectState is a project after one of its new paths: the value of projectPaths.
 type projectState struct {
 	path              rowstore.Identity // the new one
-	paths, collisions uint64            // numbers so far
+	paths, collisions uint64            // counts so far
 }
 
 func (s *projectState) append(dst []byte) []byte {
@@ -162,7 +162,7 @@ type buildState struct {
 	otherBases uint64    // number of records that name another base or branch
 	paths      uint64    // number of distinct paths
 	kept       uint64    // number of these that its base has too
-	// addsPath: path's first record in the build wrote this version.
+	// addsPath is true if the first record of path in the build wrote this version.
 	addsPath bool
 	path     rowstore.Identity
 }

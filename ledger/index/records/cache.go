@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// texts returns all fields except Seq, Time, and HasPayload.
+// texts returns all fields that answers need, except Seq, Time, and HasPayload.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
@@ -73,8 +73,8 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns the JSON object of a record's hashes if it has only the four usual ones
-// and perhaps the seedless one.
+// usualHashes returns the JSON object of the hashes of a record that has only the four usual
+// ones and perhaps the seedless one.
 func (r *IPCRecord) usualHashes() []byte {
 	object := make([]byte, 0, 460)
 	for i, hash := range []struct {

@@ -52,7 +52,7 @@ func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
 func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Prepare implements Preparer. It collects the values of a record that do not depend on other
-// events. It also caches IPC records, because most queries are about late ones.
+// events. It also caches IPC records, because most queries are about recent ones.
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.Prepared[Values](e)
 	switch e.Kind {
@@ -84,7 +84,8 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 }
 
-// addRun adds what a run-DAG says of its outcome, and what it rests on.
+// addRun adds the values of a run-DAG's outcome, and of the documents and the evidence that it
+// rests on.
 func (v *Values) addRun(dag *event.DAG) {
 	failed := drift.FailureStage(dag)
 	if failed == nil {
@@ -147,8 +148,8 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// Post writes a posting of a value that follows from other events, so that Prepare cannot
-// collect it.
+// Post writes a posting of a value that Prepare cannot collect, because it follows from other
+// events or its event is not a record.
 func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
 }

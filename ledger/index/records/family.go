@@ -23,7 +23,8 @@ const (
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// Family answers lists of records: by their values, by when they occurred, and by state.
+// Family answers questions about records: by their values, by when they occurred, and by
+// state.
 func Family() index.Family {
 	var series []counters.Series
 	for _, state := range record.States {

@@ -83,7 +83,8 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	return r, nil
 }
 
-// AnyIncomplete names what any IPC record that the view sees lacks. It reads a key for each part.
+// AnyIncomplete names the parts that any IPC record in the view lacks. It reads one key for
+// each part.
 func AnyIncomplete(v *index.View) (parts []string, err error) {
 	for _, part := range record.IPCParts {
 		id := rowstore.Identify([]byte(Incomplete), []byte(part))

@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName is the name of values that are checked fields with a mismatch. The values are
-// the labels of the metric, so that records can be found from the metric. mismatched is the
-// flag of a record with any mismatch (spec: Checks).
+// mismatchName names the values that are checked fields with a mismatch. The values are the
+// labels of the metric, so that records can be found from the metric. mismatched is the flag
+// of a record with any mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
@@ -24,8 +24,8 @@ func CheckedField(name string) bool {
 	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name of values that are rules of verdicts that a run breaks; inconsistent
-// is the flag of such a run (spec: Verdicts).
+// inconsistentName names the values that are rules which the verdict of a run breaks.
+// inconsistent is the flag of such a run (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"
 	inconsistent     = "inconsistent"

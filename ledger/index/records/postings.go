@@ -16,7 +16,7 @@ type Posting struct {
 	// Family is the identity of the name if the runs with this value form a group (spec:
 	// Runs); the versions then carry the state of the group. Otherwise Family is zero.
 	Family rowstore.Identity
-	// recurs: many records have this value, so its versions share keys.
+	// recurs is true if many records have this value. Its versions then share keys.
 	recurs bool
 }
 

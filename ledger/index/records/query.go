@@ -28,12 +28,12 @@ type Filter struct {
 	Bodies       bool         // read event bodies too
 }
 
-// Value is a name and a value by which records are found. Names are run_id, subject, project,
-// chunk_hash, source_id, model, producer, flag, mismatch, topic, record_seq, effective hashes, and label: and
-// stage: followed by the name of a label or of a run-DAG's stage.
+// Value is a name and a value by which records are found (spec: Lists of records). Effective
+// hashes have their own names; labels and the stages of run-DAGs have names that begin with
+// label: and stage:.
 type Value struct{ Name, Text string }
 
-// ProducerSeq returns the value of records with that number of a producer.
+// ProducerSeq returns the value of the records to which a producer gave that number.
 func ProducerSeq(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
@@ -47,7 +47,7 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 	return ids
 }
 
-// Record is a record in a list, or an event that redacts content or is a note.
+// Record is a record in a list, or an event that redacts content, or a note.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
@@ -55,7 +55,7 @@ type Record struct {
 	EventHash storage.Hash
 	State     record.State // empty if the kind has no state
 	RunID     *string
-	Occurred  *string // the record's timestamp, unchanged
+	Occurred  *string // the record's timestamp, as it was sent
 	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
@@ -171,7 +171,7 @@ func recordOf(e *event.Event) Record {
 	return one
 }
 
-// textOf returns a copy of a JSON string; nil if the value is none.
+// textOf returns a copy of a JSON string; nil if the value is not a string.
 func textOf(v pyjson.Value) *string {
 	if v.Kind() != pyjson.String {
 		return nil
@@ -180,7 +180,7 @@ func textOf(v pyjson.Value) *string {
 	return &text
 }
 
-// objectOf returns a JSON object unchanged, or an empty one if the value is none.
+// objectOf returns a JSON object unchanged; an empty one if the value is not an object.
 func objectOf(v pyjson.Value) []byte {
 	if v.Kind() != pyjson.Object {
 		return []byte("{}")

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name of values that are states other than live. The version of such a
-// posting is the seq of the record, and it remains when the state changes again.
+// stateName names the values that are states other than live. The version of such a posting is
+// the seq of the record, and it remains when the state changes again.
 const stateName = "state"
 
 // stateOf returns the state of an IPC record or run-DAG in the fold: live until an event

@@ -35,7 +35,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	return RunDAG{Seq: seq, Time: e.Time, RunID: index.TextOf(e.RunID()), DAG: e.DAG()}, nil
 }
 
-// Decode returns the run-DAG that a listed record with its body is.
+// Decode returns the run-DAG of a listed record that has its body.
 func Decode(r *records.Record) (RunDAG, error) {
 	var document pyjson.Document
 	if err := document.Parse(r.Body); err != nil {
@@ -112,9 +112,9 @@ type QuestionRun struct {
 	Cause
 }
 
-// OfQuestion returns the live run-DAGs of a question, or with any those of every state, oldest
-// first, each compared with the live one before it. A page may have fewer rows than its limit,
-// even none: it ends after 20 keys for each row of the limit.
+// OfQuestion returns the live run-DAGs of a question, or, with any, those of every state. The
+// oldest comes first, and each is compared with the live one before it. A page may have fewer
+// rows than its limit, even none: it ends after 20 keys for each row of the limit.
 func OfQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {

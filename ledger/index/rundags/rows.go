@@ -8,8 +8,8 @@ import (
 // latestRun is the latest live run-DAG of a question: the value of questionRuns.
 type latestRun struct {
 	seq uint64 // 0 if none is live
-	// listed: the value has the stages. If they are too long, as a run-DAG may have thousands,
-	// they are read from the log.
+	// listed is true if the value has the stages. A run-DAG can have thousands of them; if
+	// they are too long, they are read from the log.
 	listed bool
 	stages []event.Stage // with identities instead of hashes
 }

@@ -108,8 +108,8 @@ func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	return members{v, id, q.Any, q.Seeded, g.HasDeadRuns()}, err
 }
 
-// appendRun appends the run at seq if the query selects its state, and runs without a seed if it
-// has none.
+// appendRun appends the run at seq if the query selects its state, and if it has a seed or the
+// query selects runs without one.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
 	if m.hasDeadRuns {
@@ -128,7 +128,7 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // Step is a run of a timeline.
 type Step struct {
 	Run
-	// Against is the run before; nil for the first, whose Attribution is empty.
+	// Against is the run before. It is nil for the first run, whose Attribution is empty.
 	Against *uint64
 	drift.Attribution
 }

@@ -37,8 +37,8 @@ type Oracle struct {
 	stdout *bufio.Reader
 }
 
-// Start starts python3 for the length of a test, and skips the test where
-// there is none.
+// Start starts python3 for the length of a test. It skips the test on a machine without
+// python3.
 func Start(t testing.TB) *Oracle {
 	t.Helper()
 	path, err := exec.LookPath("python3")

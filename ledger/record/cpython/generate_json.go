@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. It is valid but for what numbers
-// out of range, duplicate names and depth make of it now and then.
+// Document returns a random JSON document. It is valid, except that numbers out of range,
+// duplicate names, and depth make it invalid now and then.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -77,7 +77,7 @@ func (g *Generator) list(b *strings.Builder, open, end string, item func()) {
 	b.WriteString(end)
 }
 
-// name writes a member name: seldom one of a few that are apt to collide.
+// name writes a member name, now and then one of a few that are likely to collide.
 func (g *Generator) name(b *strings.Builder) {
 	if g.IntN(10) == 0 {
 		g.string(b, []rune(g.oneOf("", "a", "é", "\ue000", "🎵", "\ud7ff", "/~")))
@@ -200,7 +200,7 @@ var fragments = []string{
 	strings.Repeat("1", 4301), strings.Repeat("1", 4300), "0." + strings.Repeat("1", 4400), strings.Repeat("[", 513),
 }
 
-// Mutate returns source after one to three small damages.
+// Mutate returns source with one to three small damages.
 func (g *Generator) Mutate(source []byte) []byte {
 	mutated := append([]byte(nil), source...)
 	for range 1 + g.IntN(3) {

@@ -46,7 +46,7 @@ func (g *Generator) Value(depth int, strict bool) string {
 	return b.String()
 }
 
-// Object returns a random JSON object, its values as Value has them.
+// Object returns a random JSON object with values from Value.
 func (g *Generator) Object(depth int, strict bool) string {
 	var b strings.Builder
 	names := make(map[string]bool)

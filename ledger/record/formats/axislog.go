@@ -54,8 +54,8 @@ func (d *draft) ipcMember(m member) {
 	}
 }
 
-// payload takes the payload. One that has the form of the lab's own model is hashed as that
-// model does.
+// payload takes the payload. If it has the form of the lab's own model, the record names the
+// schema axis-payload-1, and the ledger hashes it as that model does.
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
 	if d.names["payload"] && isAxisPayload(m.value) {
@@ -79,8 +79,8 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage takes usage as it is, unless it is not an object, has a lone surrogate, or has a member
-// imported: there the draft keeps what no field holds.
+// takeUsage takes usage as it is. It keeps it like other members if it is not an object, has a
+// lone surrogate, or has a member imported, which the draft needs for what no field holds.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)

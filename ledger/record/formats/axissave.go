@@ -12,7 +12,7 @@ import (
 // MetadataFile is the file that makes a folder a save.
 const MetadataFile = "metadata.json"
 
-// SaveFiles are the files of a save: JSON, or text.
+// SaveFiles are the files of a save. Each is JSON or text.
 var SaveFiles = map[string]struct{ JSON bool }{
 	MetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
 	"delta.json": {true}, "transformation_map.json": {true},
@@ -24,7 +24,7 @@ func axisSave(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
 	if !isObject(metadata) {
-		d.note("", "", Left, "no record is made of it")
+		d.note("", "", Left, "no record is made from it")
 		return d.leave("it has no %s that is an object", MetadataFile)
 	}
 	for name, value := range v.Members() {
@@ -75,15 +75,16 @@ func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool
 	d.note(pointerTo(m.name), "", Taken, "%s, without what the lab writes around it", field)
 }
 
-// fenced is the system prompt in system_prompt.md: what stands between the first line "```text"
-// and the last line "```".
+// fenced returns the system prompt in system_prompt.md: the text between the first line
+// "```text" and the last line "```".
 func fenced(file []byte) (text []byte, ok bool) {
 	_, rest, found := bytes.Cut(file, []byte("\n```text\n"))
 	text, closed := bytes.CutSuffix(rest, []byte("\n```\n"))
 	return text, found && closed
 }
 
-// body is the text in output.md: what follows the heading, the comments, and an empty line.
+// body returns the text in output.md: what follows the heading, the comments, and an empty
+// line.
 func body(file []byte) (text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(file, []byte("# Output\n\n"))
 	for ok {
@@ -98,8 +99,8 @@ func body(file []byte) (text []byte, ok bool) {
 	return text, ok && empty && ended
 }
 
-// compareManifest accounts for the files whose SHA-256 in the manifest is another. Only texts
-// are compared: of JSON, the bytes of the file are not at hand.
+// compareManifest accounts for the files whose SHA-256 differs from that in the manifest. It
+// compares only texts: the bytes of JSON files are not at hand.
 func (d *draft) compareManifest(v pyjson.Value) {
 	files := v.Member(MetadataFile).Member("manifest").Member("files")
 	for name, file := range files.Members() {
@@ -110,7 +111,7 @@ func (d *draft) compareManifest(v pyjson.Value) {
 		sum := sha256.Sum256(text.Text())
 		if hex.EncodeToString(sum[:]) != string(claimed.Text()) {
 			d.note(pointerTo(MetadataFile)+"/manifest/files"+pointerTo(string(name.Text())), "", Content,
-				"usage/imported: the file has another SHA-256 than the manifest says")
+				"usage/imported: the SHA-256 of the file differs from that in the manifest")
 		}
 	}
 }

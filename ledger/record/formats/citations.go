@@ -19,8 +19,8 @@ func citations(v pyjson.Value, o Options) Entry {
 	}
 	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
 	if subject == "" {
-		d.note("", "", Left, "no record is made of it")
-		return d.leave("it does not say what is cited for; give a subject")
+		d.note("", "", Left, "no record is made from it")
+		return d.leave("it does not say what the citations are for; give a subject")
 	}
 	d.text("subject", []byte(subject))
 	if run != "" {
@@ -60,7 +60,7 @@ type citationSet struct {
 	*draft
 	list    [][]byte       // in JSON
 	sources []string       // of all citations
-	seen    map[string]int // how often a citation is in all_citations, and not yet in by_section
+	seen    map[string]int // how often a citation in all_citations has not yet been found in by_section
 }
 
 // read takes the citations: all_citations, and what by_section has beyond them.
@@ -109,7 +109,7 @@ func (s *citationSet) read(v pyjson.Value) {
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
 
-// add takes one citation. section is its name in by_section.
+// add takes one citation. section is the name in by_section under which it stands, or nil.
 func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
 	if !isObject(c) {
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
@@ -155,7 +155,7 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs is the member source_ids that follows from the citations.
+// sourceIDs returns the value that source_ids must have for these citations.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}

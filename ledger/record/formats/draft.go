@@ -11,23 +11,24 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// draft is a record while it is made.
+// draft is a record under construction.
 type draft struct {
 	entry   Entry
 	options Options
 	w       pyjson.Builder
 	names   map[string]bool // members of the record that are written
 	labels  map[string]string
-	// prefix is the pointer of the native value that the record is made of, and pattern the same
-	// with * for what varies.
+	// prefix is the pointer to the native value that the record is made from. pattern is the
+	// same with * for what varies.
 	prefix, pattern string
-	// imported are members that are kept as content: of usage, which only IPC records have.
+	// imported are the members that are kept as content: in usage, which only IPC records
+	// have.
 	imported []member
 	kept     map[string]bool // names of imported
 	usage    pyjson.Value
 	zoned    bool // a time took the zone of the options
 	noted    int  // bytes of the pointers of Members
-	tooMany  bool // members, to account for each
+	tooMany  bool // there are more members than options.MaxMembers
 }
 
 // member is a member of the native value.
@@ -43,7 +44,7 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note accounts for a member below the native value. A pattern that is empty is the pointer.
+// note accounts for a member below the native value. An empty pattern stands for the pointer.
 func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -56,8 +57,8 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote is the mean length of the pointers of a member, in bytes, up to which Options.MaxMembers
-// can be reached.
+// meanNote bounds the pointers and patterns of the members that are accounted for: their mean
+// length, in bytes, if there are Options.MaxMembers of them.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
@@ -73,7 +74,8 @@ func (d *draft) text(field string, text []byte) {
 	d.raw(field, pyjson.AppendString(nil, text))
 }
 
-// take makes a member the field of the record if its value has the form, and keeps it otherwise.
+// take makes a member a field of the record if its value has the form. Otherwise it keeps the
+// member.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.Given() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
@@ -83,17 +85,17 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep keeps a member that no field has: as a label if it is short, else as content.
+// keep keeps a member that no field holds: as a label if it is short, else as content.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
-// keepAt is keep for a member that stands deeper; its name is that of the label.
+// keepAt is keep for a nested member. m.name is the name of its label.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
 		d.note(pointer, pattern, Left, "it is null")
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
-	switch { // the place is the name if the name is used
+	switch { // if the name is taken, the pointer is the name
 	case d.label(m.name, m.value):
 		as := m.name
 		if as == deep && pattern != "" {
@@ -114,20 +116,20 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.note(pointer, pattern, Left, "it holds a lone surrogate")
 	case d.entry.Kind == record.IPCRecord:
 		if d.kept[m.name] {
-			m.name = pointer // another member of that name is there
+			m.name = pointer // another member of that name is kept already
 		}
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
 		// Only IPC records have content of any form. Content of the other kinds for imported members
 		// would be written here.
-		d.note(pointer, pattern, Left, "no label holds it: %d at most, of %d bytes each; and a %s has no content for it",
+		d.note(pointer, pattern, Left, "no label can hold it (%d at most, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }
 
-// keepParts keeps the parts of an array or object that no label holds as a whole. The name of each
-// label is the place of the part.
+// keepParts keeps the parts of an array or object that no label can hold as a whole. The label
+// of each part is named after its place.
 func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	if pattern == "" {
 		pattern = pointer
@@ -144,11 +146,11 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	}
 }
 
-// maxParts is the longest array or object of which labels are made, in bytes of JSON.
+// maxParts is the longest array or object that is divided into labels, in bytes of JSON.
 const maxParts = 16 << 10
 
-// parts returns the array or object of which labels may be made: the value, or the JSON in a text.
-// An IPC record keeps it as content instead.
+// parts returns the array or object that may be divided into labels: the value, or the JSON in
+// a text. It returns nothing for an IPC record, which keeps the value as content instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -162,7 +164,8 @@ func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// label makes a label of a short value, if there is room. That of an array or object is JSON.
+// label makes a label of a short value, if there is room. The label of an array or object is
+// its JSON.
 func (d *draft) label(name string, v pyjson.Value) bool {
 	text := string(v.Raw())
 	parts := d.parts(v)
@@ -193,8 +196,8 @@ func (d *draft) addLabel(name, text string) bool {
 // reservedLabels is the room for zoneLabel.
 const reservedLabels = 1
 
-// zoneLabel is the label of a record with a time that had no zone. Its value is the zone that was
-// stated for the import.
+// zoneLabel names the label of a record with a time that had no zone. Its value is the zone
+// that the options stated.
 const zoneLabel = "imported_zone"
 
 // time takes a member as the timestamp.
@@ -215,10 +218,11 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds to the note on a member, which was the last, why it is no timestamp.
+// hintZone adds to the last note, which is on this member, why it did not become the
+// timestamp.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
-		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as timestamp"
+		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as the timestamp"
 	}
 }
 
@@ -233,7 +237,7 @@ func (d *draft) labelsOf(m member) {
 	}
 }
 
-// finish ends the record.
+// finish completes the record and returns its entry.
 func (d *draft) finish() Entry {
 	if d.tooMany {
 		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
@@ -255,7 +259,7 @@ func (d *draft) finish() Entry {
 	return d.entry
 }
 
-// appendUsage writes usage: the members that it has, and those that are kept there.
+// appendUsage writes usage: the members that it has, and those that are kept in it.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
 		if d.usage.Given() {
@@ -279,7 +283,7 @@ func (d *draft) appendUsage() {
 	d.w.Close()
 }
 
-// leave is the entry of a native value that no record can be made of.
+// leave returns the entry of a native value that no record can be made from.
 func (d *draft) leave(format string, args ...any) Entry {
 	d.entry.Left = fmt.Sprintf(format, args...)
 	return d.entry

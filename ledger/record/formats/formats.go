@@ -1,7 +1,6 @@
-// Package formats reads what five systems have written before they knew the ledger, and makes
-// records of it: run logs and saves of an axis lab, citations of a run, a story's validation cache,
-// and the providence cache of question-answering engines (docs/users.md, "Files of other systems").
-//
+// Package formats makes records from what five systems wrote before they used the ledger: run
+// logs and saves of an axis lab, citations of a run, a story's validation cache, and the
+// providence cache of question-answering engines (docs/users.md, "Files of other systems").
 // It accounts for every member that it reads. It does no I/O and reads no clock.
 package formats
 
@@ -21,7 +20,7 @@ import (
 // Format names what a system writes.
 type Format string
 
-// The formats. The comment says what one native value is.
+// The formats. Each comment says what one native value is.
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
 	AxisSave        Format = "axis-save"        // an object with the files of one folder, by name
@@ -41,7 +40,7 @@ func Parse(name string) (Format, error) {
 	return "", fmt.Errorf("%q is not a format; give %s", name, Names())
 }
 
-// Names lists the formats in a sentence.
+// Names lists the formats as a phrase for messages.
 func Names() string {
 	text := ""
 	for i, f := range All {
@@ -56,36 +55,37 @@ func Names() string {
 	return text
 }
 
-// Options say what a native value does not.
+// Options say what a native value does not say itself.
 type Options struct {
-	// Zone is that of times without one. If it is nil, such a time is kept as a label.
+	// Zone is the zone of times without one. If it is nil, such a time is kept as a label.
 	Zone *time.Location
-	// Project is that of the paths of a validation cache. Subject and RunID are those of a
-	// citation set. A member of the native value goes before them.
+	// Project is the project of the paths of a validation cache. Subject and RunID are those
+	// of a citation set. A member of the native value takes precedence.
 	Project, Subject, RunID string
-	// MaxMembers bounds the members that an entry accounts for, those of JSON in texts among them, and
-	// the bytes of their pointers to 256 times that. An entry with more has no record. 0 means no bound.
+	// MaxMembers bounds the members that an entry accounts for, including those of JSON in
+	// texts. It also bounds the bytes of their pointers, to 256 times as many. An entry with
+	// more has no record. 0 means no bound.
 	MaxMembers int
 	Limits     record.Limits
 }
 
-// Entry is what becomes of one record of a native value.
+// Entry is one record that is made from a native value, or says why there is none.
 type Entry struct {
 	// Name tells the entries of one native value apart. It is empty if there can be only one.
 	Name string
 	Kind record.Kind
-	// Record is JSON as POST takes it. It is nil if there is none; then Left says why.
+	// Record is the JSON of a POST. It is nil if there is no record; then Left says why.
 	Record []byte
 	Left   string
-	// Key is the idempotency key. It depends on format, native value, project, subject, and run,
-	// and on nothing else: the same value has it again.
+	// Key is the idempotency key. It depends on format, native value, project, subject, and
+	// run, and on nothing else, so that a second import has the same key.
 	Key string
-	// Change follows the record.
+	// Change follows the record; nil if there is none.
 	Change  *Change
 	Members []Member
 }
 
-// Change is a change of state of a record, or a validation of its path.
+// Change is a change of a record's state, or a validation of its path.
 type Change struct {
 	State  record.State // of a run; empty for a validation
 	Path   string       // path id of a validation
@@ -93,7 +93,7 @@ type Change struct {
 	Key    string // idempotency key
 }
 
-// Kind is the kind of the event.
+// Kind returns the kind of the event.
 func (c *Change) Kind() record.Kind {
 	if c.State == "" {
 		return record.PathValidated
@@ -101,7 +101,7 @@ func (c *Change) Kind() record.Kind {
 	return record.RecordStateChanged
 }
 
-// Project is the project of the record of a validation.
+// Project returns the project of the record of a validation.
 func (e *Entry) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
@@ -131,8 +131,8 @@ type Member struct {
 	As string
 }
 
-// Convert makes entries of one native value. A value that is not JSON, or not an object, is an
-// error; anything else about it is told in the entries.
+// Convert makes the entries of one native value. It fails if the value is not a JSON object.
+// The entries say everything else that is wrong with it.
 func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	var d pyjson.Document
 	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
@@ -141,7 +141,7 @@ func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	return f.ConvertValue(d.Root(), o)
 }
 
-// ConvertValue is Convert for a value that is parsed. The entries do not refer to it.
+// ConvertValue is Convert for a parsed value. The entries do not refer to it.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
@@ -161,7 +161,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	return nil, fmt.Errorf("%q is not a format; give %s", f, Names())
 }
 
-// Check decodes the record as the ledger does. The error says why the ledger does not take it.
+// Check decodes the record as the ledger does. The error says why the ledger would refuse it.
 func (e *Entry) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Left)
@@ -181,10 +181,10 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
 }
 
-// key is the idempotency key of a native value and of what else tells its record apart. The
-// members that skip names do not count: they are not in the record, and may change later. Neither
-// do those that are null, and JSON counts the same within a text: a row of a database is that of
-// an export.
+// key returns the idempotency key of a native value. parts are what else distinguishes its
+// record. The members that skip names do not count: they are not in the record, and may change
+// later. Members that are null do not count either. JSON in a text counts like the JSON
+// itself, so that a row of a database and its export have the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -204,10 +204,10 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 
-// appendUnwrapped appends a value in canonical JSON, in which texts that hold an array or object
-// are that array or object.
+// appendUnwrapped appends a value in a canonical form, in which texts that hold an array or
+// object are replaced by that array or object.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
-	const deepest = 16 // of texts within texts and of what is in them
+	const deepest = 16 // levels of nesting, texts included
 	inner, ok := jsonOf(v)
 	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
 		return v.AppendCanonical(dst, pyjson.Compact)

@@ -106,7 +106,7 @@ func TestTextsOfSaves(t *testing.T) {
 	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
 	require.False(t, r.Member("output").Given())
 	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
-	require.Contains(t, fateOf(t, e, "/metadata.json/manifest/files/output.md"), "another SHA-256")
+	require.Contains(t, fateOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file differs")
 }
 
 func TestCitationsThatDisagree(t *testing.T) {
@@ -200,7 +200,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label holds it")
+	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left no label can hold it")
 }
 
 func TestMembersAreBounded(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// providence reads a row of providence_cache. The row, the blob of its run-DAG, and the run-DAG
-// are layers: a member counts wherever it stands, in the row before the blob.
+// providence reads a row of providence_cache. The row, the blob of its run-DAG, and the
+// run-DAG are layers: a member counts in whichever it stands, and an outer layer comes first.
 func providence(v pyjson.Value, o Options) Entry {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
@@ -28,7 +28,7 @@ func providence(v pyjson.Value, o Options) Entry {
 	case p.buildable():
 		p.buildInputs()
 	case p.dag.object.Kind() == pyjson.Absent:
-		p.note("", "", Left, "no record is made of it")
+		p.note("", "", Left, "no record is made from it")
 		return p.leave("it has no run-DAG that is JSON, and not all inputs of one")
 	default:
 		p.oneAnswer()
@@ -38,8 +38,8 @@ func providence(v pyjson.Value, o Options) Entry {
 	return p.finish()
 }
 
-// notOfTheRun are members of a row that change while the run stays as it was. The state makes an
-// event of its own; the others are left.
+// notOfTheRun are members of a row that can change while the run stays the same. The state
+// becomes an event of its own; the others are left.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
 	"hit_count": true, "last_hit_at": true,
@@ -66,7 +66,7 @@ type providenceRow struct {
 	used   map[string][]string // what each member was taken as, by its pointer
 }
 
-// open reads a member as the run-DAG, or as an object that has it.
+// open reads a member as the run-DAG, or as an object that holds it.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -94,8 +94,8 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	return d.Root(), d.Root().Given()
 }
 
-// find returns the first member of one of the names that has the form. The names come before
-// the layers. A list or an object may stand there as JSON in a text.
+// find returns the first member that has one of the names and the form. It looks for each name
+// in all layers before the next name. A list or an object may also be JSON in a text.
 func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
 	for _, name := range names {
 		for _, l := range p.layers {
@@ -114,7 +114,7 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use says that a member was taken.
+// use notes what a member was taken as.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
@@ -127,7 +127,7 @@ func (p *providenceRow) takeAs(f found, field string) {
 	}
 }
 
-// node is the hash of the first stage of that name.
+// node returns the hash of the first stage of that name; nil if there is none.
 func (p *providenceRow) node(stage string) []byte {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("stage").Text()) == stage && isDigest(n.Member("hash")) {
@@ -137,14 +137,15 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// base are the hashes that stages carry, and the contents that give them.
+// hasBase reports whether the row has a base hash: as a member, as the hash of a stage, or as
+// content that gives it.
 func (p *providenceRow) hasBase(name, stage string, content found) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
 
 func (p *providenceRow) question() found { return p.find(isWTF, "question_text", "question") }
 
-// texts are the answer, as the model gave it and as it was shown.
+// texts returns the answer, the answer as the model gave it, and the answer as it was shown.
 func (p *providenceRow) texts() (answer, raw, rendered found) {
 	answer = p.find(isWTF, "answer_text", "answer")
 	raw = p.find(isWTF, "raw_answer_text", "raw_text", "raw_answer")
@@ -161,7 +162,8 @@ func isObjects(v pyjson.Value) bool {
 	return isArray(v)
 }
 
-// pointerRun reports whether the run has the shape pointer: if it has an evidence map.
+// pointerRun reports whether the run has the shape pointer, which means that it has an
+// evidence map.
 func (p *providenceRow) pointerRun() bool {
 	if p.dag.object.Kind() != pyjson.Absent {
 		return p.node("evidence_map") != nil
@@ -216,7 +218,7 @@ func firstOf(list ...found) found {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes the hashes that stages carry: those of the row, else those of the stages.
+// baseClaims writes the hashes that stages carry: each from the row, or else from its stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -240,7 +242,7 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only is an object with no members but the known ones. The others are kept like members of the
+// only returns an object with only the known members. It keeps the others like members of the
 // row.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
@@ -269,8 +271,8 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	return w.B
 }
 
-// takeInputs takes inputs as the row has them. The texts of the row are those of the inputs, or
-// the one that these lack.
+// takeInputs takes the inputs that the row has. If they have no answer_text, it takes one text
+// of the row. Otherwise it accounts for the texts of the row that equal one of the inputs.
 func (p *providenceRow) takeInputs(inputs found, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -304,14 +306,14 @@ func (p *providenceRow) oneAnswer() {
 		case string(other.value.Text()) == string(text.value.Text()):
 			p.use(other, "answer_text: it is the same text")
 		default:
-			// A content for a second text of a run-DAG without inputs would be written here.
+			// Content for a second text of a run-DAG without inputs would be written here.
 			p.used[other.pointer] = []string{}
 			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps one text; add sources, counts, and hashes to keep it")
 		}
 	}
 }
 
-// takeRun takes what the record has beside dag and inputs.
+// takeRun takes the other members of the record.
 func (p *providenceRow) takeRun() {
 	p.takeDAG()
 	p.takeAs(p.find(isID, "run_id"), "run_id")
@@ -353,7 +355,8 @@ func isEvidence(v pyjson.Value) bool {
 	return v.Len() > 0 && isArray(v)
 }
 
-// takeQuestion takes the question. The mode is the one that gives the hash of the row.
+// takeQuestion takes the question. If the row has no mode, it takes the one that gives the
+// row's hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {
@@ -377,7 +380,7 @@ func (p *providenceRow) takeQuestion() {
 	}
 }
 
-// takeDAG takes the run-DAG. What stands in it beside its members is kept like a member of the
+// takeDAG takes the run-DAG. It keeps the members of it that are not known like members of the
 // row.
 func (p *providenceRow) takeDAG() {
 	dag := p.dag.object
@@ -479,8 +482,8 @@ func (p *providenceRow) takeDimensions() {
 	p.writeDimensions(p.chooseDimensions(values, roots))
 }
 
-// chooseDimensions returns the dimensions that give the cache key of the row, or else the first
-// choice.
+// chooseDimensions returns the dimensions that give the cache key of the row. If there are
+// none, it returns the first choice.
 func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	claim := p.find(isDigest, "cache_key").value.Text()
 	var first []found
@@ -506,7 +509,7 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	return first
 }
 
-// textOf is a text, or the number as one.
+// textOf returns a text, or a number as text.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return v.Text()
@@ -573,7 +576,7 @@ func (p *providenceRow) rest() {
 	}
 }
 
-// stageOf is the stage that has a hash.
+// stageOf returns the first stage with a hash; "" if there is none.
 func (p *providenceRow) stageOf(hash []byte) string {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("hash").Text()) == string(hash) {

@@ -12,10 +12,11 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// naive is a time without zone, as Python's isoformat and SQLite write it.
+// naive matches a time without zone, as Python's isoformat and SQLite write it.
 var naive = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?$`)
 
-// spaced is an RFC 3339 time but for the space, as str() of a Python datetime writes it.
+// spaced matches an RFC 3339 time with a space in place of the T, as str() of a Python
+// datetime writes it.
 var spaced = regexp.MustCompile(`^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$`)
 
 func isNaive(v pyjson.Value) bool {
@@ -47,7 +48,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 	return text, zoned, ok && len(text) <= record.MaxTimestamp
 }
 
-// unixTime is a number of seconds since 1970, to the microsecond.
+// unixTime returns a number of seconds since 1970 as RFC 3339, to the microsecond.
 func unixTime(v pyjson.Value) (string, bool) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds >= 253402300800 { // the year 10000

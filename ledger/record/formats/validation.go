@@ -27,7 +27,7 @@ func validationCache(v pyjson.Value, o Options) []Entry {
 	return entries
 }
 
-// validationMembers make the validation, which may change while the record stays.
+// validationMembers make up the validation, which may change while the record stays the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
 // cachedPath reads the entry of one path.
@@ -41,10 +41,10 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	route, ok := routeOf(v.Member("route"))
 	switch {
 	case project == "":
-		d.note("", "", Left, "no record is made of it")
+		d.note("", "", Left, "no record is made from it")
 		return d.leave("it does not name the project; give one")
 	case !ok:
-		d.note("", "", Left, "no record is made of it")
+		d.note("", "", Left, "no record is made from it")
 		return d.leave("it has no route")
 	}
 	d.text("project", []byte(project))
@@ -87,11 +87,12 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// keyLabel is the label of the name of an entry that is no claim of a path_id.
+// keyLabel names the label that keeps the name of an entry, if that is not the path_id of its
+// route.
 const keyLabel = "cache_key"
 
-// pathID takes the claim of a path_id: route_hash, or else the name of the entry. The story's
-// later builds make the names of the text too; such a name claims nothing of the route.
+// pathID takes the claim of a path_id: route_hash, or else the name of the entry. Later builds
+// of the story make the names from the text too; such a name claims nothing about the route.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -105,7 +106,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	case d.addLabel(keyLabel, id):
 		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
 	default:
-		d.note("", "", Left, "the name of the entry is not the path_id of its route, and no label holds it")
+		d.note("", "", Left, "the name of the entry is not the path_id of its route, and no label can hold it")
 	}
 }
 

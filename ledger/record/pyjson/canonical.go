@@ -38,7 +38,7 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == Integer:
 		return append(dst, '0') // "-0", the one integer that is not verbatim
 	}
-	f, _ := parseFloat(d.src[n.start:n.end]) // in range: number saw to it
+	f, _ := parseFloat(d.src[n.start:n.end]) // in range: number checked it
 	return AppendFloat(dst, f)
 }
 

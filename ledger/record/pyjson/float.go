@@ -23,8 +23,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// parseFloat returns the double nearest to a JSON number, false if that would
-// be an infinity. What is too small becomes a zero.
+// parseFloat returns the double nearest to a JSON number, or false if that would be an
+// infinity. Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
 	const short = 32 // bytes; longer numbers are rare
 	if len(number) > short {
@@ -35,9 +35,9 @@ func parseFloat(number []byte) (float64, bool) {
 	return f, err == nil // the range is the only possible error
 }
 
-// maxDigits is the number of leading digits of a decimal, 767 and one to spare,
-// that can decide to which double it rounds; of the rest it only matters
-// whether there is any.
+// maxDigits is the number of leading digits of a decimal, 767 and one to spare, that can
+// decide to which double it rounds. Of the digits after them it only matters whether there are
+// any.
 const maxDigits = 768
 
 // normalise appends a number that rounds to the same double as the given one and that

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901).
-// What is not valid UTF-8 in the token becomes U+FFFD, since pointers go into
-// error messages: one for a lone surrogate, one for any other byte.
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers go into
+// error messages, so it replaces what is not valid UTF-8 by U+FFFD: one for a lone surrogate,
+// one for any other byte.
 func AppendPointer(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
 	for len(token) > 0 {

@@ -28,8 +28,8 @@ func (v Value) Raw() []byte {
 	return v.doc.src[n.start:n.end:n.end]
 }
 
-// Text returns the decoded text of a string in WTF-8, nil of anything else.
-// It aliases the source or the document.
+// Text returns the decoded text of a string in WTF-8, or nil if v is not a string. It aliases
+// the source or the document.
 func (v Value) Text() []byte {
 	if v.Kind() != String {
 		return nil
@@ -37,8 +37,8 @@ func (v Value) Text() []byte {
 	return v.doc.textOf(v.index)
 }
 
-// Len returns the number of members of an object or elements of an array, 0
-// of anything else.
+// Len returns the number of members of an object or elements of an array, and 0 for any other
+// value.
 func (v Value) Len() int {
 	if v.Kind() < Array {
 		return 0
@@ -46,8 +46,8 @@ func (v Value) Len() int {
 	return int(v.doc.nodes[v.index].size)
 }
 
-// Member returns the member of an object by name, the zero Value if there is
-// none. Its cost is linear in the number of members.
+// Member returns the member of an object by name, or the zero Value if there is none. Its cost
+// is linear in the number of members.
 func (v Value) Member(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -127,8 +127,8 @@ func (v Value) Float() (float64, bool) {
 	return f, ok
 }
 
-// AppendInteger appends an Integer in plain decimal ("-0" as "0"), false if v
-// is anything else.
+// AppendInteger appends an Integer in plain decimal ("-0" as "0"). It returns false for any
+// other value.
 func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false

@@ -65,7 +65,7 @@ func Decode(body []byte) (r Request, err error) {
 	return r, d.Err()
 }
 
-// object returns v as an object that may have any members; false if it is none.
+// object returns v as an object that may have any members; false if v is not an object.
 func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, bool) {
 	if v.Kind() != pyjson.Object {
 		d.Invalid(pointer, "must be an object")
@@ -102,7 +102,7 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	return chunks
 }
 
-// topK reads top_k. It returns a bound for larger counts.
+// topK reads top_k. It returns 2^30 for larger counts.
 func topK(o strict.Object) int {
 	const most = 1 << 30
 	v := o.Member("top_k")

@@ -1,7 +1,7 @@
-// Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as
-// pure functions, each once. Records are hashed with it before they are logged. Audits, nested
-// proofs, and offline verification recompute with it what a log says. CPython and the vectors
-// in testdata are its oracle.
+// Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure
+// functions, each once. The ledger hashes records with it before it logs them. Audits, nested
+// proofs, and offline verification use it to recompute what a log claims. CPython and the
+// vectors in testdata are its oracles.
 package rules
 
 import (

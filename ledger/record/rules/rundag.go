@@ -72,8 +72,8 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// AnswerStage returns the stage that answer_text is hashed for in a run that brings its stages
-// only: answer, else render. It returns "" if the run has neither.
+// AnswerStage returns the stage that answer_text is hashed for in a run-DAG without inputs:
+// answer, else render. It returns "" if the run has neither.
 func AnswerStage(stages []string) string {
 	for _, stage := range [...]string{"answer", "render"} {
 		if slices.Contains(stages, stage) {

@@ -89,7 +89,7 @@ func pair(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// parents computes the next level from one of at least two nodes, in its memory.
+// parents computes the level above one of at least two nodes. It overwrites that level.
 func parents(level []Hash) []Hash {
 	for i := 0; i < len(level); i += 2 {
 		level[i/2] = pair(level[i], level[min(i+1, len(level)-1)])

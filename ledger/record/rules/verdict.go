@@ -19,7 +19,7 @@ const (
 	LatticeWithoutEvidence = "lattice_without_evidence"
 )
 
-// VerdictRules are all of them.
+// VerdictRules lists these rules.
 var VerdictRules = [...]string{StrictWithoutSources, StrictWithoutVerified, MoreVerifiedThanQuotes, StrictRejected, LatticeWithoutEvidence}
 
 // BrokenVerdictRules returns the rules that the verdict of an answered run breaks, except

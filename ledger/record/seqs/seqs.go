@@ -1,4 +1,5 @@
-// Package seqs has lists of event numbers, as redactions name them (spec: Redactions).
+// Package seqs has the lists of event numbers by which redactions name records (spec:
+// Redactions).
 package seqs
 
 import (
@@ -19,9 +20,9 @@ const (
 	MaxBytes = 32 << 10 // of its JSON
 )
 
-// List is a list of event numbers in ascending order, as a content_redacted event has it:
-// an array in which `7` is one event and `[9,12]` are all from the first to the last of two or
-// more successive ones. The zero List is empty; that of an event is not.
+// List is an ascending list of event numbers. A content_redacted event writes it as an array,
+// in which `7` is one event and `[9,12]` a range of two or more, both ends included. The zero
+// List is empty; the list of an event is not.
 type List struct {
 	ranges []seqRange
 	count  int
@@ -109,11 +110,10 @@ func (l *List) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// Parse reads what AppendJSON writes of a list that is not empty. It refuses everything
-// else.
+// Parse reads what AppendJSON writes for a list that is not empty. It refuses everything else.
 func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
-		return nil, errors.New("no array")
+		return nil, errors.New("not an array")
 	}
 	l := new(List)
 	for e := range v.Elements() {
@@ -122,7 +122,7 @@ func Parse(v pyjson.Value) (*List, error) {
 			return nil, fmt.Errorf("element %d: %w", len(l.ranges), err)
 		}
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
-			return nil, fmt.Errorf("element %d: it does not come after the one before with a gap between", n)
+			return nil, fmt.Errorf("element %d does not begin at least two after the end of the one before", n)
 		}
 		if r.last-r.first >= Max {
 			return nil, fmt.Errorf("more than %d numbers", Max)
@@ -131,7 +131,7 @@ func Parse(v pyjson.Value) (*List, error) {
 		l.count += int(r.last-r.first) + 1
 		l.bytes += r.bytes()
 		if l.count > Max || l.bytes > MaxBytes {
-			return nil, fmt.Errorf("more than %d numbers, or than %d bytes", Max, MaxBytes)
+			return nil, fmt.Errorf("more than %d numbers or %d bytes", Max, MaxBytes)
 		}
 	}
 	if l.count == 0 {
@@ -147,7 +147,7 @@ func parseSeqRange(v pyjson.Value) (seqRange, error) {
 	}
 	ends := slices.Collect(v.Elements())
 	if len(ends) != 2 {
-		return seqRange{}, errors.New("a range has two ends")
+		return seqRange{}, errors.New("a range must have two ends")
 	}
 	first, err := strict.ParseSeq(ends[0])
 	last, lastErr := strict.ParseSeq(ends[1])
@@ -155,7 +155,7 @@ func parseSeqRange(v pyjson.Value) (seqRange, error) {
 	case err != nil || lastErr != nil:
 		return seqRange{}, errors.Join(err, lastErr)
 	case first >= last:
-		return seqRange{}, errors.New("a range ends after it begins")
+		return seqRange{}, errors.New("a range must end after it begins")
 	}
 	return seqRange{first, last}, nil
 }

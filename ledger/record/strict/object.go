@@ -19,7 +19,7 @@ type Object struct {
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request
 }
 
-// Object returns v, and reports if it is no object or has members that are not known.
+// Object returns v. It reports a v that is not an object, and members that are not known.
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
@@ -110,8 +110,8 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is Text for a text that must not be empty: all who sent an empty key would share
-// it.
+// Identifier is Text for a text that must not be empty: all clients that sent an empty key
+// would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -138,7 +138,8 @@ func (o Object) RequiredWTF(name string) []byte {
 	return text
 }
 
-// Typed returns a value of that kind. want names the kind in the report of another one.
+// Typed returns a value of that kind. It reports a value of another kind; want names the right
+// one.
 func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.Given() && v.Kind() != kind {
@@ -205,7 +206,7 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object of at most that many strings. Each name and each string has at most
+// Labels returns an object with at most most strings. Each name and each string has at most
 // mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
@@ -228,7 +229,7 @@ func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
 	case pyjson.HasLoneSurrogate(label):
 		o.Invalid(name, "a label's name "+LoneSurrogate)
 	case len(label) == 0 || len(label) > most:
-		o.D.Invalid(pointer, "a label's name has 1 to %d bytes", most)
+		o.D.Invalid(pointer, "a label's name must have 1 to %d bytes", most)
 	case value.Kind() != pyjson.String:
 		o.D.Invalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
@@ -296,7 +297,7 @@ func (o Object) RequiredFlag(name string) bool {
 func ParseSeq(v pyjson.Value) (uint64, error) {
 	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
-		return 0, errors.New("no number from 0 to 2^64-1 in plain decimal")
+		return 0, errors.New("not a number from 0 to 2^64-1 in plain decimal")
 	}
 	return seq, nil
 }

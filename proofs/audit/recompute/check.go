@@ -60,7 +60,7 @@ const (
 	claimed                // from the writer: there is nothing to compute it from
 )
 
-// originOf returns the origin of a hash that is computed from the content of that name.
+// originOf returns the origin of a hash that is computed from the content with that name.
 func (c *Checker) originOf(content string) origin {
 	if c.HasContent(content) {
 		return computed

@@ -77,7 +77,7 @@ func (n *normalForm) copy(names ...string) {
 	}
 }
 
-// text returns content that is text, as a JSON string; nil if there is none of that name.
+// text returns content that is text, as a JSON string; nil if there is none with that name.
 func (n *normalForm) text(name string) []byte {
 	text, given := n.content[name]
 	if !given {
@@ -86,7 +86,7 @@ func (n *normalForm) text(name string) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// json returns content that is JSON, in canonical form; nil if there is none of that name.
+// json returns content that is JSON, in canonical form; nil if there is none with that name.
 func (n *normalForm) json(name string) []byte {
 	source, given := n.content[name]
 	if !given {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// manyChecks is the size in bytes of the checks from which on a refusal may leave some out.
+// manyChecks is the size of the checks, in bytes, at which a refusal may begin to leave some out.
 const manyChecks = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
@@ -60,7 +60,7 @@ func (c *Checker) checkRefusal() error {
 var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
 
 // refusedForm returns the form of a hash whose check failed in a refused record. known is false
-// if records of that kind have no hash of that name.
+// if records of that kind have no hash with that name.
 func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
 	switch kind {
 	case record.IPCRecord:

@@ -37,7 +37,7 @@ func (c *Checker) checkRunDAG() error {
 	return nil
 }
 
-// stageHash returns the hash of the first stage of that name, or nil.
+// stageHash returns the hash of the first stage with that name, or nil.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
 		if string(s.Name) == name && name != "" { // a stage may have no name

@@ -62,8 +62,8 @@ func (t *Tamper) set(key, value []byte) error { return t.engine.Set(key, value, 
 
 func (t *Tamper) delete(key []byte) error { return t.engine.Delete(key, engine.Sync) }
 
-// Entry replaces or adds the entry at seq. The head does not change.
-func (t *Tamper) Entry(seq uint64, b []byte) error {
+// SetEntry replaces or adds the entry at seq. The head does not change.
+func (t *Tamper) SetEntry(seq uint64, b []byte) error {
 	return t.set(keys.AppendEntry(nil, t.ledger, seq), b)
 }
 
@@ -72,8 +72,8 @@ func (t *Tamper) DeleteEntry(seq uint64) error {
 	return t.delete(keys.AppendEntry(nil, t.ledger, seq))
 }
 
-// Tile replaces a hash tile.
-func (t *Tamper) Tile(level uint8, index uint64, hashes []byte) error {
+// SetTile replaces a hash tile.
+func (t *Tamper) SetTile(level uint8, index uint64, hashes []byte) error {
 	return t.set(keys.AppendTile(nil, t.ledger, level, index), hashes)
 }
 
@@ -82,16 +82,16 @@ func (t *Tamper) DeleteTile(level uint8, index uint64) error {
 	return t.delete(keys.AppendTile(nil, t.ledger, level, index))
 }
 
-// Head replaces the head.
-func (t *Tamper) Head(h storage.Head) error {
+// SetHead replaces the head.
+func (t *Tamper) SetHead(h storage.Head) error {
 	return t.set(keys.Head(t.ledger), keys.AppendHead(nil, h))
 }
 
 // DeleteHead deletes the head.
 func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
-// Content replaces the bytes stored under a digest; storage.ErrNotFound if there are none.
-func (t *Tamper) Content(digest storage.Hash, b []byte) error {
+// SetContent replaces the bytes stored under a digest; storage.ErrNotFound if there are none.
+func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
@@ -118,13 +118,13 @@ func (t *Tamper) LoseBytes(digest storage.Hash) error {
 	return t.delete(keys.AppendContent(nil, t.ledger, holding.Place))
 }
 
-// Key replaces or adds a claim.
-func (t *Tamper) Key(k storage.Key) error {
+// SetKey replaces or adds a claim.
+func (t *Tamper) SetKey(k storage.Key) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// Redaction stores that the event by redacted the record at seq. No content changes.
-func (t *Tamper) Redaction(seq, by uint64) error {
+// SetRedaction stores that the event by redacted the record at seq. No content changes.
+func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
 }
 
@@ -147,8 +147,8 @@ func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.delete(keys.AppendReference(nil, t.ledger, digest, seq))
 }
 
-// FormatVersion replaces the format version of the database.
-func (t *Tamper) FormatVersion(version uint32) error {
+// SetFormatVersion replaces the format version of the database.
+func (t *Tamper) SetFormatVersion(version uint32) error {
 	return t.set(keys.Format(), keys.Number(version))
 }
 

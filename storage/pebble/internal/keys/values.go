@@ -24,8 +24,9 @@ type Place struct {
 	Slot uint16
 }
 
-// Holding is the value of the place key of a piece of content. Until that event is redacted
-// its record needs the content; afterwards only those of the references do.
+// Holding is the value of a place key: where a piece of content is kept. Until the event that
+// brought the content is redacted, its record needs the content. After that, only the records that
+// refer to the content need it.
 type Holding struct {
 	Place
 	Withdrawn bool // the event that brought it is redacted
