@@ -369,7 +369,7 @@ func (b *questionBuilder) rankings() {
 
 // effects asks for the effect of a change of each variable between two of its values.
 func (b *questionBuilder) effects() {
-	for _, variable := range effects.Variables {
+	for _, variable := range slices.Concat(effects.Variables[:], b.values.of(memberOf)) {
 		values, asked := b.values.of(variableOf+variable), 0
 		// Neighbours in the sample come first.
 		for apart := 1; apart < len(values); apart++ {
