@@ -213,16 +213,13 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	p.HasPayload = true
 	var sum, seedless Hash
 	digests := members.Builder{Secret: r.limits.Members, Text: r.members[:0]}
-	switch {
-	case p.PayloadSchema != nil:
+	if p.PayloadSchema != nil {
 		var ok bool
 		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.Visitor()); !ok {
 			return nil
 		}
-	case p.seedInPayload || digests.Secret != nil:
+	} else {
 		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, digests.Visitor())
-	default:
-		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
 	}
 	if p.seedInPayload {
 		p.SeedlessInputHash = r.hex(seedless)

@@ -46,8 +46,7 @@ func (f *RotationFields) Check() error {
 
 // CreatedFields are the fields of a ledger_created event.
 type CreatedFields struct {
-	// MemberSecretHash is the commitment to the secret of payload members; nil if the ledger has
-	// none.
+	// MemberSecretHash is nil if the ledger has no secret of payload members.
 	MemberSecretHash    []byte
 	Origin, VerifierKey []byte
 }
@@ -69,13 +68,12 @@ func (f *CreatedFields) Check() error {
 	return c.err
 }
 
-// AppendLedgerCreated appends the body of a ledger's first event. members is the ledger's secret of
-// payload members; nil if it has none.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, members *members.Secret) []byte {
+// AppendLedgerCreated appends the body of a ledger's first event. secret may be nil.
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := CreatedFields{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
-		if members != nil {
-			created.MemberSecretHash = rules.AppendHex(nil, members.Commitment())
+		if secret != nil {
+			created.MemberSecretHash = rules.AppendHex(nil, secret.Commitment())
 		}
 		created.append(w, nil)
 	})

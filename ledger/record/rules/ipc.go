@@ -29,17 +29,10 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHash returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). It
-// overwrites scratch and returns it for the next call.
-func PayloadHash(scratch []byte, payload pyjson.Value) (Hash, []byte) {
-	scratch = payload.AppendCanonical(slices.Grow(scratch[:0], len(payload.Raw())), pyjson.Spaced)
-	return sha256.Sum256(scratch), scratch
-}
-
-// PayloadHashes returns PayloadHash and, if apart is true, the hash of the same form without the
-// payload's own member seed (spec: Seedless hash). It calls member, unless that is nil, with the name
-// and the form of each member that the second hash covers, in the order of names. It overwrites
-// scratch and returns it for the next call.
+// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes) and, if apart
+// is true, the hash of the same form without the payload's own member seed (spec: Seedless hash). It
+// calls member, unless that is nil, with the name and the form of each other member (each at all, if
+// apart is false), in the order of names. It overwrites scratch and returns it for the next call.
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // the member seed and one separator
