@@ -110,13 +110,15 @@ func (c *contentChecker) add(e audit.Walked) error {
 
 // readMemberSecret fetches the secret of payload members before the first job.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
+	var refused error // which is not damage
 	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
 		case err != nil:
 			return nil, err
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
-			return nil, &UncheckableError{What: "the digests of payload members", Reason: answer.Problem}
+			refused = &UncheckableError{What: "the digests of payload members", Reason: answer.Problem}
+			return nil, refused
 		case answer.Status != http.StatusOK:
 			return nil, errors.New(answer.Problem)
 		}
@@ -126,6 +128,9 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		}
 		return hex.DecodeString(secret.MemberSecret)
 	})
+	if refused != nil {
+		return refused
+	}
 	for _, r := range c.rebuilt {
 		r.Members = secret
 	}
