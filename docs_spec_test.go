@@ -3,6 +3,7 @@ package colophon_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/md5" // #nosec G501 -- path ids are MD5 by definition (spec: Path fingerprints)
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,6 +37,7 @@ import (
 	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
@@ -196,7 +198,7 @@ var specExamples = []struct {
 	{"ipc", exampleIPC}, {"seedless", exampleSeedless}, {"axis-payload", exampleAxisPayload}, {"run-tree", exampleRunTree}, {"stages", exampleStages},
 	{"rejected", exampleRejected}, {"preflight", examplePreflight}, {"preflight-legacy", examplePreflightLegacy}, {"question", exampleQuestion}, {"other-roots", exampleOtherRoots}, {"cache-key", exampleCacheKey},
 	{"chunk", exampleChunk}, {"citations-document", exampleCitationsDocument}, {"pinned-retrieval", examplePinnedRetrieval}, {"path-id", examplePathID}, {"fingerprints", exampleFingerprints},
-	{"event", exampleEvent}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
+	{"event", exampleEvent}, {"payload-members", exampleMembers}, {"idempotency", exampleIdempotency}, {"state-change", exampleStateChange}, {"note", exampleNote}, {"seqs", exampleSeqs},
 	{"chain", exampleChain}, {"tree", exampleTree}, {"bundle", exampleBundle}, {"key", exampleKey}, {"checkpoint", exampleCheckpoint},
 	{"handover", exampleHandover}, {"proofs", exampleProofs}, {"receipt", exampleReceipt}, {"tlog-proof", exampleTlogProof}, {"stage-path", exampleStagePath},
 	{"group", exampleGroup}, {"causes", exampleCauses}, {"evidence", exampleEvidence}, {"effects", exampleEffects}, {"run-groups", exampleRunGroups}, {"stage-comparison", exampleStageComparison},
@@ -465,6 +467,26 @@ func exampleEvent(e *example) {
 	e.computed("body", string(record.AppendSuffix(body, seq, at)))
 }
 
+func exampleMembers(e *example) {
+	key := e.hexBytes("secret")
+	secret, err := members.ReadSecret(key)
+	require.NoError(e.t, err)
+	e.computed("member_secret_hash", sha256Hex(append([]byte("member_secret\x00"), key...)))
+	commitment := secret.Commitment()
+	require.Equal(e.t, hex.EncodeToString(commitment[:]), e.value("member_secret_hash"))
+	digest := func(pointer, value string) string {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("member\x00" + pointer + "\x00" + value))
+		return hex.EncodeToString(mac.Sum(nil)[:16])
+	}
+	e.computed("digest", digest(e.text("pointer"), e.value("value")))
+	e.computed("payload_members", `{"/axes":"`+e.value("digest")+`","/a~1b":"`+digest("/a~1b", "null")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
+	r, err := record.DefaultLimits().For(secret).Parse(record.IPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
+	require.NoError(e.t, err)
+	defer r.Release()
+	require.Contains(e.t, string(r.AppendBody(nil, record.Event{})), `"payload_members":`+e.value("payload_members"))
+}
+
 func exampleIdempotency(e *example) {
 	s := newServer(e.t)
 	post := func(headers ...string) string {
@@ -534,7 +556,7 @@ func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	require.NoError(e.t, err)
 	var c proofs.Chain
 	for seq, body := range [][]byte{
-		record.AppendLedgerCreated(nil, frame, signer.Origin(), signer.Verifier().String()),
+		record.AppendLedgerCreated(nil, frame, signer.Origin(), signer.Verifier().String(), nil),
 		registration.AppendBody(nil, frame), revocation.AppendBody(nil, frame),
 	} {
 		body = record.AppendSuffix(body, uint64(seq), time.Date(2026, 1, 2, 3, 4, 5, 1000*seq, time.UTC))

@@ -87,6 +87,7 @@ func expectedOfReads() []expectation {
 		{"GET " + ofALedger + "/records/{seq}/receipt", "read or log" + onLedger, 200, "~/records/1/receipt", ""},
 		{"GET " + ofALedger + "/records/{seq}/proof", "read or log" + onLedger, 200, "~/records/2/proof?stage=question", ""},
 		{"GET " + ofALedger + "/records/{seq}/content/{path}", "content" + onLedger, 200, "~/records/1/content/output", ""},
+		{"GET " + ofALedger + "/member-secret", "content" + onLedger, 200, "~/member-secret", ""},
 		{"GET " + ofALedger + "/runs/{run_id}", "read" + onLedger, 200, "~/runs/r", ""},
 		{"GET " + ofALedger + "/runs/compare", "read" + onLedger, 200, "~/runs/compare?a=r&b=r", ""},
 		{"GET " + ofALedger + "/events", "read or log" + onLedger, 200, "~/events", ""},

@@ -101,6 +101,7 @@ func (s *Server) recordRoutes() []route {
 		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.Receipt},
 		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.Proof},
 		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.Content},
+		{http.MethodGet, ofLedger + "/member-secret", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.MemberSecret},
 		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
 		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.Event},
 	}

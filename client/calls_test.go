@@ -201,6 +201,8 @@ func TestEveryCall(t *testing.T) {
 	require.NotZero(t, validated.Paths[0].Seq)
 	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.PathUnknown}}, validated.Refused)
 
+	secret, err := l.MemberSecret(ctx)
+	call("getMemberSecret", secret, err)
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
 	call("getContent", content, err)
 	require.Equal(t, "A secret.", string(content))

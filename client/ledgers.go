@@ -55,6 +55,11 @@ func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
 
+// MemberSecret returns the secret of payload members: GET /member-secret. It needs the scope content.
+func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
+	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
+}
+
 // Freeze ends all writes, for ever: POST /freeze. It is not repeated after a failure. Freezing a frozen ledger
 // changes nothing.
 func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {

@@ -44,6 +44,12 @@ func (s auditSource) Content(ctx context.Context, digest proofs.Hash) ([]byte, e
 	return content, auditError(err)
 }
 
+// MemberSecret implements audit.Source.
+func (s auditSource) MemberSecret(ctx context.Context) ([]byte, error) {
+	secret, err := s.Setting(ctx, memberSetting)
+	return secret, auditError(err)
+}
+
 // Need implements audit.Source.
 func (s auditSource) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	for seq, err := range s.References(ctx, digest) {

@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
@@ -66,6 +67,9 @@ func claimedKey(e *event.Event) *proofs.Hash {
 func checkSetting(name string, value []byte) error {
 	values, known := settings[name]
 	switch {
+	case name == memberSetting:
+		_, err := members.ReadSecret(value)
+		return err
 	case !known:
 		return errors.New("no ledger has a setting of this name")
 	case !slices.Contains(values[:], string(value)):

@@ -105,7 +105,7 @@ func TestPowerCut(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 12 {
 		parallel(1+i%4, func(w int) {
-			r := ipc(t, fmt.Sprintf("run/%d/%d", i, w), fmt.Sprint("output ", i, w))
+			r := ipcOf(t, l.MemberSecret(), fmt.Sprintf("run/%d/%d", i, w), fmt.Sprint("output ", i, w))
 			ack, err := l.Submit(submission(t, l, r, ""))
 			if err == nil {
 				acks.add(ack)
@@ -210,7 +210,7 @@ func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {
 			return err
 		}
 	}
-	if _, err := l.Submit(submission(t, l, ipc(t, "after", "the cut"), "")); err != nil {
+	if _, err := l.Submit(submission(t, l, ipcOf(t, l.MemberSecret(), "after", "the cut"), "")); err != nil {
 		return err
 	}
 	return walk(t, l)

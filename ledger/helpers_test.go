@@ -13,6 +13,7 @@ import (
 
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
@@ -31,8 +32,12 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
+	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as an interrupted creation leaves it
 	return s
 }
+
+// memberSecret is that of the tests' ledgers.
+var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {
 	return ledger.Config{Signer: signer(t), Fatal: func(err error) { panic(err) }}
@@ -53,14 +58,20 @@ func memoryLedger(t testing.TB) *ledger.Ledger {
 // ipc makes an IPC record with an output and a run_id, or none if that is empty.
 func ipc(t testing.TB, runID, output string) *record.Record {
 	t.Helper()
-	members := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
+	return ipcOf(t, memberSecret, runID, output)
+}
+
+// ipcOf is ipc for a ledger with another secret of payload members.
+func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
+	t.Helper()
+	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
 		"output": output, "model": "m", "temperature": 0.5, "max_tokens": 10}
 	if runID != "" {
-		members["run_id"] = runID
+		fields["run_id"] = runID
 	}
-	body, err := json.Marshal(members)
+	body, err := json.Marshal(fields)
 	require.NoError(t, err)
-	r, err := record.Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().For(members).Parse(record.IPCRecord, body)
 	require.NoError(t, err)
 	return r
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/record/members"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -123,6 +124,8 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
+	members *members.Secret // nil if the ledger has none; set by Open
+
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
@@ -148,7 +151,8 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("reading ledger description: %w", err)
 	}
 	l := newLedger(store, info, config)
-	if err := errors.Join(l.sequencer.recover(ctx), recoverSetting(ctx, store, logSetting, &l.public), recoverSetting(ctx, store, sourcesSetting, &l.rejectsUnregistered)); err != nil {
+	if err := errors.Join(l.sequencer.recover(ctx), recoverSetting(ctx, store, logSetting, &l.public),
+		recoverSetting(ctx, store, sourcesSetting, &l.rejectsUnregistered), l.recoverMemberSecret(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if err := l.recoverMark(ctx); err != nil {
@@ -162,7 +166,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		go l.marks.run()
 	}
 	if l.Head().Size == 0 && l.signing.refusal == nil {
-		if err := l.appendFirstEvent(); err != nil {
+		if err := l.appendFirstEvent(ctx); err != nil {
 			if errors.Is(err, storage.ErrNoSpace) {
 				err = fmt.Errorf("%w: %w", errNoFirstEvent, err)
 			}

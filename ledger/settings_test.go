@@ -39,12 +39,17 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.False(t, l.Public())
 }
 
-// forgetful is a store that cannot store settings.
+// forgetful is a store that cannot store the visibility.
 type forgetful struct{ storage.Store }
 
-var errSetting = errors.New("no setting can be stored")
+var errSetting = errors.New("the visibility cannot be stored")
 
-func (forgetful) SetSetting(context.Context, string, []byte) error { return errSetting }
+func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) error {
+	if name == "log" {
+		return errSetting
+	}
+	return f.Store.SetSetting(ctx, name, value)
+}
 
 // A log is never public unless its setting says so.
 func TestVisibilityThatCannotBeStored(t *testing.T) {

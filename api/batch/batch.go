@@ -73,7 +73,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{Handlers: h, ledger: l, options: o, open: open, body: c.Request().Body, exchange: exchange,
+	b := &batch{Handlers: h, ledger: l, values: h.Values.For(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
 		caller: who, holder: c.Holder(), allowed: c.StillAllowed(access.Write)}
 	return b.run(c.Request().Context(), c.Response())
 }
@@ -82,6 +82,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 type batch struct {
 	*Handlers
 	ledger  *ledger.Ledger
+	values  record.Limits // of the ledger's records
 	options records.Options
 	open    limits.Opener
 	body    io.Reader
@@ -269,7 +270,7 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 			item.err = problem.Panicked(r)
 		}
 	}()
-	line, err := b.Values.ParseLine(text)
+	line, err := b.values.ParseLine(text)
 	if err != nil && hasFormat(err) {
 		line, item.native, err = b.parseNative(text)
 	}

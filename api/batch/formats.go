@@ -38,7 +38,7 @@ func hasFormat(refused error) bool {
 
 // parseNative decodes a line with a format.
 func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
-	limits := b.Values
+	limits := b.values
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
 	o.Limits.Values = min(limits.Values, maxNativeValues)
 	var document pyjson.Document

@@ -32,12 +32,17 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 	if err != nil {
 		return err
 	}
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	limits := h.Values.For(l.MemberSecret())
 	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)})
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	answer, err := query.Reproduce(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return h.rerun(request, recorded) })
+	answer, err := query.Reproduce(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return rerun(limits, request, recorded) })
 	if err != nil {
 		return err
 	}
@@ -85,17 +90,17 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 // request omits are taken from the recorded one. A payload is read like the recorded payload.
 // If the payload is the same, the recorded seed wins over the seed in the payload (spec:
 // Receipts). An environment that the request omits stays unknown, because it may have changed.
-func (h *Handlers) rerun(request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
-	rerun, err := h.rerunWith(request, recorded, recorded.Seed)
+func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
+	rerun, err := rerunWith(limits, request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
 		return rerun, err
 	}
-	return h.rerunWith(request, recorded, nil) // a different payload has its own seed
+	return rerunWith(limits, request, recorded, nil) // a different payload has its own seed
 }
 
 // rerunWith uses seed if the request names none. With nil the seed in the payload applies.
-func (h *Handlers) rerunWith(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
-	r, err := h.Values.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
+func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
+	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
 		return event.IPC{}, err
 	}

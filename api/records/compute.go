@@ -28,7 +28,7 @@ func (h *Handlers) Compute(c *call.Call) error {
 		body.Release()
 		return err
 	}
-	r, err := h.parseRecord(kind, body)
+	r, err := h.parseRecord(kind, body, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"colophon/api/call"
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 )
 
 // Paths are the routes that write the four kinds of records (spec: Requests).
@@ -28,10 +29,11 @@ func (p postedRecord) release() {
 	p.body.Release()
 }
 
-// parseRecord decodes the record in a body. The caller releases the record. On an error,
+// parseRecord decodes the record in a body. members is the secret of the ledger that it is for; nil if
+// it is for none. The caller releases the record. On an error,
 // parseRecord releases the body.
-func (h *Handlers) parseRecord(kind record.Kind, body *call.Body) (postedRecord, error) {
-	r, err := h.Values.Parse(kind, body.Bytes())
+func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
+	r, err := h.Values.For(members).Parse(kind, body.Bytes())
 	if err != nil {
 		body.Release()
 		return postedRecord{}, err
@@ -58,7 +60,7 @@ func (h *Handlers) Write(kind record.Kind) call.Handler {
 			body.Release()
 			return err
 		}
-		r, err := h.parseRecord(kind, body)
+		r, err := h.parseRecord(kind, body, l.MemberSecret())
 		if err != nil {
 			return err
 		}

@@ -84,6 +84,7 @@ var operations = map[string]exchange{
 	"getConsistencyProof":  {nil, wire.HashList{}},
 	"getCheckpoint":        {},
 	"getKey":               {nil, wire.LogKey{}},
+	"getMemberSecret":      {nil, wire.MemberSecret{}},
 	"getTile":              {},
 	"makeSnapshot":         {nil, wire.Snapshot{}},
 	"listLedgers":          {nil, wire.Ledgers{}},

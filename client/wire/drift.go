@@ -46,6 +46,21 @@ type Difference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
+	// Members are the payload members that differ, of the input, if the ledger has digests of those of
+	// both.
+	Members []MemberDifference `json:"members,omitempty"`
+}
+
+// MemberDifference is a member of the payload that differs between two runs.
+type MemberDifference struct {
+	Pointer string `json:"pointer"`
+	// A and B are digests; nil if that payload lacks the member.
+	A *string `json:"a"`
+	B *string `json:"b"`
+	// AValue and BValue are the values, as they were posted. They are there if text=true, the caller may
+	// read content, the payload has the member, and neither payload is erased or too long.
+	AValue json.RawMessage `json:"a_value,omitempty"`
+	BValue json.RawMessage `json:"b_value,omitempty"`
 }
 
 // Attribution says what caused the change from record A to record B.

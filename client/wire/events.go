@@ -90,14 +90,16 @@ type Requested struct {
 // IPCRecordEvent is the form in which the log has an [IPCRecord].
 type IPCRecordEvent struct {
 	Recorded
-	Environment   map[string]string `json:"environment,omitempty"`
-	Hashes        Hashes            `json:"hashes"`
-	MaxTokens     json.Number       `json:"max_tokens,omitempty"`
-	Model         string            `json:"model"`
-	PayloadSchema string            `json:"payload_schema,omitempty"`
-	Seed          json.Number       `json:"seed,omitempty"` // of the record, else of the payload
-	Temperature   *float64          `json:"temperature,omitempty"`
-	Usage         json.RawMessage   `json:"usage,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	Hashes      Hashes            `json:"hashes"`
+	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
+	Model       string            `json:"model"`
+	// PayloadMembers are digests of the payload's members by JSON pointer; null if there are too many.
+	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
+	PayloadSchema  string                      `json:"payload_schema,omitempty"`
+	Seed           json.Number                 `json:"seed,omitempty"` // of the record, else of the payload
+	Temperature    *float64                    `json:"temperature,omitempty"`
+	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
 
 // RunDAGEvent is the form in which the log has a [RunDAG].
@@ -222,8 +224,9 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 
 // LedgerCreatedEvent begins a log.
 type LedgerCreatedEvent struct {
-	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"`
+	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 of the secret of payload members
+	Origin           string `json:"origin"`
+	VerifierKey      string `json:"verifier_key"`
 }
 
 // KeyRotatedEvent is one step of a change of keys. proofs.KeyHistory checks it.

@@ -45,6 +45,11 @@ type KeyStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
+// MemberSecret is the secret with which a ledger makes the digests of payload members.
+type MemberSecret struct {
+	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
+}
+
 // LogKey lists the verifier keys of a log, as the server states them. proofs.ParseLogKey checks the
 // handovers.
 type LogKey struct {

@@ -79,6 +79,9 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	case recordA.Kind != recordB.Kind:
 		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
+		if !d.json {
+			query.Set("text", "true") // for the values of payload members
+		}
 		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.Attribution) error {
 			return show.IPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
 		})

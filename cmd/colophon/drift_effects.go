@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +19,10 @@ func (d *driftCommand) newEffects() *cobra.Command {
 		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
 covers. In each pair, the variable is A in one run and B in the other. The output is the
 number of changed outputs, then the pairs. VARIABLE is input, input_hash, system_prompt_hash,
-model, temperature, max_tokens, seed or label:NAME. Runs that differ in a label agree in
-everything that ipc_id covers.
+model, temperature, max_tokens, seed, label:NAME, or the JSON pointer of a member of the
+payload, such as /policy_hash. Runs that differ in a label agree in everything that ipc_id
+covers. For a member, A and B are its values, as JSON or as text, which needs the scope
+content, or the digests that compare shows.
 
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
@@ -34,6 +37,7 @@ second with the second, and so on.`,
   colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
   colophon drift effects system_prompt_hash label:config=plain label:config=concise
   colophon drift effects label:region eu us
+  colophon drift effects /policy_hash 8f2c 91aa
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -52,12 +56,18 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query := d.query(command)
 	query.Set("variable", variable)
 	for name, value := range map[string]*string{"a": &a, "b": &b} {
-		hash, err := labelled(d, command, variable, *value)
+		hashOf := labelled
+		if strings.HasPrefix(variable, "/") {
+			hashOf = memberDigest
+		}
+		hash, err := hashOf(d, command, variable, *value)
 		if err != nil {
 			return err
 		}
-		*value = hash
 		query.Set(name, hash)
+		if !strings.HasPrefix(variable, "/") { // of a member, the value as it was given is shown
+			*value = hash
+		}
 	}
 	query.Set("text", "true")
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/show"
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/pyjson"
 )
 
 // comparedTexts are the texts of a kind of record that compare --text compares.
@@ -37,6 +41,33 @@ func (d *driftCommand) compareTexts(command *cobra.Command, a, b string, kind wi
 		}
 	}
 	return nil
+}
+
+// memberDigest returns the digest of a value of a payload member. The value is a digest, JSON, or the
+// text of a JSON string.
+func memberDigest(d *driftCommand, command *cobra.Command, pointer, value string) (string, error) {
+	if members.IsDigest([]byte(value)) {
+		return value, nil
+	}
+	answer, _, err := fetchDrift[wire.MemberSecret](d, command, "/member-secret", nil)
+	if err != nil {
+		return "", fmt.Errorf("to find runs by a value of %s, the secret of payload members is needed; give the digest of the value instead: %w", cli.Plain(pointer), err)
+	}
+	key, err := hex.DecodeString(answer.MemberSecret)
+	if err != nil {
+		return "", fmt.Errorf("the secret of payload members: %w", err)
+	}
+	secret, err := members.ReadSecret(key)
+	if err != nil {
+		return "", err
+	}
+	var document pyjson.Document
+	if document.Parse([]byte(value)) != nil {
+		if err := document.Parse(pyjson.AppendString(nil, []byte(value))); err != nil {
+			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor a text: %w", value, err)
+		}
+	}
+	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
 }
 
 // labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the

@@ -23,7 +23,35 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 	for i, d := range x.Differences {
 		rows[i] = []string{cli.Plain(d.Variable), t.Value(ctx, d.Variable, d.A, a.Seq, full), t.Value(ctx, d.Variable, d.B, b.Seq, full)}
 	}
-	return section(c, rows, cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq)))
+	columns := []cli.Column{cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq))}
+	if err := section(c, rows, columns...); err != nil {
+		return err
+	}
+	rows = nil
+	for _, d := range x.Differences {
+		for _, m := range d.Members {
+			rows = append(rows, []string{cli.Plain(m.Pointer), memberValue(m.A, m.AValue), memberValue(m.B, m.BValue)})
+		}
+	}
+	columns[0] = cli.TextColumn("payload member")
+	return section(c, rows, columns...)
+}
+
+// maxMemberValue is the number of bytes of a value that a table shows.
+const maxMemberValue = 60
+
+// memberValue returns the value of a payload member as a table cell: as it was posted if the answer has
+// that, or else its digest.
+func memberValue(digest *string, value json.RawMessage) string {
+	switch {
+	case digest == nil:
+		return "none"
+	case value == nil:
+		return "digest " + cli.Plain(*digest)
+	case len(value) > maxMemberValue:
+		return cli.Plain(strings.ToValidUTF8(string(value[:maxMemberValue]), "")) + "…"
+	}
+	return cli.Plain(string(value))
 }
 
 // RunDAGChange prints where run-DAG b diverges from run-DAG a.

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 	"colophon/proofs"
@@ -27,7 +29,11 @@ func verifyRecord(body, posted []byte) error {
 	if refused {
 		kind = e.Refusal().Kind
 	}
-	r, err := parsePosted(kind, posted)
+	limits := record.NoLimits()
+	if e.Detail.Member("payload_members").Kind() != pyjson.Absent {
+		limits = limits.For(members.Unknown)
+	}
+	r, err := parsePosted(limits, kind, posted)
 	if err != nil {
 		return err
 	}
@@ -52,7 +58,9 @@ func verifyRecord(body, posted []byte) error {
 	if err := recomputed.Parse(expected); err != nil {
 		return fmt.Errorf("recomputing the event: %w", err)
 	}
-	pointer, says, computed, found := event.Difference(root, recomputed.Root(), func(pointer string, _, _ pyjson.Value) bool { return pointer == contentPointer })
+	pointer, says, computed, found := event.Difference(root, recomputed.Root(), func(pointer string, has, makes pyjson.Value) bool {
+		return pointer == contentPointer || has.Kind() == makes.Kind() && strings.HasPrefix(pointer, membersPointer)
+	})
 	if !found {
 		return nil // the same JSON, posted in another spelling
 	}
@@ -60,7 +68,7 @@ func verifyRecord(body, posted []byte) error {
 }
 
 // parsePosted parses a record of a kind, or a line with one.
-func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
+func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {
 		root := document.Root()
@@ -71,7 +79,7 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 			posted = root.Member("record").Raw()
 		}
 	}
-	r, err := record.NoLimits().Parse(kind, posted)
+	r, err := limits.Parse(kind, posted)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrRecord, kind, err)
 	}
@@ -82,6 +90,10 @@ func parsePosted(kind record.Kind, posted []byte) (*record.Record, error) {
 // record's own digest is over its canonical form, so these digests may differ for the same
 // record in another JSON spelling.
 const contentPointer = "/record/content"
+
+// membersPointer begins the places of the digests of payload members, which only readers of the
+// ledger's secret can make.
+const membersPointer = "/record/payload_members/"
 
 // shown formats a value for a message.
 func shown(v pyjson.Value) []byte {

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"colophon/ledger/event"
+	"colophon/ledger/record/members"
 )
 
 // Cause is the reason why the outputs of two runs differ or agree (spec: Causes).
@@ -55,6 +57,16 @@ var Causes = [...]Cause{
 type Difference struct {
 	Variable string
 	A, B     []byte
+	// Members are the payload members that differ, of the input; empty if one of the runs has no
+	// digests of them.
+	Members []MemberDifference
+}
+
+// MemberDifference is a payload member with different digests in two runs. A digest is nil if the
+// payload lacks the member.
+type MemberDifference struct {
+	Pointer string
+	A, B    []byte
 }
 
 // Attribution is the result of comparing two runs.
@@ -82,10 +94,29 @@ func Attribute(a, b *event.IPC, sets Sets) Attribution {
 	valuesA[evidence], valuesB[evidence] = strconv.AppendUint(nil, sets.A, 10), strconv.AppendUint(nil, sets.B, 10)
 	for i, differs := range c.differs {
 		if differs {
-			r.Differences = append(r.Differences, Difference{variables[i], valuesA[i], valuesB[i]})
+			r.Differences = append(r.Differences, Difference{Variable: variables[i], A: valuesA[i], B: valuesB[i]})
 		}
 	}
+	if c.differs[input] && a.Members.Known() && b.Members.Known() {
+		r.Differences[0].Members = memberDifferences(a.Members, b.Members)
+	}
 	return r
+}
+
+// memberDifferences returns the payload members that differ, sorted by pointer.
+func memberDifferences(a, b members.Digests) (list []MemberDifference) {
+	for pointer, digest := range a.All() {
+		if other := b.Find(pointer); !bytes.Equal(digest, other) {
+			list = append(list, MemberDifference{members.Text(pointer), digest, other})
+		}
+	}
+	for pointer, digest := range b.All() {
+		if a.Find(pointer) == nil {
+			list = append(list, MemberDifference{members.Text(pointer), nil, digest})
+		}
+	}
+	slices.SortFunc(list, func(a, b MemberDifference) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return list
 }
 
 // CauseOf returns the cause that Attribute would return, without the differences. setsDiffer is

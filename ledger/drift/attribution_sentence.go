@@ -65,11 +65,11 @@ func MismatchSentence(seq uint64, fields []string) string {
 func (r *Attribution) differencesText() string {
 	if len(r.Differences) == 1 {
 		d := r.Differences[0]
-		return fmt.Sprintf("%s differs (%s, then %s)", variableNames[d.Variable], d.show(d.A), d.show(d.B))
+		return fmt.Sprintf("%s differs%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A), d.show(d.B))
 	}
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
-		list[i] = fmt.Sprintf("%s (%s, then %s)", variableNames[d.Variable], d.show(d.A), d.show(d.B))
+		list[i] = fmt.Sprintf("%s%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A), d.show(d.B))
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
@@ -81,6 +81,24 @@ func (d *Difference) show(value []byte) string {
 		return "event " + string(value)
 	}
 	return abbreviate(value)
+}
+
+// maxShownMembers is the number of payload members that a sentence names.
+const maxShownMembers = 3
+
+// membersText names the payload members that differ. It is empty or begins with a space.
+func (d *Difference) membersText() string {
+	switch {
+	case len(d.Members) == 0:
+		return ""
+	case len(d.Members) > maxShownMembers:
+		return fmt.Sprintf(" in %d members", len(d.Members))
+	}
+	names := make([]string, len(d.Members))
+	for i := range d.Members {
+		names[i] = d.Members[i].Pointer
+	}
+	return " in " + strings.Join(names, ", ")
 }
 
 // maxShownBytes is the number of bytes of a value that a sentence shows.

@@ -224,7 +224,7 @@ func TestAttributionIsSymmetric(t *testing.T) {
 		require.Equal(t, r.OutputChanged, back.OutputChanged)
 		require.Equal(t, names(r), names(back))
 		for i, d := range r.Differences {
-			require.Equal(t, Difference{d.Variable, back.Differences[i].B, back.Differences[i].A}, d)
+			require.Equal(t, Difference{Variable: d.Variable, A: back.Differences[i].B, B: back.Differences[i].A}, d)
 		}
 		require.NotEmpty(t, r.Sentence())
 		require.NotContains(t, r.Sentence(), "%!")

@@ -36,6 +36,8 @@ func (e *Event) readIPC(r *IPC, other *Body) {
 			r.Temperature = raw(value)
 		case "max_tokens":
 			r.MaxTokens = raw(value)
+		case "payload_members":
+			r.Members = value.Raw()
 		case "payload_schema":
 			r.PayloadSchema = text(value)
 		case "seed":

@@ -114,5 +114,9 @@ type Created = record.CreatedFields
 
 // Created reads a ledger_created event.
 func (e *Event) Created() Created {
-	return Created{Origin: text(e.Detail.Member("origin")), VerifierKey: text(e.Detail.Member("verifier_key"))}
+	return Created{
+		MemberSecretHash: text(e.Detail.Member("member_secret_hash")),
+		Origin:           text(e.Detail.Member("origin")),
+		VerifierKey:      text(e.Detail.Member("verifier_key")),
+	}
 }

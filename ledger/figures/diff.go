@@ -2,6 +2,7 @@ package figures
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"colophon/client/wire"
@@ -32,6 +33,27 @@ type SizeError struct{ Bytes uint64 } // of both
 // Error implements error.
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes together, but a diff takes at most %d; read the content of both and compare them yourself", e.Bytes, MaxDiff)
+}
+
+// Payloads returns the payloads of two records. Both are nil if one was not posted or is redacted, or if
+// they are too long.
+func (t *Texts) Payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
+	contentA, foundA, err := t.named(ctx, a, Payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	contentB, foundB, err := t.named(ctx, b, Payload)
+	if err != nil || !foundA || !foundB || contentA.Size+contentB.Size > MaxDiff {
+		return nil, nil, err
+	}
+	payloadA, payloadB, err = t.read(ctx, contentA, contentB)
+	var redacted *RedactedError
+	if gone := t.redacted(ctx, a, b); errors.As(gone, &redacted) {
+		return nil, nil, nil
+	} else if gone != nil {
+		return nil, nil, gone
+	}
+	return payloadA, payloadB, err
 }
 
 // Diff compares the content that two records have under one name. prompt and passage are

@@ -19,6 +19,7 @@ import (
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/storage"
 )
@@ -40,6 +41,9 @@ func differences(a *drift.Attribution) []wire.Difference {
 	list := make([]wire.Difference, len(a.Differences))
 	for i, d := range a.Differences {
 		list[i] = wire.Difference{Variable: d.Variable, A: valueOf(d.Variable, d.A), B: valueOf(d.Variable, d.B)}
+		for _, m := range d.Members {
+			list[i].Members = append(list[i].Members, wire.MemberDifference{Pointer: m.Pointer, A: index.TextOf(m.A), B: index.TextOf(m.B)})
+		}
 	}
 	return list
 }
@@ -105,6 +109,9 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 	}
 	answer := &wire.Attribution{IPCChange: *change}
 	if answer.Text, err = v.attributionTexts(pair); err != nil {
+		return nil, err
+	}
+	if err := v.addMemberValues(answer.Differences, pair); err != nil {
 		return nil, err
 	}
 	answer.View, err = v.tree()
@@ -236,6 +243,28 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	}
 	change, err := v.Texts.Change(v.Context, figures.Output, *a, b, work)
 	return &change, err
+}
+
+// addMemberValues adds the values of payload members to the differences if the answer may show
+// content.
+func (v *View) addMemberValues(differences []wire.Difference, pair Pair) error {
+	if v.Texts == nil || len(differences) == 0 || len(differences[0].Members) == 0 {
+		return nil
+	}
+	a, b, err := v.Texts.Payloads(v.Context, pair.A, pair.B)
+	if err != nil || a == nil {
+		return err
+	}
+	var documentA, documentB pyjson.Document
+	if err := errors.Join(documentA.Parse(a), documentB.Parse(b)); err != nil {
+		return fmt.Errorf("reading the payloads of events %d and %d: %w", pair.A, pair.B, err)
+	}
+	for i := range differences[0].Members {
+		m := &differences[0].Members[i]
+		name, _ := members.Name([]byte(m.Pointer))
+		m.AValue, m.BValue = documentA.Root().Member(string(name)).Raw(), documentB.Root().Member(string(name)).Raw()
+	}
+	return nil
 }
 
 // attributionTexts returns nil if the answer has no figures about texts.

@@ -11,6 +11,7 @@ import (
 	"colophon/ledger/figures"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/records"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -70,7 +71,7 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 func parseEffects(p Parameters) (q effects.Query, err error) {
 	q.Variable = p["variable"]
 	if !effects.IsVariable(q.Variable) {
-		return q, invalid("variable", "must be one of %s, or label:<name>", strings.Join(effects.Variables[:], ", "))
+		return q, invalid("variable", "must be one of %s, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash", strings.Join(effects.Variables[:], ", "))
 	}
 	if q.A, err = effectValue(p, q.Variable, "a"); err != nil {
 		return q, err
@@ -100,6 +101,11 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 		return "", invalid(name, "is required: a value of the variable")
 	}
 	switch {
+	case variable[0] == '/':
+		if !members.IsDigest([]byte(value)) {
+			return "", invalid(name, "must be the digest of the member, of 32 lower-case hexadecimal digits, as events have it")
+		}
+		return value, nil
 	case variable == "model" || strings.HasPrefix(variable, records.LabelPrefix):
 		return value, nil
 	case variable == "temperature":

@@ -9,10 +9,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHashes returns the hashes of a payload of the schema axis-payload-1, with its
-// seed and without it (spec: Axis payload; Seedless hash). Both are nil if the payload is
-// invalid.
-func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value) (whole, seedless []byte) {
+// axisPayloadHashes returns rules.AxisPayloadHashes of a payload. ok is false if the payload is
+// wrong.
+func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
 	policy, world := p.RequiredText("policy_hash", maxName), p.RequiredText("world_id", maxName)
@@ -27,14 +26,13 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value) (whole
 		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
 	if o.D.Failed() {
-		return nil, nil
+		return whole, seedless, false
 	}
-	of, without, err := rules.AxisPayloadHashes(axes, policy, seed, world)
+	whole, seedless, err := rules.AxisPayloadHashes(axes, policy, seed, world, apart, member)
 	if err != nil {
 		o.D.Invalid(p.Pointer, "cannot be normalised: %v", err)
-		return nil, nil
 	}
-	return r.hex(of), r.hex(without)
+	return whole, seedless, err == nil
 }
 
 // readAxis reads one axis, {label, score}.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -20,6 +21,8 @@ type IPCFields struct {
 	// HasPayload is true if the record brought the payload and not only its hash. The event
 	// shows that by the name of the content.
 	HasPayload bool
+	// Members are nil without a payload, and in a ledger without a secret for them.
+	Members members.Digests
 	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
@@ -208,20 +211,21 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	}
 	r.addContent("payload", payload.Raw())
 	p.HasPayload = true
-	if p.PayloadSchema != nil {
-		whole, seedless := r.axisPayloadHashes(o, payload)
-		if p.seedInPayload {
-			p.SeedlessInputHash = seedless
-		}
-		return whole
-	}
 	var sum, seedless Hash
-	if !p.seedInPayload {
-		sum, r.scratch = rules.PayloadHash(r.scratch, payload)
-		return r.hex(sum)
+	digests := members.Builder{Secret: r.limits.Members, Text: r.members[:0]}
+	if p.PayloadSchema != nil {
+		var ok bool
+		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.Visitor()); !ok {
+			return nil
+		}
+	} else {
+		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, digests.Visitor())
 	}
-	sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload)
-	p.SeedlessInputHash = r.hex(seedless)
+	if p.seedInPayload {
+		p.SeedlessInputHash = r.hex(seedless)
+	}
+	p.Members = digests.End()
+	r.members = digests.Text
 	return r.hex(sum)
 }
 
@@ -321,6 +325,9 @@ func (f *IPCFields) Check() error {
 	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
+	if f.Members != nil && !f.Members.IsValid() {
+		c.fail("payload_members", f.Members, "are no digests of payload members as events have them")
+	}
 	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
 		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")
 	}
@@ -344,6 +351,7 @@ func (f *IPCFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Value("labels", c.Labels)
 	w.Raw("max_tokens", f.MaxTokens)
 	w.Text("model", f.Model)
+	w.Raw("payload_members", f.Members)
 	w.Text("payload_schema", f.PayloadSchema)
 	c.Producer.append(w)
 	w.Text("run_id", c.RunID)

@@ -3,7 +3,9 @@ package record
 import (
 	"fmt"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
 )
 
 // NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
@@ -43,10 +45,15 @@ func (f *RotationFields) Check() error {
 }
 
 // CreatedFields are the fields of a ledger_created event.
-type CreatedFields struct{ Origin, VerifierKey []byte }
+type CreatedFields struct {
+	// MemberSecretHash is nil if the ledger has no secret of payload members.
+	MemberSecretHash    []byte
+	Origin, VerifierKey []byte
+}
 
 func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
 	w.OpenOrdered()
+	w.Text("member_secret_hash", f.MemberSecretHash)
 	w.Text("origin", f.Origin)
 	w.Text("verifier_key", f.VerifierKey)
 	w.Close()
@@ -55,15 +62,19 @@ func (f *CreatedFields) append(w *pyjson.Builder, _ *CommonFields) {
 // Check implements Fields.
 func (f *CreatedFields) Check() error {
 	var c forms
+	c.hash("member_secret_hash", f.MemberSecretHash)
 	c.required("origin", f.Origin, MaxEntry)
 	c.required("verifier_key", f.VerifierKey, MaxEntry)
 	return c.err
 }
 
-// AppendLedgerCreated appends the body of a ledger's first event.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string) []byte {
+// AppendLedgerCreated appends the body of a ledger's first event. secret may be nil.
+func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		created := CreatedFields{[]byte(origin), []byte(verifierKey)}
+		created := CreatedFields{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
+		if secret != nil {
+			created.MemberSecretHash = rules.AppendHex(nil, secret.Commitment())
+		}
 		created.append(w, nil)
 	})
 }

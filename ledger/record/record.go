@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -54,6 +55,7 @@ type Record struct {
 	builder  pyjson.Builder
 	ipc      ipc // an IPC record
 	scratch  []byte
+	members  []byte // what ipc.Members refers to
 	body     []byte // of the event
 	arena    []byte // holds what checks and hashes refer to, and both of them in JSON
 }
@@ -67,6 +69,15 @@ type Limits struct {
 	Labels     int // labels of a record
 	LabelBytes int // bytes of a label's name or value
 	Values     int // JSON values and member names of a record
+	// Members makes the digests of payload members; nil makes none. It is that of the ledger
+	// that the record is for.
+	Members *members.Secret
+}
+
+// For returns the limits for records of a ledger with that secret, which may be nil.
+func (l Limits) For(members *members.Secret) Limits {
+	l.Members = members
+	return l
 }
 
 // DefaultLimits are the limits of a server without settings of its own.
@@ -157,13 +168,13 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 // anything taken from it may be used.
 func (r *Record) Release() {
 	r.document.Reset()
-	document, scratch, arena, body := r.document, r.scratch[:0], r.arena[:0], r.body[:0]
+	document, scratch, arena, body, members := r.document, r.scratch[:0], r.arena[:0], r.body[:0], r.members[:0]
 	clear(r.Contents) // they refer to the request
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.B = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena)+cap(body)+w.Scratch()+len(contents) <= maxPooled {
-		r.scratch, r.arena, r.body, r.builder = scratch, arena, body, w
+	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.Scratch()+len(contents) <= maxPooled {
+		r.scratch, r.arena, r.body, r.members, r.builder = scratch, arena, body, members, w
 		r.Checks, r.Contents, r.common.Contents = checks, contents, named
 	}
 	records.Put(r)

@@ -124,7 +124,7 @@ func TestBadInputIsReported(t *testing.T) {
 func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
 	for limits, ok := range map[Limits]bool{
-		{2, 2, 99}: true, {1, 2, 99}: false, {2, 1, 99}: false, {2, 2, 9}: false, NoLimits(): true,
+		{Labels: 2, LabelBytes: 2, Values: 99}: true, {Labels: 1, LabelBytes: 2, Values: 99}: false, {Labels: 2, LabelBytes: 1, Values: 99}: false, {Labels: 2, LabelBytes: 2, Values: 9}: false, NoLimits(): true,
 	} {
 		_, err := limits.Parse(IPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
@@ -163,7 +163,7 @@ func TestEventBodyIsCanonical(t *testing.T) {
 		for _, body := range [][]byte{
 			r.AppendBody(nil, event),
 			r.AppendRefusal(nil, event, RefusedKey, 7),
-			AppendLedgerCreated(nil, event, "origin", "key"),
+			AppendLedgerCreated(nil, event, "origin", "key", nil),
 		} {
 			body = AppendSuffix(body, 1<<63, time.Unix(0, 0))
 			var d pyjson.Document

@@ -54,6 +54,8 @@ type Source interface {
 	// Redactions yields all stored redactions, whatever records and events they name. It yields
 	// none that was committed after the call.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
+	// MemberSecret returns the secret of payload members, or ErrAbsent.
+	MemberSecret(ctx context.Context) ([]byte, error)
 	// Key returns the claim of an idempotency key.
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }

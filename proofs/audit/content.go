@@ -9,6 +9,8 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/rules"
 	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
@@ -83,8 +85,39 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	if redacted {
 		return nil
 	}
+	if e.Kind == record.LedgerCreated {
+		c.rebuilder.Members, err = MemberSecret(e, func() ([]byte, error) { return c.stored.MemberSecret(c.ctx) })
+		if err != nil {
+			return err
+		}
+	}
 	c.report.Needs += distinct(c.digests)
 	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
+}
+
+// MemberSecret returns the secret of payload members to which a ledger_created event commits, and nil
+// if it commits to none. read reads the secret. The error is a *Damage if the secret is absent or is
+// another one.
+func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
+	commitment := e.Created.MemberSecretHash
+	if commitment == nil {
+		return nil, nil
+	}
+	wrong := func(format string, args ...any) error {
+		return &Damage{Kind: KindContent, Seq: e.Seq, Name: "member_secret", Message: fmt.Sprintf(format, args...)}
+	}
+	text, err := read()
+	if err != nil {
+		return nil, readDamage(err, wrong("missing: %v", err))
+	}
+	secret, err := members.ReadSecret(text)
+	if err != nil {
+		return nil, wrong("altered: %v", err)
+	}
+	if hash := rules.AppendHex(nil, secret.Commitment()); !bytes.Equal(hash, commitment) {
+		return nil, wrong("altered: its hash is %s, but the event commits to %s", hash, commitment)
+	}
+	return secret, nil
 }
 
 // distinct returns the number of different hashes in a list, which it sorts.

@@ -27,6 +27,9 @@ type eventCheck struct {
 	latest []byte    // the latest time that an event may have; empty if any may
 	time   []byte    // of the last event
 	actor  []byte    // of the last event
+	// members is the commitment of the first event to the secret of payload members; "" if it makes
+	// none.
+	members string
 
 	document pyjson.Document
 	body     event.Body
@@ -140,7 +143,10 @@ func (c *eventCheck) isSameSecond(text []byte) bool {
 func (c *eventCheck) byKind(e *event.Body) error {
 	switch e.Kind {
 	case record.LedgerCreated:
+		c.members = string(e.Created.MemberSecretHash)
 		return c.signers.created(e)
+	case record.IPCRecord:
+		return c.payloadMembers(e)
 	case record.KeyRotated:
 		key := record.RotationKey(c.signers.history.Changes() + 1)
 		if e.Common.Key == nil || *e.Common.Key != key {
@@ -160,6 +166,18 @@ func (c *eventCheck) byKind(e *event.Body) error {
 			return err
 		}
 		return c.uses.state(e)
+	}
+	return nil
+}
+
+// payloadMembers checks that an IPC record has payload members if and only if it has a payload and the
+// ledger has a secret for them.
+func (c *eventCheck) payloadMembers(e *event.Body) error {
+	switch has := e.IPC.Members != nil; {
+	case has && c.members == "":
+		return checkDamaged(e.Seq, "payload_members", "it has digests of payload members, but the first event commits to no secret for them")
+	case !has && c.members != "" && e.IPC.HasPayload:
+		return checkDamaged(e.Seq, "payload_members", "it has no digests of payload members, but the first event commits to a secret for them")
 	}
 	return nil
 }

@@ -16,7 +16,9 @@ type Position struct {
 	Time   string             // of the last event (spec: Event body)
 	Ledger string             // the name in the events
 	Keys   *proofs.KeyHistory // from the events; nil at the beginning
-	Tally  Tally
+	// MemberSecretHash is the commitment to the secret of payload members; "" if there is none.
+	MemberSecretHash string
+	Tally            Tally
 }
 
 // Seen is a checkpoint of the log that By saw earlier.

@@ -146,7 +146,7 @@ func TestTalliesAreOfTheWholeLog(t *testing.T) {
 		m.add(v.AppendBody(nil, e))
 		names = append(names, state)
 	}
-	r, err := record.Parse(record.PathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
+	r, err := ledgerLimits.Parse(record.PathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
 	require.NoError(t, err)
 	key := testKey(1)
 	m.add(r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))

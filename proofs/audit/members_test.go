@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/seqs"
@@ -30,7 +31,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	named := func(name string) { names = append(names, name) }
 	post := func(name string, kind record.Kind, text string) {
 		t.Helper()
-		r, err := record.Parse(kind, []byte(text))
+		r, err := ledgerLimits.Parse(kind, []byte(text))
 		require.NoError(t, err, name)
 		e := e
 		if r.RunID != "" {
@@ -95,7 +96,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 		list.Add(seq)
 	}
 	verb("redaction", record.NewRedaction("r", list), nil)
-	refused, err := record.Parse(record.IPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
+	refused, err := ledgerLimits.Parse(record.IPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
 	require.NoError(t, err)
 	m.add(refused.AppendRefusal(nil, e, record.RefusedMismatch, 0))
 	named("refusal of a mismatch")
@@ -343,19 +344,26 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 // rebuild returns what --content reports about a body, or nil.
 func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
-	event := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
-	for name, named := range event.Member("record").Member("content").Members() {
+	root := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
+	for name, named := range root.Member("record").Member("content").Members() {
 		digest, ok := parseDigest(named.Member("sha256").Text())
 		require.True(t, ok, "%s", name.Text())
 		if size, _ := count(named.Member("size")); uint64(len(m.contents[digest])) != size {
 			return fmt.Errorf("content %q is not of its size", name.Text())
 		}
 	}
+	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.LedgerCreated) {
+		created.Read(root)
+		if _, err := MemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
+			return err
+		}
+	}
 	d := new(Rebuilder)
+	d.Members = testSecret
 	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
 		return err
 	}
-	if record.Kind(event.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unknown == 0 {
+	if record.Kind(root.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unknown == 0 {
 		t.Errorf("not confirmed: %s", body)
 	}
 	return nil
@@ -379,6 +387,8 @@ var onlyContentShows = []survivor{
 	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
 	{`^path of another version/record/(hash_version: |content: left out$)`, "no hash in the event is made of the content"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
+	{`^ledger_created/record/member_secret_hash: another$`, "the secret is beside the log"},
+	{`^ipc[^/]*/record(/payload_members|: with payload_members$)`, "only the secret shows it"},
 	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
 	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
 	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
@@ -403,6 +413,7 @@ var onlyReceiptShows = []survivor{
 // laterEventShows lists what a later event contradicts.
 var laterEventShows = []survivor{
 	{`^ledger_created/ledger: (another|repeated)$`, "the walk has no name to compare: the second event has another"},
+	{`^ledger_created/record/member_secret_hash: left out$`, "records have payload members"},
 	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
 	{`^path/record/project: `, "a validation names the project"},
 	{`^path/record/build: `, "a validation names the build"},

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/seqs"
 	"colophon/proofs"
 )
@@ -40,9 +41,16 @@ type memory struct {
 	keys     map[proofs.Hash]Claim
 	needs    map[proofs.Hash][]uint64 // the records that need content, ascending
 	redacted map[uint64]uint64        // the event that redacted a record
+	secret   []byte                   // of payload members; nil: missing
 	// fail, if set, is called before every read.
 	fail func(what string) error
 }
+
+// testSecret makes the payload members of the tests' logs, and ledgerLimits their records.
+var (
+	testSecret   = members.NewSecret()
+	ledgerLimits = record.DefaultLimits().For(testSecret)
+)
 
 func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 	t.Helper()
@@ -59,14 +67,14 @@ func newMemory(t testing.TB, size int) *memory {
 	m := &memory{
 		signer:   testSigner(t, testOrigin, 1),
 		contents: make(map[proofs.Hash][]byte), keys: make(map[proofs.Hash]Claim),
-		needs: make(map[proofs.Hash][]uint64), redacted: make(map[uint64]uint64),
+		needs: make(map[proofs.Hash][]uint64), redacted: make(map[uint64]uint64), secret: testSecret.Bytes(),
 	}
 	var holder uint64
 	for seq := range uint64(size) {
 		e := record.Event{Actor: "lab", Ledger: "default"}
 		switch {
 		case seq == 0:
-			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String()))
+			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String(), testSecret))
 		case seq%60 == 0:
 			m.redact(seq, seq-6, seq-3)
 			list := new(seqs.List)
@@ -100,7 +108,7 @@ func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	if members != "" {
 		members = "," + members
 	}
-	r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
+	r, err := ledgerLimits.Parse(record.IPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
 	require.NoError(t, err)
 	return r
 }
@@ -252,6 +260,16 @@ func (m *memory) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 		return nil, fmt.Errorf("content: %w", ErrAbsent)
 	}
 	return content, nil
+}
+
+func (m *memory) MemberSecret(ctx context.Context) ([]byte, error) {
+	if err := m.ask(ctx, "member secret"); err != nil {
+		return nil, err
+	}
+	if m.secret == nil {
+		return nil, fmt.Errorf("member secret: %w", ErrAbsent)
+	}
+	return m.secret, nil
 }
 
 func (m *memory) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {

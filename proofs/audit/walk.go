@@ -206,7 +206,7 @@ func (w *walk) resume(from Position) error {
 		return fmt.Errorf("audit: the keys after %d entries are missing", from.Size)
 	}
 	w.tree.tree, w.tree.tip = tree, from.Tip
-	w.events.time, w.events.ledger = []byte(from.Time), from.Ledger
+	w.events.time, w.events.ledger, w.events.members = []byte(from.Time), from.Ledger, from.MemberSecretHash
 	w.signers.history = from.Keys.Clone()
 	w.report.Size, w.tally = from.Size, from.Tally
 	return nil
@@ -214,7 +214,7 @@ func (w *walk) resume(from Position) error {
 
 // position returns where the walk is.
 func (w *walk) position() Position {
-	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, Tally: w.tally}
+	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, MemberSecretHash: w.events.members, Tally: w.tally}
 	if w.signers.history != nil {
 		p.Keys = w.signers.history.Clone()
 	}

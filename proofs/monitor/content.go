@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +15,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"colophon/client/wire"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/audit"
@@ -22,6 +27,7 @@ import (
 // contentChecker fetches the content of records during the walk, compares it with the events,
 // and recomputes the records from it.
 type contentChecker struct {
+	ctx     context.Context
 	client  *fetch.Client
 	past    audit.Past
 	cancel  context.CancelFunc
@@ -58,7 +64,7 @@ type contentResult struct {
 func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Past, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
-	c := &contentChecker{client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: audit.NewContentCache(cachedContent), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
+	c := &contentChecker{ctx: ctx, client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: audit.NewContentCache(cachedContent), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
 	for range parallel {
 		rebuilder := new(audit.Rebuilder)
 		c.rebuilt = append(c.rebuilt, rebuilder)
@@ -93,10 +99,42 @@ func (c *contentChecker) stop() {
 // add submits the record of an event, if it has one. Records without content are included:
 // nothing else checks their digest.
 func (c *contentChecker) add(e audit.Walked) error {
+	if e.Body.Kind == record.LedgerCreated {
+		return c.readMemberSecret(e.Body)
+	}
 	if !e.Body.Kind.IsRecord() {
 		return nil
 	}
 	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})
+}
+
+// readMemberSecret fetches the secret of payload members before the first job.
+func (c *contentChecker) readMemberSecret(created *event.Body) error {
+	var refused error // which is not damage
+	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
+		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
+		switch {
+		case err != nil:
+			return nil, err
+		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
+			refused = &UncheckableError{What: "the digests of payload members", Reason: answer.Problem}
+			return nil, refused
+		case answer.Status != http.StatusOK:
+			return nil, errors.New(answer.Problem)
+		}
+		var secret wire.MemberSecret
+		if err := json.Unmarshal(answer.Body, &secret); err != nil {
+			return nil, fmt.Errorf("the answer is malformed: %w", err)
+		}
+		return hex.DecodeString(secret.MemberSecret)
+	})
+	if refused != nil {
+		return refused
+	}
+	for _, r := range c.rebuilt {
+		r.Members = secret
+	}
+	return err
 }
 
 // submit gives a job to a worker, and takes results until a worker is free. An error ends the
@@ -212,6 +250,8 @@ type contentPiece struct {
 const (
 	maxContent    = 64 << 20 // of a piece
 	cachedContent = 64 << 20 // of pieces that are kept
+
+	maxMemberSecret = 1 << 10 // of the answer with the secret of payload members
 )
 
 // maxRecordContent bounds the content of one record that is audited, in bytes.

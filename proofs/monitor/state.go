@@ -51,6 +51,8 @@ type stateFile struct {
 	// Keys are the log's keys according to its events, in the form of log/key; absent before
 	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
+	// MemberSecretHash is the log's commitment to the secret of payload members, if it makes one.
+	MemberSecretHash string `json:"member_secret_hash,omitempty"`
 	// Tally counts facts about the walked events.
 	Tally audit.Tally `json:"tally"`
 	// Checked holds, by the name of a check, when it last succeeded.
@@ -238,7 +240,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 	if s.Version == firstStateVersion {
 		return m.convert(&s, known)
 	}
-	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, Tally: s.Tally}, s.KeyUses, s.KeysChecked
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, MemberSecretHash: s.MemberSecretHash, Tally: s.Tally}, s.KeyUses, s.KeysChecked
 	if s.Checked != nil {
 		m.done = s.Checked
 	}
@@ -380,7 +382,7 @@ func (m *state) save() error {
 	}
 	s := stateFile{
 		Version: stateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, Tally: m.at.Tally, Checked: m.done, Files: m.past.checksums(),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, MemberSecretHash: m.at.MemberSecretHash, Tally: m.at.Tally, Checked: m.done, Files: m.past.checksums(),
 	}
 	for _, n := range m.seen[1:] {
 		s.Unproved = append(s.Unproved, string(n.note))

@@ -30,7 +30,7 @@ func newLog(t testing.TB, seed byte) *log {
 	signer, err := proofs.NewKey([32]byte{seed}).Signer(origin)
 	require.NoError(t, err)
 	l := &log{t: t, signer: signer, contents: make(map[string][]byte)}
-	l.event(record.AppendLedgerCreated(nil, l.by("system"), origin, signer.Verifier().String()))
+	l.event(record.AppendLedgerCreated(nil, l.by("system"), origin, signer.Verifier().String(), nil))
 	return l
 }
 

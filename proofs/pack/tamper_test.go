@@ -103,7 +103,7 @@ func forgeries(t testing.TB) map[string]tampering {
 	broken.record(record.PathFingerprint, `{"project":"p","route":["a"]}`)
 
 	first := &log{t: t, signer: broken.signer, contents: map[string][]byte{}, tip: proofs.Hash{1}}
-	first.event(record.AppendLedgerCreated(nil, first.by("system"), origin, "k"))
+	first.event(record.AppendLedgerCreated(nil, first.by("system"), origin, "k", nil))
 
 	misplaced := newLog(t, 1)
 	misplaced.entry(misplaced.entries[0])

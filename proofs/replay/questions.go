@@ -387,7 +387,7 @@ func (b *questionBuilder) rankings() {
 // effects asks for the effect of a change of each variable, and of each label, between two of its
 // values.
 func (b *questionBuilder) effects() {
-	for _, variable := range effects.Variables {
+	for _, variable := range slices.Concat(effects.Variables[:], b.values.of(memberOf)) {
 		b.effectsOf(variable, b.values.of(variableOf+variable), b.pairs)
 	}
 	for _, label := range b.labels() {

@@ -99,6 +99,7 @@ const (
 	seqsOf      = "seq:" // and the kind of the event
 	buildOf     = "build"
 	variableOf  = "variable:" // and its name
+	memberOf    = "member"    // pointers of payload members
 	sourcesSeen = "source"
 	anySeq      = "seq"
 	eventHashes = "event"
@@ -201,6 +202,10 @@ func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 		if value := r.Member(name); value.Kind() != pyjson.Absent && len(value.Raw()) <= 64 {
 			v.add(variableOf+name, string(value.Raw()))
 		}
+	}
+	for pointer, digest := range r.Member("payload_members").Members() {
+		v.add(memberOf, string(pointer.Text()))
+		v.text(variableOf+string(pointer.Text()), digest)
 	}
 	v.text(variableOf+"model", r.Member("model"))
 	for _, name := range [...]string{"input_hash", "system_prompt_hash"} {

@@ -8,6 +8,7 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
+	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record"
 )
 
@@ -35,7 +36,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed. For the other variables, groups have that list in their versions.
+// max_tokens, and seed, and of its payload's members. For the other variables, groups have that list in their versions.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string
@@ -44,15 +45,24 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 		if variable.value == nil || !f.groups.IsFirst(inputIn(variable.name)) {
 			continue
 		}
-		id := f.identities[at].Posting(0, variable.name, variable.value).ID
-		if !f.groups.Filter().MayContain(id) { // most seeds are new
-			f.groups.Filter().Add(id)
-			f.Rows.Start(conditions, id[:], seq, []byte{1})
-			continue
-		}
-		_, value, _ := f.Rows.Newest(conditions, id[:])
-		members, _ := binary.Uvarint(value) // 0 if value is nil
-		f.value = binary.AppendUvarint(f.value[:0], members+1)
-		f.Rows.Put(conditions, id[:], seq, f.value)
+		f.addCondition(seq, f.identities[at].Posting(0, variable.name, variable.value).ID)
 	}
+	if f.groups.IsFirst(groups.ByMembers) {
+		for pointer, digest := range ipc.Members.All() {
+			f.addCondition(seq, rowstore.Identify(pointer, digest))
+		}
+	}
+}
+
+// addCondition adds the first run of a combination to the list of a value.
+func (f *deriver) addCondition(seq uint64, id rowstore.Identity) {
+	if !f.groups.Filter().MayContain(id) { // most seeds are new
+		f.groups.Filter().Add(id)
+		f.Rows.Start(conditions, id[:], seq, []byte{1})
+		return
+	}
+	_, value, _ := f.Rows.Newest(conditions, id[:])
+	combinations, _ := binary.Uvarint(value) // 0 if value is nil
+	f.value = binary.AppendUvarint(f.value[:0], combinations+1)
+	f.Rows.Put(conditions, id[:], seq, f.value)
 }

@@ -44,9 +44,9 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 		return combinations{groups.LabelCombination(both, e.id), groups.LabelCombination(both, e.otherID)}
 	}
 	by := inputIn(e.query.Variable)
-	setValue(&ipc, e.query.Variable, e.leading)
+	e.setValue(&ipc, e.leading)
 	ids.leading = groups.Combination(&ipc, by)
-	setValue(&ipc, e.query.Variable, e.partner)
+	e.setValue(&ipc, e.partner)
 	ids.other = groups.Combination(&ipc, by)
 	return ids
 }
@@ -63,26 +63,39 @@ func (e *walk) pairOf(ids combinations) (matched, error) {
 // inputIn says how combinations compare the input if a variable differs. The seed is part of
 // input_hash if the payload has it.
 func inputIn(variable string) groups.By {
-	if variable == seedName || variable == records.Input {
+	switch {
+	case variable == seedName || variable == records.Input:
 		return groups.ByInput
+	case isMember(variable):
+		return groups.ByMembers
 	}
 	return groups.ByInputHash
 }
 
-// valueOf returns the value of a variable in a run.
-func valueOf(r *event.IPC, variable string) []byte {
-	if variable == records.Input {
+// isMember reports whether a variable is the JSON pointer of a payload member.
+func isMember(variable string) bool { return strings.HasPrefix(variable, "/") }
+
+// valueOf returns the value of the variable in a run.
+func (e *walk) valueOf(r *event.IPC) []byte {
+	switch {
+	case e.query.Variable == records.Input:
 		return r.Input()
+	case isMember(e.query.Variable):
+		return r.Members.Find(e.name)
 	}
-	return *fieldOf(r, variable)
+	return *fieldOf(r, e.query.Variable)
 }
 
-// setValue sets a variable of a run.
-func setValue(r *event.IPC, variable string, value []byte) {
-	if variable == records.Input {
+// setValue sets the variable of a run that has it.
+func (e *walk) setValue(r *event.IPC, value []byte) {
+	switch {
+	case e.query.Variable == records.Input:
 		r.SeedlessInputHash = nil
+	case isMember(e.query.Variable):
+		r.Members = r.Members.Replace(e.name, value)
+		return
 	}
-	*fieldOf(r, variable) = value
+	*fieldOf(r, e.query.Variable) = value
 }
 
 // fieldOf returns the field of a variable in a run. For input, the run must not have a

@@ -10,22 +10,25 @@ import (
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/pyjson"
 )
 
-// Variables are the possible values of Query.Variable, besides labels.
+// Variables are the possible values of Query.Variable, besides labels and payload members.
 var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
 
 // IsVariable reports whether a name is a valid Query.Variable.
 func IsVariable(name string) bool {
 	label, is := strings.CutPrefix(name, records.LabelPrefix)
-	return is && label != "" || slices.Contains(Variables[:], name)
+	_, member := members.Name([]byte(name))
+	return is && label != "" || member || slices.Contains(Variables[:], name)
 }
 
 // Query asks what changed when one variable changed from A to B while all others stayed the same
 // (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables, or label: and the name of a label
-	// A and B are the values. Numbers are written as in events.
+	Variable string // one of Variables, label: and the name of a label, or the JSON pointer of a payload member
+	// A and B are the values. Numbers are written as in events; members are digests.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
 	Seeded bool // only runs with a seed
@@ -86,6 +89,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 type walk struct {
 	view     *index.View
 	query    Query
+	name     []byte            // of the variable in identities
 	id       rowstore.Identity // of the leading value
 	otherID  rowstore.Identity // of the other value
 	leading  []byte            // the leading value
@@ -96,8 +100,12 @@ type walk struct {
 }
 
 func newWalk(v *index.View, q Query) (*walk, error) {
-	a, b := rowstore.Identify([]byte(q.Variable), []byte(q.A)), rowstore.Identify([]byte(q.Variable), []byte(q.B))
-	e := &walk{view: v, query: q, id: a, otherID: b, leading: []byte(q.A), partner: []byte(q.B)}
+	name := []byte(q.Variable)
+	if isMember(q.Variable) {
+		name = pyjson.AppendString(nil, name) // as in events
+	}
+	a, b := rowstore.Identify(name, []byte(q.A)), rowstore.Identify(name, []byte(q.B))
+	e := &walk{view: v, query: q, name: name, id: a, otherID: b, leading: []byte(q.A), partner: []byte(q.B)}
 	fewer, last, err := conditionsOf(v, q.Variable, a)
 	if err != nil {
 		return nil, err

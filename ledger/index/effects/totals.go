@@ -128,7 +128,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			}
 			if err == nil {
 				// The labels of the run are not at hand. Combinations without it do no harm.
-				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(valueOf(&run.IPC, e.query.Variable)))
+				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
 // hasValue reports whether a run has one of the two values.
 func (e *walk) hasValue(decoded *event.Event, ipc *event.IPC) bool {
 	if !e.ofLabel() {
-		return e.isValue(valueOf(ipc, e.query.Variable))
+		return e.isValue(e.valueOf(ipc))
 	}
 	for name, value := range decoded.Labels() {
 		if records.LabelPrefix+string(name) == e.query.Variable {

@@ -14,17 +14,24 @@ type By int
 const (
 	ByInputHash By = iota // by input_hash
 	ByInput               // by the variable input, which does not cover the seed
+	ByMembers             // by the digests of the payload's members; only runs that have some
 	byCount
 )
 
-var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input")}
+var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables. An absent value
-// counts as empty. No value that is given is empty, except the model, which is always given.
+// Combination returns the identity of a run's values of the six variables; zero if the run has no
+// combination by that. An absent value counts as empty. No value that is given is empty, except the
+// model, which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
-	if by == ByInput {
+	switch {
+	case by == ByInput:
 		of = ipc.Input()
+	case by == ByMembers && !ipc.Members.Any():
+		return rowstore.Identity{}
+	case by == ByMembers:
+		of = ipc.Members
 	}
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
@@ -42,7 +49,7 @@ type labelled struct{ group, combination rowstore.Identity }
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
-		r.first[by] = addTo(f, id, seq)
+		r.first[by] = id != (rowstore.Identity{}) && addTo(f, id, seq)
 	}
 	r.firstWith = r.firstWith[:0]
 	for _, l := range of.labels {

@@ -33,7 +33,7 @@ func experiment(t tester, n int) string {
 func BenchmarkFold(b *testing.B) {
 	const events = 100_000
 	log := newJournal(b, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	for n := 0; n < events; n += 1000 {
 		var bodies []string
 		for i := range 1000 {

@@ -28,7 +28,7 @@ var background = context.Background()
 func TestCitationsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		log.append(rapid.SliceOfN(rapid.Custom(drawCitationEvent), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
@@ -249,7 +249,7 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 // before the last one is stored, and an interrupted fold continues.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	const chunks = 50
 	var cited []string
 	for n := range chunks {

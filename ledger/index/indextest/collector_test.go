@@ -54,7 +54,7 @@ func TestCollector(t *testing.T) {
 	const chain = `{"payload":{"seed":1},"output":"x","output_hash":"` + zeros + `","model":"m","temperature":0,"max_tokens":9}`
 	log, quiet := newJournal(t, "default"), newJournal(t, "quiet")
 	log.append(
-		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")),
+		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)),
 		posted(t, record.IPCRecord, chain),
 		refused(t, record.IPCRecord, chain, record.RefusedMismatch),
 		refused(t, record.CitationSet, `{"subject":"s","citations":[]}`, record.RefusedKey),

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/index"
 	"colophon/ledger/index/effects"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 )
 
 // Totals are computed from those of an earlier or later size, over changes of state whose
@@ -94,4 +96,90 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 			require.Equal(t, counted(size, nil), counted(size, &known), "%d from %d", size, from)
 		}
 	}
+}
+
+// The effect of a payload member is shown by runs with equal values of everything else, all other
+// members included. A run's seed is no member, also if its payload has it.
+func TestEffectsOfPayloadMembers(t *testing.T) {
+	run := func(payload, seed, output string) string {
+		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))
+	}
+	const seed = `"seed":7,`
+	bodies := []string{
+		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // 1
+		run(`{"a":2,"b":1}`, seed, "no"),                // 2: the partner of 1
+		run(`{"a":1,"b":1}`, seed, "well"),              // 3: the second like 1
+		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // 4: the partner of 3
+		run(`{"a":1,"b":2}`, seed, "yes"),               // 5: another member differs
+		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // 6: the seed differs
+		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // 7: one member more
+		run(`{"b":1}`, seed, "yes"),                     // 8: lacks it
+		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // 9: the payload's seed is a member
+		run(`{"a":2.0,"b":1}`, seed, "yes"),             // 10: another value
+		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // 11: no seed
+		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // 12: the partner of 11
+		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // 13
+		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // 14: again
+		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // 15: the partner of 13
+		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // 16: no partner
+	}
+	f, log := foldBodies(t, bodies...)
+	digest := func(value string) string {
+		return string(new(members.Secret).AppendDigest(nil, []byte("/a"), []byte(value)))
+	}
+	for _, reversed := range []bool{false, true} {
+		q := effects.Query{Variable: "/a", A: digest("1"), B: digest("2")}
+		want := map[[2]uint64]bool{{1, 2}: true, {3, 4}: false, {11, 12}: true, {13, 15}: false}
+		if reversed {
+			q.A, q.B = q.B, q.A
+			want = map[[2]uint64]bool{{2, 1}: true, {4, 3}: false, {12, 11}: true, {15, 13}: false}
+		}
+		view := viewOf(t, f, log.head.Size)
+		got := make(map[[2]uint64]bool)
+		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), view, q, p) }) {
+			got[[2]uint64{pair.A.Seq, pair.B.Seq}] = pair.Changed
+		}
+		require.Equal(t, want, got)
+		totals, err := effects.Count(t.Context(), view, q, nil)
+		require.NoError(t, err)
+		require.Equal(t, effects.Totals{Pairs: 4, Changed: 2, Unchanged: 2, AsOf: view.Size()}, totals)
+	}
+	view := viewOf(t, f, log.head.Size)
+	for _, none := range []effects.Query{
+		{Variable: "/a", A: digest("1"), B: digest("3")}, {Variable: "/z", A: digest("1"), B: digest("2")}, {Variable: "/seed", A: digest("1"), B: digest("2")},
+	} {
+		totals, err := effects.Count(t.Context(), view, none, nil)
+		require.NoError(t, err)
+		require.Equal(t, effects.Totals{AsOf: view.Size()}, totals)
+	}
+}
+
+// A page of effects of a member reads at most 20 keys per row, however many members payloads have.
+func TestEffectsOfMembersReadFewKeys(t *testing.T) {
+	const runs = 400
+	var bodies []string
+	for n := range runs {
+		payload := fmt.Sprintf(`{"a":%d,"q":%d`, n%2, n/2)
+		for m := range members.MaxMembers - 2 {
+			payload += fmt.Sprintf(`,"m%d":%d`, m, n%4/2)
+		}
+		bodies = append(bodies, posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s},"model":"m","output":"o"}`, payload)))
+	}
+	f, log := foldBodies(t, bodies...)
+	view := viewOf(t, f, log.head.Size)
+	digest := func(value string) string {
+		return string(new(members.Secret).AppendDigest(nil, []byte("/a"), []byte(value)))
+	}
+	rows := 0
+	for page := (index.Page{Limit: 10}); ; {
+		before := view.Touched()
+		pairs, next, err := effects.List(t.Context(), view, effects.Query{Variable: "/a", A: digest("0"), B: digest("1")}, page)
+		require.NoError(t, err)
+		require.LessOrEqual(t, view.Touched()-before, 20*page.Limit)
+		rows += len(pairs)
+		if page.After = next; next == nil {
+			break
+		}
+	}
+	require.Equal(t, runs/2, rows)
 }

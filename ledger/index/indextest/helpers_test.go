@@ -17,6 +17,7 @@ import (
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
@@ -193,10 +194,14 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 
 var poster = record.Event{Actor: "tester", Ledger: "default"}
 
+// ledgerLimits are those of records of a ledger with a secret of payload members, which is always the
+// same, so that the layout is.
+var ledgerLimits = record.DefaultLimits().For(new(members.Secret))
+
 // posted returns the body of the event that a record becomes.
 func posted(t tester, kind record.Kind, text string) string {
 	t.Helper()
-	r, err := record.Parse(kind, []byte(text))
+	r, err := ledgerLimits.Parse(kind, []byte(text))
 	require.NoError(t, err, text)
 	defer r.Release()
 	return string(r.AppendBody(nil, poster))
@@ -205,7 +210,7 @@ func posted(t tester, kind record.Kind, text string) string {
 // refused returns the body of the event for the refusal of a record.
 func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
 	t.Helper()
-	r, err := record.Parse(kind, []byte(text))
+	r, err := ledgerLimits.Parse(kind, []byte(text))
 	require.NoError(t, err, text)
 	defer r.Release()
 	e := poster

@@ -151,7 +151,7 @@ func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
 	case 0:
-		return string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))
+		return string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))
 	case 1:
 		return refused(t, kind, drawRecord[kind](t), record.RefusedMismatch)
 	case 2:

@@ -74,7 +74,7 @@ func TestPathsEqualModel(t *testing.T) {
 		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)

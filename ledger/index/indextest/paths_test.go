@@ -59,7 +59,7 @@ type currentPath = record.CurrentPath
 func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	t.Helper()
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	log.append(bodies...)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	log.index = s

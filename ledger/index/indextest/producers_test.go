@@ -129,7 +129,7 @@ func drawNumber(t *rapid.T) uint64 {
 func TestProducersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		for range rapid.IntRange(1, 40).Draw(t, "records") {
 			log.append(produced(few(t, "id", "a", "b", ""), drawNumber(t)))
 		}
@@ -175,7 +175,7 @@ func addTo(a, b uint64) uint64 {
 // few.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	var bodies []string
 	for n := uint64(70000); n > 1; n-- {
 		if n != 300 {
@@ -220,7 +220,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 // correct again after the numbers are delivered.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	gauge := func() uint64 {

@@ -188,7 +188,7 @@ func drawEvent(t *rapid.T, size uint64) string {
 func (j *journal) drawEvents(t *rapid.T, most int) {
 	var bodies []string
 	if j.head.Size == 0 {
-		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	}
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
@@ -213,6 +213,6 @@ func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 // randomBodies returns the events of a random ledger. They are the same for the same arguments.
 func randomBodies(seed, events int) []string {
 	return rapid.Custom(func(t *rapid.T) []string {
-		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}, 0, events)
+		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}, 0, events)
 	}).Example(seed)
 }

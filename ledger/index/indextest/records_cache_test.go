@@ -32,7 +32,7 @@ func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 // same for a page, as those from the log.
 func TestRecordsAreCached(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	log.append(plains(t, 0, 5)...)
 	log.append(posted(t, record.IPCRecord, `{"run_id":"r","payload_schema":"axis-payload-1","payload":{"axes":{},"policy_hash":"p","seed":1,"world_id":"w"},`+
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))

@@ -112,7 +112,7 @@ func TestListsEqualModel(t *testing.T) {
 // matches or all do.
 func TestListsTouchFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	var bodies []string
 	for n := range 3000 {
 		rare := ""
@@ -177,7 +177,7 @@ func TestLaterRecordsDoNotEndPages(t *testing.T) {
 		return posted(t, record.IPCRecord, fmt.Sprintf(
 			`{"payload":{"seed":%d},"output":"o","model":"m","temperature":0,"max_tokens":9,"timestamp":"2026-01-02T03:04:05Z"}`, n))
 	}
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")), at(1))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)), at(1))
 	for n := range 100 {
 		log.append(at(n))
 	}

@@ -35,7 +35,7 @@ func note(t tester, seq uint64, topic string) string {
 // Notes are found by their kind, their record, and their topic, and are in no other list.
 func TestNotesAreListed(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	log.append(plain(t, 1), plain(t, 2), note(t, 1, "review"), note(t, 2, "review"), note(t, 1, "step"))
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
@@ -66,7 +66,7 @@ func TestNotesAreListed(t *testing.T) {
 // Redactions are found by their kind, as of any size, and are in no other list.
 func TestRedactionsAreListed(t *testing.T) {
 	log := newJournal(t, "default")
-	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	log.append(plain(t, 1), plain(t, 2), redacting(t, 1), plain(t, 3), redacting(t, 2, 4))
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)

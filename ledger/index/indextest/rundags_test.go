@@ -25,7 +25,7 @@ import (
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
 			log.append(drawDAGEvent(t, log.head.Size))
 		}
@@ -52,7 +52,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
-		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
 		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")

@@ -75,7 +75,7 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 			g.log.append(body)
 			g.naive.read(t, g.log.entries[len(g.log.entries)-1])
 		}
-		add(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+		add(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			var live, gone []uint64
 			for _, r := range g.naive.records {

@@ -52,7 +52,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	store, err := database.Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
-	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key"))}
+	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}
 	for n := 0; n < runs || len(bodies) > 0; {
 		for ; n < runs && len(bodies) < 5000; n++ {
 			bodies = append(bodies, longRun(t, n, runs))

@@ -289,6 +289,7 @@ func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration)
 		}
 		require.Equal(u.T, runs[i-1].seq, *got[i].Against)
 		u.checkAttribution(&runs[i-1], &runs[i], u.size, got[i].Attribution.Cause, namesOf(got[i]))
+		u.checkMembers(&runs[i-1], &runs[i], got[i].Attribution.Differences)
 	}
 }
 
@@ -298,6 +299,27 @@ func namesOf(s questions.Step) []string {
 		names = append(names, d.Variable)
 	}
 	return names
+}
+
+// checkMembers compares the payload members that differ.
+func (u *runsUnderTest) checkMembers(before, after *naiveGeneration, differences []drift.Difference) {
+	var want, got []string
+	if _, differing := u.naive.cause(before, after, u.size); slices.Contains(differing, "input") && before.members != nil && after.members != nil {
+		all := maps.Clone(before.members)
+		maps.Copy(all, after.members)
+		for _, pointer := range slices.Sorted(maps.Keys(all)) {
+			if a, b := before.members[pointer], after.members[pointer]; a != b {
+				want = append(want, fmt.Sprintf("%s %s %s", pointer, a, b))
+			}
+		}
+	}
+	for _, d := range differences {
+		for _, m := range d.Members {
+			require.Equal(u.T, "input", d.Variable)
+			got = append(got, fmt.Sprintf("%s %s %s", m.Pointer, m.A, m.B))
+		}
+	}
+	require.Equal(u.T, want, got)
 }
 
 func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size uint64, cause drift.Cause, differing []string) {
@@ -354,7 +376,7 @@ func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGenerati
 func TestEffectsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model", "label:step", "label:where", "label:none")).Draw(t, "variable")
+			variable := rapid.SampledFrom(append(effects.Variables[:], "temperature", "temperature", "model", "label:step", "label:where", "label:none", "/q", "/a", "/a", "/b~1~0", "/b~1~0", "/seed", "/m7")).Draw(t, "variable")
 			name := variable
 			if variable == "system_prompt_hash" {
 				name = "system_prompt"
@@ -419,6 +441,10 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	if name == "seed" || name == "input" {
 		others[0] = "input"
 	}
+	isMember := strings.HasPrefix(name, "/")
+	if isMember {
+		others = others[1:]
+	}
 	others = slices.DeleteFunc(others, func(other string) bool { return other == name })
 	sides := make(map[string][2][]naiveGeneration)
 	for _, r := range u.naive.runs(q.Any, u.size) {
@@ -428,6 +454,11 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 			continue
 		}
 		var combination []string
+		if isMember {
+			but := maps.Clone(r.members)
+			delete(but, name)
+			combination = append(combination, fmt.Sprint(but))
+		}
 		for _, other := range others {
 			value, given := r.values[other]
 			combination = append(combination, fmt.Sprint(value, given))

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 )
 
 // generations draws a log of IPC records. There are few values, so that they repeat.
@@ -26,7 +27,7 @@ type generations struct {
 
 func newGenerations(t *rapid.T) *generations {
 	g := &generations{T: t, log: newJournal(t, "default"), narrow: rapid.Bool().Draw(t, "narrow"), claims: []string{strings.Repeat("0", 64)}}
-	g.log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")))
+	g.log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	return g
 }
 
@@ -57,11 +58,25 @@ func (g *generations) generation() string {
 		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
 }
 
+// payload draws a payload of some members.
+func payload(t tester) string {
+	r, ok := t.(*rapid.T)
+	if !ok {
+		return `"payload":{"q":"why?"},`
+	}
+	return `"payload":{"q":"why?"` + few(r, "member a", "", `,"a":1`, `,"a":1`, `,"a":2`) + few(r, "member b", "", `,"b/~":[1]`, `,"b/~":{"c":1}`) +
+		few(r, "member seed", "", `,"seed":0`, `,"seed":1`) + `},`
+}
+
 // inputs returns inputs as records state them: payloads with a seed and without one, and hashes
 // of these.
 func inputs(t tester) []string {
 	const seeded = `{"q": "why?", "seed": 0}`
-	return []string{`"payload":{"q":"why?"},`, `"payload":{"q":"how?"},`, `"payload":` + seeded + `,`, `"payload":{"seed":1,"q":"why?"},`,
+	many := `"payload":{"q":"why?","a":1`
+	for i := range members.MaxMembers - 1 {
+		many += fmt.Sprintf(`,"m%d":0`, i)
+	}
+	return []string{payload(t), payload(t), payload(t), many + "},", `"payload":{},`, `"payload":{"q":"why?"},`, `"payload":{"q":"how?"},`, `"payload":` + seeded + `,`, `"payload":{"seed":1,"q":"why?"},`,
 		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
@@ -121,6 +136,7 @@ type naiveGeneration struct {
 	// values of the nine variables, by name, and of input_hash; unknown ones are absent
 	values     map[string]string
 	hasPayload bool
+	members    map[string]string // digests of the payload's members by pointer; nil if they are unknown
 }
 
 type naiveStateChange struct {
@@ -137,6 +153,7 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 			Hashes            map[string]*string
 			Labels            map[string]string
 			Content           map[string]any
+			Members           map[string]string `json:"payload_members"`
 			Environment       map[string]string
 			Model             string
 			Temperature, Seed json.RawMessage
@@ -163,11 +180,14 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 		set.cited = slices.Compact(set.cited)
 		n.sets = append(n.sets, set)
 	case "ipc_record":
-		r := naiveGeneration{body.Seq, body.Record.RunID, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string), body.Record.Content["payload"] != nil}
+		r := naiveGeneration{body.Seq, body.Record.RunID, body.Time, make(map[string]string), body.Record.Labels, make(map[string]string), body.Record.Content["payload"] != nil, body.Record.Members}
 		for name, value := range body.Record.Hashes {
 			if value != nil {
 				r.hashes[name] = *value
 			}
+		}
+		for pointer, digest := range r.members {
+			r.values[pointer] = digest
 		}
 		r.values["input_hash"] = r.hashes["input_hash"]
 		r.values["input"] = cmp.Or(r.hashes["seedless_input_hash"], r.hashes["input_hash"])

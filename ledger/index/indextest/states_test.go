@@ -25,7 +25,7 @@ const smallDAG = `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"question","h
 func TestStates(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(
-		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key")),
+		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)),
 		plain(t, 1),
 		posted(t, record.RunDAG, smallDAG),
 		stateChange(t, 1, record.Failed),

@@ -13,9 +13,9 @@ import (
 )
 
 // texts returns all fields that answers need, except Seq, Time, and HasPayload.
-func (r *IPCRecord) texts() [14]*[]byte {
+func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
-		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID}
+		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
 }
 
 // A text is encoded as its length plus plainText and its bytes, unless one of the others

@@ -29,16 +29,11 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHash returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). It
-// overwrites scratch and returns it for the next call.
-func PayloadHash(scratch []byte, payload pyjson.Value) (Hash, []byte) {
-	scratch = payload.AppendCanonical(slices.Grow(scratch[:0], len(payload.Raw())), pyjson.Spaced)
-	return sha256.Sum256(scratch), scratch
-}
-
-// PayloadHashes returns PayloadHash, and the hash of the same form without the payload's own
-// member seed (spec: Seedless hash). It overwrites scratch and returns it for the next call.
-func PayloadHashes(scratch []byte, payload pyjson.Value) (whole, seedless Hash, _ []byte) {
+// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes) and, if apart
+// is true, the hash of the same form without the payload's own member seed (spec: Seedless hash). It
+// calls member, unless that is nil, with the name and the form of each other member (each at all, if
+// apart is false), in the order of names. It overwrites scratch and returns it for the next call.
+func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // the member seed and one separator
 	for name, value := range payload.Sorted() {
@@ -47,13 +42,19 @@ func PayloadHashes(scratch []byte, payload pyjson.Value) (whole, seedless Hash, 
 			scratch = append(scratch, ", "...)
 		}
 		scratch = append(name.AppendCanonical(scratch, pyjson.Spaced), ": "...)
+		form := len(scratch)
 		scratch = value.AppendCanonical(scratch, pyjson.Spaced)
-		if string(name.Text()) == "seed" {
+		if apart && string(name.Text()) == "seed" {
 			from, to = start, len(scratch)
+		} else if member != nil {
+			member(name.Text(), scratch[form:])
 		}
 	}
 	scratch = append(scratch, '}')
 	whole = sha256.Sum256(scratch)
+	if !apart {
+		return whole, Hash{}, scratch
+	}
 	if from == len("{") && scratch[to] == ',' { // the first of several
 		to += len(", ")
 	}
@@ -70,7 +71,7 @@ type Axis struct {
 // AxisPayloadHashes is PayloadHashes of an axis payload (spec: Axis payload). It strips labels;
 // other members of the payload are not hashed. The names of axes must be distinct. seed is
 // decimal. It fails if the payload exceeds the limits of JSON.
-func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte) (whole, seedless Hash, err error) {
+func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()
 	w.Name("axes")
@@ -92,6 +93,6 @@ func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte) (whole, se
 	if err := document.Parse(w.B); err != nil {
 		return Hash{}, Hash{}, err
 	}
-	whole, seedless, _ = PayloadHashes(nil, document.Root())
+	whole, seedless, _ = PayloadHashes(nil, document.Root(), apart, member)
 	return whole, seedless, nil
 }

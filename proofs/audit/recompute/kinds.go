@@ -21,6 +21,9 @@ func (c *Checker) checkIPC() error {
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
 		return wrongField("seedless_input_hash", "its hash is %.100s, though no payload can have that and the run's seed", s)
 	}
+	if r.Members != nil && !r.HasPayload {
+		return wrongField("payload_members", "it has digests of the members of a payload, but no payload")
+	}
 	err := c.all(
 		field{name: "input_hash", effective: r.InputHash, origin: c.originOf("payload")},
 		field{name: "system_prompt_hash", effective: r.SystemPromptHash, origin: c.originOf("system_prompt")},

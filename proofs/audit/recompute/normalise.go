@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -18,6 +19,9 @@ type normalForm struct {
 	content        map[string][]byte
 	reversed       string // a check that is taken for its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
+	// secret makes the digests of payload members. anySecret: it is not the ledger's.
+	secret    *members.Secret
+	anySecret bool
 
 	members  []member
 	document pyjson.Document

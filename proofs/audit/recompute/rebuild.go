@@ -2,6 +2,7 @@ package recompute
 
 import (
 	"bytes"
+	"colophon/ledger/record/members"
 	"colophon/ledger/record/strict"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,9 @@ type Rebuilder struct {
 	// have the digest in the event. Unknown counts the others: their cache key and digest cover
 	// texts that are too long for an event, so they cannot be compared.
 	Rebuilt, Confirmed, Unknown uint64
+	// Members is the ledger's secret of payload members. Without it, only their pointers are
+	// compared.
+	Members *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
@@ -41,7 +45,10 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
-	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail)}
+	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail), secret: b.Members}
+	if n.anySecret = b.Members == nil && e.Detail.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
+		n.secret = members.Unknown
+	}
 	var err error
 	if n.content, err = readContent(&e, content); err != nil {
 		return err
@@ -87,7 +94,7 @@ func readContent(e *event.Event, content Content) (map[string][]byte, error) {
 
 // compare compares the event with the one that the rebuilt record makes.
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
-	r, err := record.NoLimits().Parse(n.kind, escapeSurrogates(b.normal))
+	r, err := record.NoLimits().For(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return wrongField("record", "its values and its content do not make a record of kind %s: %v", n.kind, err)
 	}
@@ -112,13 +119,14 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 }
 
 // Places in an event that are not compared as they are: the record's digest, which confirm
-// compares; the digests of content as it was posted, byte for byte; and the cache key if it covers
-// unknown texts.
+// compares; the digests of content as it was posted, byte for byte; the digests of payload members if
+// their secret is not known; and the cache key if it covers unknown texts.
 const (
 	digestPointer     = "/record/digest"
 	contentPointer    = "/record/content/"
 	cacheKeyPointer   = "/record/hashes/cache_key"
 	cacheCheckPointer = "/checks/cache_key"
+	membersPointer    = "/record/payload_members/"
 )
 
 // skips reports whether a place is not compared: the digest never is, the others are not if both
@@ -128,7 +136,7 @@ func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 		return true
 	}
 	unknown := n.unknown && (pointer == cacheKeyPointer || pointer == cacheCheckPointer)
-	return has.Kind() == makes.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer))
+	return has.Kind() == makes.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer) || n.anySecret && strings.HasPrefix(pointer, membersPointer))
 }
 
 // cacheKeyFits reports whether the cache key of an event is a hash that its check shows as

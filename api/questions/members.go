@@ -1,0 +1,30 @@
+package questions
+
+import (
+	"encoding/hex"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"colophon/api/call"
+	"colophon/api/problem"
+	"colophon/client/wire"
+)
+
+// MemberSecret answers the secret of payload members (spec: Payload members). Callers that have it can
+// test guesses of values, so it is for callers that may read content.
+func (h *Handlers) MemberSecret(c *call.Call) error {
+	if err := c.Query(); err != nil {
+		return err
+	}
+	l, err := c.Ledger()
+	if err != nil {
+		return err
+	}
+	secret := l.MemberSecret()
+	if secret == nil {
+		return problem.New(http.StatusNotFound, "ledger %s has no secret of payload members: an earlier version of colophon created it", l.Name())
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return c.AnswerJSON(http.StatusOK, wire.MemberSecret{MemberSecret: hex.EncodeToString(secret.Bytes())})
+}

@@ -1,0 +1,131 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/record"
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/rules"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// A ledger has a secret of payload members from its creation on, to which its first event commits.
+func TestMemberSecretIsKept(t *testing.T) {
+	database := memory.New()
+	empty := func(name string) storage.Store {
+		s, err := database.Create(t.Context(), storage.Info{Name: name, Origin: signer(t).Origin(), Created: time.Unix(0, 0).UTC()})
+		require.NoError(t, err)
+		return s
+	}
+	s := empty("a")
+	l := open(t, s, config(t))
+	secret := l.MemberSecret()
+	require.NotNil(t, secret)
+	require.NotEqual(t, open(t, empty("b"), config(t)).MemberSecret().Bytes(), secret.Bytes(), "another ledger has another")
+	first, err := s.Entry(t.Context(), 0)
+	require.NoError(t, err)
+	require.Contains(t, string(first), `"member_secret_hash":"`+string(rules.AppendHex(nil, secret.Commitment()))+`"`)
+	require.NotContains(t, string(first), string(secret.Bytes()))
+	require.NoError(t, l.Close())
+
+	l = open(t, s, config(t))
+	require.Equal(t, secret.Bytes(), l.MemberSecret().Bytes())
+	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+	require.NoError(t, err)
+	require.Contains(t, string(post(t, l, r, "").Entry), `"payload_members":{"/a":"`)
+	require.NoError(t, l.Close())
+
+	report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+}
+
+// A creation that a crash interrupted between the secret and the first event keeps the secret.
+func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
+	s := store(t, memory.New())
+	secret := members.NewSecret()
+	require.NoError(t, s.SetSetting(t.Context(), "member_secret", secret.Bytes()))
+	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
+}
+
+// A ledger with another secret than the one of its first event does not open, and an audit names that.
+func TestWrongMemberSecret(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored []byte
+		says   string
+	}{
+		"another":   {members.NewSecret().Bytes(), "is not the one to which the first event commits"},
+		"too short": {[]byte("short"), "has 5 bytes, not 32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t, memory.New())
+			require.NoError(t, open(t, s, config(t)).Close())
+			require.NoError(t, s.SetSetting(t.Context(), "member_secret", c.stored))
+			_, err := ledger.Open(t.Context(), s, config(t))
+			require.ErrorIs(t, err, ledger.ErrDamaged)
+			require.ErrorContains(t, err, c.says)
+			report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+			require.NoError(t, err)
+			require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: altered`)
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		s := store(t, memory.New())
+		require.NoError(t, open(t, s, config(t)).Close())
+		_, err := ledger.Open(t.Context(), withoutSettings{s}, config(t))
+		require.ErrorIs(t, err, ledger.ErrDamaged)
+		require.ErrorContains(t, err, "is missing")
+		report, err := audit.Log(t.Context(), ledger.AuditSource(withoutSettings{s}), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+		require.NoError(t, err)
+		require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: missing`)
+	})
+}
+
+// withoutSettings is a store that has lost its settings.
+type withoutSettings struct{ storage.Store }
+
+func (withoutSettings) Setting(context.Context, string) ([]byte, error) {
+	return nil, storage.ErrNotFound
+}
+
+// A ledger that an earlier version created has no secret: it takes records, and they have no payload
+// members.
+func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
+	s := store(t, memory.New())
+	signer := signer(t)
+	body := record.AppendLedgerCreated(nil, record.Event{Actor: "anonymous", Ledger: ledger.Default}, signer.Origin(), signer.Verifier().String(), nil)
+	at := time.Unix(1, 0)
+	body = record.AppendSuffix(body, 0, at)
+	entry := proofs.AppendEntry(nil, proofs.Hash{}, body)
+	tree, err := proofs.OpenTree(0, nil, nil)
+	require.NoError(t, err)
+	tree.Append(proofs.LeafHash(entry))
+	b := storage.Batch{Entries: [][]byte{entry}, Head: storage.Head{Size: 1, Tip: proofs.EventHash(proofs.Hash{}, body), Time: at.UnixMicro()}}
+	b.Head.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: tree.Root()})
+	require.NoError(t, err)
+	for _, d := range tree.TakeDirty() {
+		b.Tiles = append(b.Tiles, storage.Tile{Level: d.Level, Index: d.Index, Hashes: d.Hashes})
+	}
+	require.NoError(t, s.Commit(t.Context(), storage.Head{}, b))
+
+	for range 2 { // also after another start
+		l := open(t, s, config(t))
+		require.Nil(t, l.MemberSecret())
+		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+		require.NoError(t, err)
+		require.NotContains(t, string(post(t, l, r, "").Entry), "payload_members")
+		require.NoError(t, l.Close())
+	}
+	report, err := audit.Log(t.Context(), ledger.AuditSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer.Verifier()}})
+	require.NoError(t, err)
+	require.Nil(t, report.Damage)
+	require.EqualValues(t, 3, report.Size)
+}

@@ -1,0 +1,186 @@
+// Package members makes and reads the digests of payload members that events have (spec: Payload
+// members).
+package members
+
+import (
+	"bytes"
+	"iter"
+	"sync"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// Digests are the digests of a payload's members as an event has them (spec: Payload members): a
+// canonical JSON object of digests by JSON pointer, or null if the payload has too many members or
+// too long names. nil if the event has none.
+type Digests []byte
+
+// Known reports whether there is a digest of every member.
+func (m Digests) Known() bool { return len(m) > 0 && m[0] == '{' }
+
+// Any reports whether there is a digest.
+func (m Digests) Any() bool { return m.Known() && len(m) > len("{}") }
+
+// Find returns the digest of a member; nil if there is none. pointer is as All yields it.
+func (m Digests) Find(pointer []byte) []byte {
+	for at, digest := range m.All() {
+		if bytes.Equal(at, pointer) {
+			return digest
+		}
+	}
+	return nil
+}
+
+// Replace returns a copy with another digest of a member that has one.
+func (m Digests) Replace(pointer, digest []byte) Digests {
+	m = bytes.Clone(m)
+	copy(m.Find(pointer), digest)
+	return m
+}
+
+// All yields pointers and digests in the order of the event. A pointer is a canonical JSON string
+// with its quotes, and a digest has hexadecimal digits.
+func (m Digests) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(pointer, digest []byte) bool) {
+		const value = len(`:"`) + 2*DigestBytes + len(`"`)
+		if !m.Known() {
+			return
+		}
+		for rest := m[1:]; len(rest) > 1; {
+			end := 1
+			for end < len(rest) && rest[end] != '"' {
+				if rest[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end++
+			if len(rest) < end+value+1 {
+				return
+			}
+			if !yield(rest[:end:end], rest[end+len(`:"`):end+value-1:end+value-1]) {
+				return
+			}
+			rest = rest[end+value+1:]
+		}
+	}
+}
+
+// Text returns the text of a pointer that All yields.
+func Text(pointer []byte) string {
+	if !bytes.ContainsRune(pointer, '\\') {
+		return string(pointer[1 : len(pointer)-1])
+	}
+	var document pyjson.Document
+	if document.Parse(pointer) != nil {
+		return ""
+	}
+	return string(document.Root().Text())
+}
+
+var documents = sync.Pool{New: func() any { return new(pyjson.Document) }}
+
+// IsValid reports whether an event can have these members.
+func (m Digests) IsValid() bool {
+	if string(m) == "null" {
+		return true
+	}
+	document := documents.Get().(*pyjson.Document)
+	defer documents.Put(document)
+	defer document.Reset()
+	if document.Parse(m) != nil {
+		return false
+	}
+	object := document.Root()
+	if object.Kind() != pyjson.Object || object.Len() > MaxMembers {
+		return false
+	}
+	for pointer, digest := range object.Members() {
+		if !isPointer(pointer.Text()) || !IsDigest(digest.Text()) {
+			return false
+		}
+	}
+	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
+}
+
+// Unknown stands for a secret that is not known. The members that it makes have the right
+// pointers and wrong digests.
+var Unknown = new(Secret)
+
+// isPointer reports whether a text is the JSON pointer of a payload member that events can
+// have a digest of.
+func isPointer(text []byte) bool {
+	_, ok := Name(text)
+	return ok
+}
+
+// Name returns the name of the payload member with that JSON pointer. ok is false if no event
+// has a digest of such a member.
+func Name(pointer []byte) (name []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(pointer, []byte("/"))
+	if !ok || bytes.ContainsRune(rest, '/') {
+		return nil, false
+	}
+	for i := 0; i < len(rest); i++ {
+		c := rest[i]
+		if c == '~' {
+			i++
+			if i == len(rest) || rest[i] != '0' && rest[i] != '1' {
+				return nil, false
+			}
+			c = "~/"[rest[i]-'0']
+		}
+		name = append(name, c)
+	}
+	return name, len(name) <= MaxName && !pyjson.HasLoneSurrogate(name)
+}
+
+// Builder makes the members of one payload.
+type Builder struct {
+	Secret  *Secret // nil makes none
+	Text    []byte  // the memory for them, empty at first
+	count   int
+	escaped bool // a pointer has escapes, so that pointers may be out of order
+	bounded bool // the payload is beyond the bounds
+}
+
+// Visitor returns what rules.PayloadHashes calls.
+func (m *Builder) Visitor() func(name, form []byte) {
+	if m.Secret == nil {
+		return nil
+	}
+	return m.add
+}
+
+func (m *Builder) add(name, form []byte) {
+	m.count++
+	if m.bounded = m.bounded || m.count > MaxMembers || len(name) > MaxName; m.bounded {
+		return
+	}
+	m.escaped = m.escaped || bytes.ContainsAny(name, "~/")
+	var room [2*MaxName + 1]byte
+	pointer := pyjson.AppendPointer(room[:0], name)
+	m.Text = append(m.Text, "{,"[min(m.count-1, 1)])
+	m.Text = append(pyjson.AppendString(m.Text, pointer), ':', '"')
+	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
+}
+
+// End returns the members.
+func (m *Builder) End() Digests {
+	switch {
+	case m.Secret == nil:
+		return nil
+	case m.bounded:
+		return Digests("null")
+	case m.count == 0:
+		return Digests("{}")
+	}
+	m.Text = append(m.Text, '}')
+	if m.escaped {
+		var document pyjson.Document
+		if err := document.Parse(m.Text); err == nil { // it is JSON, unless a name is not UTF-8 and the record is refused
+			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
+		}
+	}
+	return m.Text
+}

@@ -1,0 +1,79 @@
+package members
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"sync"
+
+	"colophon/ledger/record/rules"
+)
+
+// Bounds of the payload members that an event has digests of (spec: Payload members).
+const (
+	MaxMembers = 32  // members of a payload, without the run's seed
+	MaxName    = 128 // bytes of a name
+)
+
+// Lengths in bytes: of a ledger's secret for the digests of payload members, and of such a digest.
+const (
+	SecretBytes = 32
+	DigestBytes = 16
+)
+
+// Secret is the secret with which a ledger makes the digests of payload members (spec:
+// Payload members). It is safe for concurrent use.
+type Secret struct {
+	secret [SecretBytes]byte
+	macs   sync.Pool // of *mac, so that a digest does not hash the secret again
+}
+
+type mac struct {
+	hash.Hash
+	message []byte // scratch
+	sum     [sha256.Size]byte
+}
+
+// NewSecret returns a random secret.
+func NewSecret() *Secret {
+	s := new(Secret)
+	_, _ = rand.Read(s.secret[:]) // never fails
+	return s
+}
+
+// ReadSecret returns the secret with these bytes.
+func ReadSecret(secret []byte) (*Secret, error) {
+	if len(secret) != SecretBytes {
+		return nil, fmt.Errorf("the secret of payload members has %d bytes, not %d", len(secret), SecretBytes)
+	}
+	return &Secret{secret: [SecretBytes]byte(secret)}, nil
+}
+
+// Bytes returns the secret.
+func (s *Secret) Bytes() []byte { return s.secret[:] }
+
+// Commitment returns the hash by which ledger_created names the secret.
+func (s *Secret) Commitment() rules.Hash {
+	return sha256.Sum256(append([]byte("member_secret\x00"), s.secret[:]...))
+}
+
+// AppendDigest appends the digest of a member in hexadecimal digits. pointer is the member's JSON
+// pointer, and form its value in spaced canonical JSON.
+func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
+	m, _ := s.macs.Get().(*mac)
+	if m == nil {
+		m = &mac{Hash: hmac.New(sha256.New, s.secret[:])}
+	}
+	defer s.macs.Put(m)
+	m.Reset()
+	m.message = append(append(append(m.message[:0], "member\x00"...), pointer...), 0)
+	m.Write(m.message)
+	m.Write(form)
+	return hex.AppendEncode(dst, m.Sum(m.sum[:0])[:DigestBytes])
+}
+
+// IsDigest reports whether a text has the form of the digest of a member.
+func IsDigest(text []byte) bool { return rules.IsDigits(text, 2*DigestBytes) }
