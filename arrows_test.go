@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"ledger/event":                       {"ledger/record", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/seqs"},
 	"ledger/drift":                       {"ledger/event", "ledger/record/members", "ledger/record/rules"},
 	"ledger/textdiff":                    {},
-	"ledger/figures":                     {"client/wire", "ledger/event", "ledger/textdiff", "proofs"},
+	"ledger/figures":                     {"client/wire", "ledger/event", "ledger/record/members", "ledger/record/pyjson", "ledger/textdiff", "proofs"},
 	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "storage"},
 	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
@@ -79,7 +79,7 @@ var arrows = map[string][]string{
 	"cmd/colophon":                       {everything},
 	"ledger/index/indextest":             {},
 	"ledger/index/rowstore/rowstoretest": {"ledger/index/rowstore"},
-	"ledger/query":                       {"client/wire", "ledger/drift", "ledger/event", "ledger/figures", "ledger/index", "ledger/index/citations", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record", "ledger/record/members", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
+	"ledger/query":                       {"client/wire", "ledger/drift", "ledger/event", "ledger/figures", "ledger/index", "ledger/index/citations", "ledger/index/effects", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/query/prefix", "ledger/record", "ledger/record/members", "ledger/record/pyjson", "ledger/record/rules", "proofs", "storage"},
 	"internal/export":                    {"client", "client/wire", "internal/cli", "internal/remote", "internal/size", "proofs", "proofs/pack"},
 	"api/reference":                      {""},
 	"proofs/monitor":                     {"client/wire", "internal/folderlock", "internal/safefile", "ledger/event", "ledger/record", "ledger/record/pyjson", "proofs", "proofs/audit", "proofs/monitor/fetch", "storage"},
@@ -111,6 +111,8 @@ var arrows = map[string][]string{
 	"storage/postgres":                   {"storage"},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},
+	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},
+	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record", "ledger/record/pyjson"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors

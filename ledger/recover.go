@@ -76,11 +76,13 @@ func (s *sequencer) verifyTip(ctx context.Context) error {
 
 // appendFirstEvent writes the ledger's first event (spec: Ledger creation).
 func (l *Ledger) appendFirstEvent(ctx context.Context) error {
-	if err := l.makeMemberSecret(ctx); err != nil {
+	secret, err := makeMemberSecret(ctx, l.store)
+	if err != nil {
 		return err
 	}
+	l.members = secret
 	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey(), l.members)
-	_, err := l.Submit(Submission{Body: body})
+	_, err = l.Submit(Submission{Body: body})
 	return err
 }
 
@@ -113,7 +115,7 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if commitment == nil {
 		return nil
 	}
-	secret, err := l.readMemberSecret(ctx)
+	secret, err := readMemberSecret(ctx, l.store)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("%w: the secret of payload members, to which the first event commits, is missing", ErrDamaged)
@@ -128,21 +130,20 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 
 // makeMemberSecret stores a random secret, durably, before the first event commits to it. It keeps the
 // one that an interrupted creation stored.
-func (l *Ledger) makeMemberSecret(ctx context.Context) error {
-	secret, err := l.readMemberSecret(ctx)
+func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret, error) {
+	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {
 		secret = members.NewSecret()
-		err = l.store.SetSetting(ctx, memberSetting, secret.Bytes())
+		err = store.SetSetting(ctx, memberSetting, secret.Bytes())
 	}
 	if err != nil {
-		return fmt.Errorf("the secret of payload members: %w", err)
+		return nil, fmt.Errorf("the secret of payload members: %w", err)
 	}
-	l.members = secret
-	return nil
+	return secret, nil
 }
 
-func (l *Ledger) readMemberSecret(ctx context.Context) (*members.Secret, error) {
-	stored, err := l.store.Setting(ctx, memberSetting)
+func readMemberSecret(ctx context.Context, store storage.Reader) (*members.Secret, error) {
+	stored, err := store.Setting(ctx, memberSetting)
 	if err != nil {
 		return nil, fmt.Errorf("reading the secret of payload members: %w", err)
 	}

@@ -140,7 +140,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 // arguments checks the command line. It sends nothing.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
-		return 0, nil, notASeq(arg)
+		return 0, nil, cli.NotASeq(arg)
 	}
 	switch {
 	case r.endpoint == "":

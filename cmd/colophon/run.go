@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/cmd/colophon/drift"
 	"colophon/internal/cli"
 	"colophon/internal/completion"
 )
@@ -62,7 +63,7 @@ Anyone can verify a receipt without the server.`,
 	root.SetErr(c.Err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
-		newKeygen(c), newKeys(c), newLedger(c), newToken(c), newDrift(c), newShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
+		newKeygen(c), newKeys(c), newLedger(c), newToken(c), drift.New(c), drift.NewShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMetrics(c), newPing(c), newVersion(c),
 	)
 	completion.Flags(c, root)
 	return root

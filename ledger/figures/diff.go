@@ -7,6 +7,8 @@ import (
 
 	"colophon/client/wire"
 	"colophon/ledger/event"
+	"colophon/ledger/record/members"
+	"colophon/ledger/record/pyjson"
 	"colophon/ledger/textdiff"
 )
 
@@ -35,9 +37,30 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes together, but a diff takes at most %d; read the content of both and compare them yourself", e.Bytes, MaxDiff)
 }
 
-// Payloads returns the payloads of two records. Both are nil if one was not posted or is redacted, or if
+// AddMembers adds the values of payload members that differ between two records. It adds none if a
+// payload was not posted or is redacted, or if they are too long.
+func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
+	if len(list) == 0 {
+		return nil
+	}
+	payloadA, payloadB, err := t.payloads(ctx, a, b)
+	if err != nil || payloadA == nil {
+		return err
+	}
+	var documentA, documentB pyjson.Document
+	if err := errors.Join(documentA.Parse(payloadA), documentB.Parse(payloadB)); err != nil {
+		return fmt.Errorf("reading the payloads of events %d and %d: %w", a, b, err)
+	}
+	for i := range list {
+		name, _ := members.Name([]byte(list[i].Pointer))
+		list[i].AValue, list[i].BValue = documentA.Root().Member(string(name)).Raw(), documentB.Root().Member(string(name)).Raw()
+	}
+	return nil
+}
+
+// payloads returns the payloads of two records. Both are nil if one was not posted or is redacted, or if
 // they are too long.
-func (t *Texts) Payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
+func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
 	contentA, foundA, err := t.named(ctx, a, Payload)
 	if err != nil {
 		return nil, nil, err

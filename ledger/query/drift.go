@@ -19,7 +19,6 @@ import (
 	"colophon/ledger/index/records"
 	"colophon/ledger/index/runs"
 	"colophon/ledger/record"
-	"colophon/ledger/record/members"
 	"colophon/ledger/record/pyjson"
 	"colophon/storage"
 )
@@ -111,8 +110,10 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 	if answer.Text, err = v.attributionTexts(pair); err != nil {
 		return nil, err
 	}
-	if err := v.addMemberValues(answer.Differences, pair); err != nil {
-		return nil, err
+	if v.Texts != nil && len(answer.Differences) > 0 {
+		if err := v.Texts.AddMembers(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
+			return nil, err
+		}
 	}
 	answer.View, err = v.tree()
 	return answer, err
@@ -243,28 +244,6 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	}
 	change, err := v.Texts.Change(v.Context, figures.Output, *a, b, work)
 	return &change, err
-}
-
-// addMemberValues adds the values of payload members to the differences if the answer may show
-// content.
-func (v *View) addMemberValues(differences []wire.Difference, pair Pair) error {
-	if v.Texts == nil || len(differences) == 0 || len(differences[0].Members) == 0 {
-		return nil
-	}
-	a, b, err := v.Texts.Payloads(v.Context, pair.A, pair.B)
-	if err != nil || a == nil {
-		return err
-	}
-	var documentA, documentB pyjson.Document
-	if err := errors.Join(documentA.Parse(a), documentB.Parse(b)); err != nil {
-		return fmt.Errorf("reading the payloads of events %d and %d: %w", pair.A, pair.B, err)
-	}
-	for i := range differences[0].Members {
-		m := &differences[0].Members[i]
-		name, _ := members.Name([]byte(m.Pointer))
-		m.AValue, m.BValue = documentA.Root().Member(string(name)).Raw(), documentB.Root().Member(string(name)).Raw()
-	}
-	return nil
 }
 
 // attributionTexts returns nil if the answer has no figures about texts.

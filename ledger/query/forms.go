@@ -7,6 +7,7 @@ import (
 
 	"colophon/ledger/drift"
 	"colophon/ledger/index/records"
+	"colophon/ledger/query/prefix"
 	"colophon/ledger/record"
 	"colophon/ledger/record/rules"
 )
@@ -53,9 +54,9 @@ var valueForms = map[string]*form{
 	"subject": anyForm, "project": anyForm, "model": anyForm,
 	records.RecordSeq: seqForm, records.Topic: idForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": anyForm, "verifier_method": anyForm,
-	documentRoot: hashForm, "evidence_id": evidenceForm,
+	prefix.DocumentRoot: hashForm, "evidence_id": evidenceForm,
 	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
-	chunkHash: chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
+	prefix.ChunkHash: chunkForm, "path_id": pathForm, "content_fingerprint": printForm, "raw_content_fingerprint": printForm,
 	"input": hashForm, "input_hash": hashForm, "system_prompt_hash": hashForm, "output_hash": hashForm, "ipc_id": hashForm, "ipc_id_advanced": hashForm,
 	"root": hashForm, "question_hash": hashForm, "preflight_hash": hashForm, "context_root": hashForm, "evidence_map_root": hashForm,
 	"conversation_hash": hashForm, "governance_policy_hash": hashForm, "verifier_policy_hash": hashForm, "source_root": hashForm,
@@ -68,7 +69,7 @@ func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return anyForm
-	case strings.HasPrefix(name, stagePrefix):
+	case strings.HasPrefix(name, prefix.StagePrefix):
 		return hashForm
 	}
 	return valueForms[name]

@@ -1,11 +1,11 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"colophon/client/wire"
-	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
@@ -95,44 +95,19 @@ func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) 
 	return found, nil
 }
 
-// Bounds of the search for the latest live record of a run.
-const (
-	searchedRows  = 16
-	searchedPages = 64
-)
-
 // latestRecord returns the latest record of a kind in a run: the latest live one, unless the view
 // takes records of all states; nil if there is none. more reports whether the run may have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
-	filter := records.Filter{Kind: kind, Values: []records.Value{{Name: "run_id", Text: run}}}
-	page := index.Page{Limit: searchedRows}
-	for range searchedPages {
-		rows, next, err := records.List(v.Context, v.View, filter, page)
-		if err != nil {
-			return nil, false, err
-		}
-		for i := range rows {
-			if v.Any || rows[i].State == record.Live {
-				return &rows[i].Seq, more || len(rows) > 1 || next != nil, nil
-			}
-			more = true
-		}
-		if next == nil {
-			return nil, more, nil
-		}
-		page.After = next
+	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.Any)
+	if errors.Is(err, records.ErrTooMany) {
+		err = invalid(name, "names a run with too many records to search for a live one of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
 	}
-	return nil, false, invalid(name, "names a run with too many records to search for a live one of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
+	return seq, more, err
 }
 
 // latestSet is latestRecord for citation sets, which have no state.
 func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
-	seq, _, found, err := citations.SetOfRun(v.View, []byte(run), v.Size())
-	if err != nil || !found {
-		return nil, false, err
-	}
-	_, _, more, err := citations.SetOfRun(v.View, []byte(run), seq)
-	return &seq, more, err
+	return citations.LatestOfRun(v.View, run)
 }
 
 // compareSets compares the citation sets of two runs if both have one, and looks for changes of the

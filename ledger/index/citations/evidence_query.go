@@ -11,6 +11,17 @@ type viewState struct {
 	runSets *bool // whether runSets has any row; nil: unknown
 }
 
+// LatestOfRun returns the latest citation set of a run; nil if it has none. more reports whether it has
+// others.
+func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
+	at, _, found, err := SetOfRun(v, []byte(runID), v.Size())
+	if err != nil || !found {
+		return nil, false, err
+	}
+	_, _, more, err = SetOfRun(v, []byte(runID), at)
+	return &at, more, err
+}
+
 // SetOfRun returns the latest citation set of a run below an event, and the identity of what it
 // cites. found is false if the run has none there.
 func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"colophon/internal/completion"
 )
 
-func (d *driftCommand) newShow() *cobra.Command {
+func (d *commands) newShow() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show BY VALUE",
 		Short: "Show the outputs and the runs of one group",
@@ -34,9 +34,9 @@ VALUE is what the runs of the group have in common, as drift groups shows it.`,
 	return command
 }
 
-func (d *driftCommand) show(command *cobra.Command, by, value string) error {
+func (d *commands) show(command *cobra.Command, by, value string) error {
 	path, query := groupPath(by, value), d.query(command)
-	first, text, err := fetchDrift[wire.GroupAnswer](d, command, path, query)
+	first, text, err := fetch[wire.GroupAnswer](d, command, path, query)
 	if errors.Is(err, client.ErrNotFound) {
 		return d.noRuns(command, by, value)
 	}
@@ -62,10 +62,10 @@ func (d *driftCommand) show(command *cobra.Command, by, value string) error {
 
 // noRuns explains why a group has no live runs: it has runs of other states, or the server
 // returns an error.
-func (d *driftCommand) noRuns(command *cobra.Command, by, value string) error {
+func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
-	if _, _, err := fetchDrift[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
+	if _, _, err := fetch[wire.GroupAnswer](d, command, groupPath(by, value), query); err != nil {
 		if d.json || !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
@@ -82,7 +82,7 @@ func groupPath(by, value string) string {
 
 // showJSON prints the first answer as the server sent it. From each later answer it removes the
 // list that does not continue there, so that no row is printed twice.
-func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
+func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (d *driftCommand) showJSON(command *cobra.Command, path string, query url.V
 				return err
 			}
 		}
-		next, text, err := fetchDrift[wire.GroupAnswer](d, command, path, query)
+		next, text, err := fetch[wire.GroupAnswer](d, command, path, query)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 
 // showOutputs prints the outputs. It does not say that more follow, since showRuns says it: if
 // outputs are left out, so are runs.
-func (d *driftCommand) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
+func (d *commands) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }
 	_, err := pages(d, command, path, query, "outputs_cursor", answer, nil, outputs, t, func(o wire.GroupOutput) []string {
@@ -151,7 +151,7 @@ func (d *driftCommand) showOutputs(command *cobra.Command, path string, query ur
 	return err
 }
 
-func (d *driftCommand) showRuns(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
+func (d *commands) showRuns(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	if _, err := fmt.Fprintln(d.Out); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"strconv"
@@ -10,7 +10,7 @@ import (
 	"colophon/internal/show"
 )
 
-func (d *driftCommand) newCompare() *cobra.Command {
+func (d *commands) newCompare() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Show what caused the change from one record to another",
@@ -29,41 +29,16 @@ not; GET /records/SEQ does.`,
 		Example: `  colophon drift compare 12 40
   colophon drift compare 12 40 --text
   colophon drift compare 12 40 --json`,
-		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 2) },
+		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 2) },
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
-	command.SetFlagErrorFunc(explainSeqFlag)
+	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
 	command.Flags().BoolVar(&d.text, "text", false, "show how the texts differ, word by word")
 	d.fullFlag(command.Flags())
 	return command
 }
 
-// explainSeqFlag explains an error in the flags of a command whose arguments are seqs.
-func explainSeqFlag(command *cobra.Command, err error) error {
-	if number, found := cli.NegativeNumber(err); found {
-		return notASeq(number)
-	}
-	return cli.ExplainFlag(command, err)
-}
-
-// requireSeqs requires n arguments that are seqs.
-func requireSeqs(command *cobra.Command, args []string, n int) error {
-	if err := cobra.ExactArgs(n)(command, args); err != nil {
-		return err
-	}
-	for _, arg := range args {
-		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
-			return notASeq(arg)
-		}
-	}
-	return nil
-}
-
-func notASeq(argument string) error {
-	return cli.Exitf(cli.ExitUsage, "%q is not a record number; give the seq of a record", argument)
-}
-
-func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
+func (d *commands) compare(command *cobra.Command, a, b string) error {
 	recordA, err := d.record(command, a)
 	if err != nil {
 		return err
@@ -99,7 +74,7 @@ func (d *driftCommand) compare(command *cobra.Command, a, b string) error {
 	return d.compareTexts(command, a, b, recordA.Kind)
 }
 
-func (d *driftCommand) newCompareRuns() *cobra.Command {
+func (d *commands) newCompareRuns() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "compare-runs A B",
 		Short: "Show how the records of two runs differ, their citations included",
@@ -118,7 +93,7 @@ The command also says if a source that is cited has other chunks than it had.`,
 	return command
 }
 
-func (d *driftCommand) compareRuns(command *cobra.Command, a, b string) error {
+func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	query := d.query(command)
 	query.Set("a", a)
 	query.Set("b", b)
@@ -131,7 +106,7 @@ func (d *driftCommand) compareRuns(command *cobra.Command, a, b string) error {
 }
 
 // record fetches a record to compare.
-func (d *driftCommand) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
-	event, _, err := fetchDrift[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
+func (d *commands) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
+	event, _, err := fetch[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
 	return event, err
 }

@@ -1,4 +1,4 @@
-package main
+package cli_test
 
 import (
 	"bytes"
@@ -28,14 +28,4 @@ func TestCellsArePlain(t *testing.T) {
 	} {
 		require.Equal(t, want, cli.Plain(text))
 	}
-}
-
-func TestHashesAreCutUnlessWantedWhole(t *testing.T) {
-	hash := "0123456789abcdef"
-	d := &driftCommand{}
-	require.Equal(t, "-", d.hashOr(nil))
-	require.Equal(t, "0123456789ab…", d.hashOr(&hash))
-	d.full = true
-	require.Equal(t, "-", d.hashOr(nil))
-	require.Equal(t, hash, d.hashOr(&hash))
 }

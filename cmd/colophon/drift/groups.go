@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // groupingHelp lists the fields by which runs can be grouped.
 const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:NAME"
 
-func (d *driftCommand) newGroups() *cobra.Command {
+func (d *commands) newGroups() *cobra.Command {
 	var by string
 	command := &cobra.Command{
 		Use:   "groups",
@@ -45,7 +45,7 @@ outputs, the model is not deterministic.`,
 	return command
 }
 
-func (d *driftCommand) groups(command *cobra.Command, by string, query url.Values, empty string) error {
+func (d *commands) groups(command *cobra.Command, by string, query url.Values, empty string) error {
 	query.Set("by", by)
 	t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("outputs"), cli.NumberColumn("stability"),
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"net/url"
@@ -11,7 +11,7 @@ import (
 	"colophon/internal/cli"
 )
 
-func (d *driftCommand) newPaths() *cobra.Command {
+func (d *commands) newPaths() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "paths [PROJECT [PATH_ID]]",
 		Short: "Show how the paths of a project change from build to build",
@@ -50,7 +50,7 @@ shows how the texts of two of its events differ.`,
 }
 
 // pathsOfBuild prints the paths of a build, or those that are gone in it.
-func pathsOfBuild(d *driftCommand, command *cobra.Command, project string) error {
+func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
 	path, query := "/paths/"+url.PathEscape(project), d.query(command)
@@ -68,14 +68,14 @@ func pathsOfBuild(d *driftCommand, command *cobra.Command, project string) error
 	})
 }
 
-func (d *driftCommand) projects(command *cobra.Command) error {
+func (d *commands) projects(command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("project"), cli.NumberColumn("paths"), cli.NumberColumn("builds"), cli.NumberColumn("collisions"), cli.NumberColumn("first event"))
 	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r wire.Project) []string {
 		return []string{cli.Plain(r.Project), cli.Decimal(r.Paths), cli.Decimal(r.Builds), cli.Decimal(r.Collisions), cli.Decimal(r.Seq)}
 	})
 }
 
-func (d *driftCommand) builds(command *cobra.Command, project string) error {
+func (d *commands) builds(command *cobra.Command, project string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.TextColumn("base"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
 		cli.NumberColumn("incomparable"), cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
 	path := "/paths/" + url.PathEscape(project) + "/builds"

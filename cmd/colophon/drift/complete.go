@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // completeNames completes the first argument from a list, and the others by the values that runs
 // have of it.
-func (d *driftCommand) completeNames(names []string, most int) completion.Func {
+func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
@@ -26,18 +26,18 @@ func (d *driftCommand) completeNames(names []string, most int) completion.Func {
 }
 
 // completeRows completes the first argument by the rows of a list.
-func completeRows[R any](d *driftCommand, path string, value func(R) string) completion.Func {
+func completeRows[R any](d *commands, path string, value func(R) string) completion.Func {
 	return completion.First(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completed(d, command, path, url.Values{}, value)
 	})
 }
 
 // completed returns the values of the first page of a list.
-func completed[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, value func(R) string) (values []string, _ cobra.ShellCompDirective) {
+func completed[R any](d *commands, command *cobra.Command, path string, query url.Values, value func(R) string) (values []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(command.Context(), completion.Time)
 	defer cancel()
 	command.SetContext(ctx)
-	page, _, err := fetchDrift[wire.Page[R]](d, command, path, query)
+	page, _, err := fetch[wire.Page[R]](d, command, path, query)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"encoding/hex"
@@ -26,7 +26,7 @@ var comparedTexts = map[wire.Kind][]string{
 }
 
 // compareTexts prints how the texts of two records of one kind differ, word by word.
-func (d *driftCommand) compareTexts(command *cobra.Command, a, b string, kind wire.Kind) error {
+func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.Kind) error {
 	for _, of := range comparedTexts[kind] {
 		err := printAnswer(d, command, "/diff", url.Values{"a": {a}, "b": {b}, "of": {of}}, func(x *wire.TextDiff) error {
 			return show.TextDiff(d.Console, of, x)
@@ -45,11 +45,11 @@ func (d *driftCommand) compareTexts(command *cobra.Command, a, b string, kind wi
 
 // memberDigest returns the digest of a value of a payload member. The value is a digest, JSON, or the
 // text of a JSON string.
-func memberDigest(d *driftCommand, command *cobra.Command, pointer, value string) (string, error) {
+func memberDigest(d *commands, command *cobra.Command, pointer, value string) (string, error) {
 	if members.IsDigest([]byte(value)) {
 		return value, nil
 	}
-	answer, _, err := fetchDrift[wire.MemberSecret](d, command, "/member-secret", nil)
+	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
 		return "", fmt.Errorf("to find runs by a value of %s, the secret of payload members is needed; give the digest of the value instead: %w", cli.Plain(pointer), err)
 	}
@@ -72,7 +72,7 @@ func memberDigest(d *driftCommand, command *cobra.Command, pointer, value string
 
 // labelled returns the hash that all runs with a label have, if value is label:NAME=VALUE and the
 // variable is a hash. It returns any other value unchanged.
-func labelled(d *driftCommand, command *cobra.Command, variable, value string) (string, error) {
+func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	label, text, found := strings.Cut(value, "=")
 	if !found || !strings.HasPrefix(label, "label:") || !strings.HasSuffix(variable, "_hash") {
 		return value, nil
@@ -81,7 +81,7 @@ func labelled(d *driftCommand, command *cobra.Command, variable, value string) (
 	query.Set("kind", string(wire.KindIPCRecord))
 	query.Set("limit", "1000")
 	query.Set(label, text)
-	page, _, err := fetchDrift[wire.Page[wire.ListedRecord]](d, command, "/records", query)
+	page, _, err := fetch[wire.Page[wire.ListedRecord]](d, command, "/records", query)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"colophon/internal/show"
 )
 
-func (d *driftCommand) newEffects() *cobra.Command {
+func (d *commands) newEffects() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "effects VARIABLE A B",
 		Short: "Show the effect of changing one variable and nothing else",
@@ -52,7 +52,7 @@ second with the second, and so on.`,
 	return command
 }
 
-func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) error {
+func (d *commands) effects(command *cobra.Command, variable, a, b string) error {
 	query := d.query(command)
 	query.Set("variable", variable)
 	for name, value := range map[string]*string{"a": &a, "b": &b} {
@@ -72,7 +72,7 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 	query.Set("text", "true")
 	t := cli.NewTable(d.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.TextColumn("output A"), cli.TextColumn("output B"),
 		cli.NumberColumn("similar"), cli.NumberColumn("words"), cli.TextColumn("changed"))
-	answer, text, err := fetchDrift[wire.EffectsAnswer](d, command, "/drift/effects", query)
+	answer, text, err := fetch[wire.EffectsAnswer](d, command, "/drift/effects", query)
 	if err != nil {
 		return err
 	}
@@ -108,12 +108,12 @@ func (d *driftCommand) effects(command *cobra.Command, variable, a, b string) er
 }
 
 // sayCompare says how to see the texts of a pair.
-func (d *driftCommand) sayCompare(a, b uint64) {
+func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // noPairs says that no pair was found, and which runs were not searched.
-func (d *driftCommand) noPairs(variable, a, b string) string {
+func (d *commands) noPairs(variable, a, b string) string {
 	runs, others := "live runs", "; --any-state includes the others"
 	if d.anyState {
 		runs, others = "runs of any state", ""
@@ -122,7 +122,7 @@ func (d *driftCommand) noPairs(variable, a, b string) string {
 }
 
 // printEffect prints the totals of all pages.
-func (d *driftCommand) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer) error {
+func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer) error {
 	if answer.Pairs == 0 {
 		return nil
 	}

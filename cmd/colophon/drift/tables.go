@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"net/url"
@@ -15,7 +15,7 @@ import (
 
 // newUnstable returns the command for groups whose runs had the same conditions and different
 // outputs.
-func newUnstable(d *driftCommand) *cobra.Command {
+func newUnstable(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
@@ -40,7 +40,7 @@ latest first run.`,
 }
 
 // newMismatches returns the command for records whose claims do not hold.
-func newMismatches(d *driftCommand) *cobra.Command {
+func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
 		Short: "Show records whose claimed hashes are not those that the ledger computed",
@@ -62,7 +62,7 @@ func newMismatches(d *driftCommand) *cobra.Command {
 }
 
 // newStale returns the command for citations of superseded chunks.
-func newStale(d *driftCommand) *cobra.Command {
+func newStale(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stale SOURCE",
 		Short: "Show citation sets that rest on a chunk that the source no longer has",
@@ -98,10 +98,10 @@ RUN is the run_id of the set, which is often the answer that cites it.`,
 }
 
 // noStale says why no citation of a source is stale.
-func noStale(d *driftCommand, command *cobra.Command, source string) error {
+func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.query(command)
 	query.Set("limit", "1")
-	cited, _, err := fetchDrift[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	cited, _, err := fetch[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
 	switch {
 	case err != nil:
 		return err
@@ -114,7 +114,7 @@ func noStale(d *driftCommand, command *cobra.Command, source string) error {
 }
 
 // newConflicts returns the command for chunks under several sources.
-func newConflicts(d *driftCommand) *cobra.Command {
+func newConflicts(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "conflicts",
 		Short:   "Show chunks that are cited under several sources",
@@ -137,7 +137,7 @@ func newConflicts(d *driftCommand) *cobra.Command {
 }
 
 // newDivergence returns the command for the run-DAGs of one question.
-func newDivergence(d *driftCommand) *cobra.Command {
+func newDivergence(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "divergence QUESTION_HASH",
 		Short:   "Show the run-DAGs of one question, and where each diverges from the one before",
@@ -176,7 +176,7 @@ func runCause(r *wire.DivergenceRow) string {
 }
 
 // newRunGroups returns the command for groups of run-DAGs.
-func newRunGroups(d *driftCommand) *cobra.Command {
+func newRunGroups(d *commands) *cobra.Command {
 	var by string
 	command := &cobra.Command{
 		Use:   "run-groups",
@@ -213,7 +213,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 }
 
 // newProducers returns the command for producers, and for the gaps of one.
-func newProducers(d *driftCommand) *cobra.Command {
+func newProducers(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "producers [ID]",
 		Short: "Show what each producer delivered, and the gaps in its numbers",
@@ -236,9 +236,9 @@ func newProducers(d *driftCommand) *cobra.Command {
 }
 
 // producer prints the gaps and the repetitions of one producer.
-func producer(d *driftCommand, command *cobra.Command, id string) error {
+func producer(d *commands, command *cobra.Command, id string) error {
 	path, query := "/producers/"+url.PathEscape(id), d.query(command)
-	answer, text, err := fetchDrift[wire.ProducerAnswer](d, command, path, query)
+	answer, text, err := fetch[wire.ProducerAnswer](d, command, path, query)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 }
 
 // pathHistory prints the versions of one path.
-func pathHistory(d *driftCommand, command *cobra.Command, project, id string) error {
+func pathHistory(d *commands, command *cobra.Command, project, id string) error {
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("what"), cli.TextColumn("build"), cli.TextColumn("category"),
 		cli.TextColumn("content"), cli.TextColumn("validated"))
 	path := "/paths/" + url.PathEscape(project) + "/" + url.PathEscape(id)
@@ -281,7 +281,7 @@ func pathHistory(d *driftCommand, command *cobra.Command, project, id string) er
 }
 
 // chunk returns a chunk hash as a table cell.
-func chunk(d *driftCommand, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
+func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
 
 func orNone(text string) string {
 	if text == "" {

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"errors"
@@ -29,8 +29,8 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 // list fetches the rows of a query and prints them as a table: the first page that has rows
 // or, with --all, every page. If there are no rows, it prints the message empty, unless that
 // is "".
-func list[R any](d *driftCommand, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
-	first, text, err := fetchDrift[wire.RunPage[R]](d, command, path, query)
+func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
+	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func list[R any](d *driftCommand, command *cobra.Command, path string, query url
 // that is named cursor. With --json, pages prints the answers. It returns the cursor after the
 // last page.
 func pages[A, R any](
-	d *driftCommand, command *cobra.Command, path string, query url.Values, cursor string,
+	d *commands, command *cobra.Command, path string, query url.Values, cursor string,
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
 ) (string, error) {
 	defer query.Del(cursor)
@@ -62,14 +62,14 @@ func pages[A, R any](
 		if err != nil {
 			return "", err
 		}
-		if answer, text, err = fetchDrift[A](d, command, path, query); err != nil {
+		if answer, text, err = fetch[A](d, command, path, query); err != nil {
 			return "", err
 		}
 	}
 }
 
 // printPage prints a page or, with --json, the answer that contains it.
-func printPage[R any](d *driftCommand, t *cli.Table, page []R, answer []byte, cells func(R) []string) error {
+func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells func(R) []string) error {
 	if d.json {
 		t.Rows += len(page)
 		return cli.PrintJSONLine(d.Out, answer)
@@ -83,7 +83,7 @@ func printPage[R any](d *driftCommand, t *cli.Table, page []R, answer []byte, ce
 
 // conclude says that there are more rows, or no rows and why that may be. next is the cursor after
 // the last printed page, and incomplete is what the answer says that IPC records lack.
-func (d *driftCommand) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
+func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
 	case next != "":
@@ -98,10 +98,10 @@ func (d *driftCommand) conclude(command *cobra.Command, t *cli.Table, next, empt
 
 // sayIncomplete says how many IPC records lack each of some parts. If parts is nil, it says that of
 // all parts that a record lacks.
-func (d *driftCommand) sayIncomplete(command *cobra.Command, parts []string) {
+func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
 	if !command.Flags().Changed("as-of") { // the counts are those of the present
-		if stats, _, err := fetchDrift[wire.Stats](d, command, "/stats", nil); err == nil {
+		if stats, _, err := fetch[wire.Stats](d, command, "/stats", nil); err == nil {
 			counts = stats.Incomplete
 		}
 	}
@@ -126,8 +126,8 @@ func (d *driftCommand) sayIncomplete(command *cobra.Command, parts []string) {
 		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
 }
 
-// fetchDrift returns the answer of a query of the ledger, parsed and as the server sent it.
-func fetchDrift[T any](d *driftCommand, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
+// fetch returns the answer of a query of the ledger, parsed and as the server sent it.
+func fetch[T any](d *commands, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
 	if err := d.connect(); err != nil {
 		return nil, nil, err
 	}
@@ -136,8 +136,8 @@ func fetchDrift[T any](d *driftCommand, command *cobra.Command, path string, que
 
 // printAnswer fetches an answer and calls print with it. With --json, it prints the answer as the
 // server sent it.
-func printAnswer[T any](d *driftCommand, command *cobra.Command, path string, query url.Values, print func(*T) error) error {
-	answer, text, err := fetchDrift[T](d, command, path, query)
+func printAnswer[T any](d *commands, command *cobra.Command, path string, query url.Values, print func(*T) error) error {
+	answer, text, err := fetch[T](d, command, path, query)
 	switch {
 	case err != nil:
 		return err
@@ -148,7 +148,7 @@ func printAnswer[T any](d *driftCommand, command *cobra.Command, path string, qu
 }
 
 // connect makes the client unless it exists.
-func (d *driftCommand) connect() (err error) {
+func (d *commands) connect() (err error) {
 	if d.server == nil {
 		d.server, err = d.from.Connect(d.Console)
 	}
@@ -156,7 +156,7 @@ func (d *driftCommand) connect() (err error) {
 }
 
 // texts returns the reader of the records' texts. The client must exist.
-func (d *driftCommand) texts() *show.Texts {
+func (d *commands) texts() *show.Texts {
 	if d.words == nil {
 		d.words = &show.Texts{Server: d.server, Ledger: d.ledger}
 	}
@@ -164,9 +164,9 @@ func (d *driftCommand) texts() *show.Texts {
 }
 
 // hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
-func (d *driftCommand) hash(hash string) string { return show.Hash(hash, d.full) }
+func (d *commands) hash(hash string) string { return show.Hash(hash, d.full) }
 
-func (d *driftCommand) hashOr(hash *string) string {
+func (d *commands) hashOr(hash *string) string {
 	if hash == nil {
 		return cli.None
 	}

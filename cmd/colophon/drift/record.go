@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"github.com/spf13/cobra"
@@ -9,8 +9,9 @@ import (
 	"colophon/ledger"
 )
 
-func newShow(c *cli.Console) *cobra.Command {
-	d := &driftCommand{Console: c}
+// NewShow returns the command show.
+func NewShow(c *cli.Console) *cobra.Command {
+	d := &commands{Console: c}
 	command := &cobra.Command{
 		Use:   "show SEQ",
 		Short: "Show one record: what it says, its hashes, and its content",
@@ -19,14 +20,14 @@ the ledger's check of each, and the content. If the credentials allow reading co
 each hash has the first words of its text beside it.`,
 		Example: `  colophon show 41
   colophon show 41 --json | jq .event`,
-		Args: func(command *cobra.Command, args []string) error { return requireSeqs(command, args, 1) },
+		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 1) },
 		RunE: func(command *cobra.Command, args []string) error {
 			return printAnswer(d, command, "/records/"+args[0], d.query(command), func(r *wire.RecordRow) error {
 				return show.Record(command.Context(), d.Console, d.texts(), r, d.full)
 			})
 		},
 	}
-	command.SetFlagErrorFunc(explainSeqFlag)
+	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
 	flags := command.Flags()
 	d.from.Bind(c, flags)
 	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")

@@ -1,4 +1,4 @@
-package main
+package drift
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"colophon/internal/show"
 )
 
-func (d *driftCommand) newTimeline() *cobra.Command {
+func (d *commands) newTimeline() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "timeline BY VALUE",
 		Short: "Show runs in order, and what changed from each to the next",
@@ -30,7 +30,7 @@ BY is ` + groupingHelp + `.`,
 	return command
 }
 
-func (d *driftCommand) timeline(command *cobra.Command, by, value string) error {
+func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set(by, value)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.NumberColumn("against"),
@@ -51,7 +51,7 @@ func (d *driftCommand) timeline(command *cobra.Command, by, value string) error 
 }
 
 // changes returns the differences of a run as one table cell.
-func (d *driftCommand) changes(command *cobra.Command, s *wire.TimelineRow) string {
+func (d *commands) changes(command *cobra.Command, s *wire.TimelineRow) string {
 	if len(s.Differences) == 0 || s.Against == nil {
 		return cli.None
 	}

@@ -1,4 +1,5 @@
-package main
+// Package drift is the command drift: each question about what changed, and why, as a table.
+package drift
 
 import (
 	"net/url"
@@ -13,8 +14,8 @@ import (
 	"colophon/ledger"
 )
 
-// driftCommand holds the flags that the drift commands share.
-type driftCommand struct {
+// commands holds the flags that the drift commands share.
+type commands struct {
 	*cli.Console
 	from             remote.Options
 	server           *remote.Server // set by connect
@@ -28,7 +29,7 @@ type driftCommand struct {
 	words            *show.Texts // set by texts
 }
 
-const driftHelp = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
+const help = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
 /run-dags/…, /citation-sets/…, /paths/…, /producers, /records, and /runs/compare of the API.
 All pages of an answer are for one tree size. With --as-of, you get the answer at an earlier
 one.
@@ -36,12 +37,13 @@ one.
 With --json, the commands print the server's answers, one JSON document per line. For a
 list, they print the first page that has rows or, with --all, every page.`
 
-func newDrift(c *cli.Console) *cobra.Command {
-	d := &driftCommand{Console: c}
+// New returns the command with its subcommands.
+func New(c *cli.Console) *cobra.Command {
+	d := &commands{Console: c}
 	command := &cobra.Command{
 		Use:   "drift",
 		Short: "Show which outputs changed, and what caused it",
-		Long:  driftHelp,
+		Long:  help,
 		Example: `  colophon drift groups --min-outputs 2
   colophon drift compare 12 40
   colophon drift effects model claude-2 claude-2.1
@@ -61,7 +63,7 @@ func newDrift(c *cli.Console) *cobra.Command {
 }
 
 // pageFlags binds the flags of commands whose answers have pages.
-func (d *driftCommand) pageFlags(flags *pflag.FlagSet) {
+func (d *commands) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
 	flags.Uint("limit", 0, "most `rows` of a page; default is set by the server")
 }
@@ -73,17 +75,17 @@ func bindPeriod(flags *pflag.FlagSet) {
 }
 
 // stateFlag binds the flag of commands that show only live records by default.
-func (d *driftCommand) stateFlag(flags *pflag.FlagSet) {
+func (d *commands) stateFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.anyState, "any-state", false, "include failed, stale and quarantined records")
 }
 
 // fullFlag binds the flag of commands whose tables shorten hashes.
-func (d *driftCommand) fullFlag(flags *pflag.FlagSet) {
+func (d *commands) fullFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.full, "full", false, "print whole hashes, not only their first digits")
 }
 
 // query returns the server's parameters for the flags that were given. They have the same names.
-func (d *driftCommand) query(command *cobra.Command) url.Values {
+func (d *commands) query(command *cobra.Command) url.Values {
 	q := url.Values{}
 	command.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// ExplainSeqFlag explains an error in the flags of a command whose arguments are seqs.
+func ExplainSeqFlag(command *cobra.Command, err error) error {
+	if number, found := NegativeNumber(err); found {
+		return NotASeq(number)
+	}
+	return ExplainFlag(command, err)
+}
+
+// RequireSeqs requires n arguments that are seqs.
+func RequireSeqs(command *cobra.Command, args []string, n int) error {
+	if err := cobra.ExactArgs(n)(command, args); err != nil {
+		return err
+	}
+	for _, arg := range args {
+		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
+			return NotASeq(arg)
+		}
+	}
+	return nil
+}
+
+// NotASeq returns the error of an argument that is not a seq.
+func NotASeq(argument string) error {
+	return Exitf(ExitUsage, "%q is not a record number; give the seq of a record", argument)
+}

@@ -1,0 +1,42 @@
+package records
+
+import (
+	"context"
+	"errors"
+
+	"colophon/ledger/index"
+	"colophon/ledger/record"
+)
+
+// Bounds of the search for the latest live record of a run.
+const (
+	searchedRows  = 16
+	searchedPages = 64
+)
+
+// ErrTooMany is returned if a run has too many records to search for a live one.
+var ErrTooMany = errors.New("too many records to search for a live one")
+
+// LatestOfRun returns the latest live record of a kind with a run_id or, if any is true, the latest
+// of any state; nil if there is none. more reports whether the run may have others.
+func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kind, any bool) (seq *uint64, more bool, err error) {
+	filter := Filter{Kind: kind, Values: []Value{{Name: "run_id", Text: run}}}
+	page := index.Page{Limit: searchedRows}
+	for range searchedPages {
+		rows, next, err := List(ctx, v, filter, page)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range rows {
+			if any || rows[i].State == record.Live {
+				return &rows[i].Seq, more || len(rows) > 1 || next != nil, nil
+			}
+			more = true
+		}
+		if next == nil {
+			return nil, more, nil
+		}
+		page.After = next
+	}
+	return nil, false, ErrTooMany
+}
