@@ -38,6 +38,7 @@ import (
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/members"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/retrieval"
 	"colophon/ledger/record/rules"
@@ -458,7 +459,7 @@ func exampleEvent(e *example) {
 	r, err := record.Parse(kind, []byte(e.value("record")))
 	require.NoError(e.t, err)
 	defer r.Release()
-	at, ok := record.ParseTime([]byte(e.value("time")))
+	at, ok := moment.Parse([]byte(e.value("time")))
 	require.True(e.t, ok)
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)

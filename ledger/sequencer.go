@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -225,7 +226,7 @@ func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]stor
 // link assigns every event its seq, time and place in the chain, and adds its leaf to the tree
 // (spec: Entry and chain; Merkle tree).
 func (s *sequencer) link(next *assembly, at time.Time) {
-	text := at.Format(record.TimeLayout)
+	text := at.Format(moment.Layout)
 	suffix := len(record.AppendSuffixAt(nil, ^uint64(0), text))
 	room, contents := 0, 0
 	for i := range next.events {

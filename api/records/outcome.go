@@ -12,6 +12,7 @@ import (
 	"colophon/api/receipts"
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/proofs"
 )
 
@@ -55,7 +56,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		Ledger:        l.Name(),
 		Seq:           ack.Seq,
 		Kind:          string(out.Record.Kind),
-		Time:          ack.Time.Format(record.TimeLayout),
+		Time:          ack.Time.Format(moment.Layout),
 		EventHash:     ack.EventHash,
 		PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]),
 		LeafHash:      ack.LeafHash,

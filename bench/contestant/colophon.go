@@ -14,6 +14,7 @@ import (
 	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/proofs"
 	"colophon/storage/pebble"
 )
@@ -119,7 +120,7 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	receipt := proofs.Receipt{
-		Ledger: n.ledger.Name(), Seq: ack.Seq, Kind: string(r.Kind), Time: ack.Time.Format(record.TimeLayout),
+		Ledger: n.ledger.Name(), Seq: ack.Seq, Kind: string(r.Kind), Time: ack.Time.Format(moment.Layout),
 		EventHash: ack.EventHash, PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]), LeafHash: ack.LeafHash,
 		Hashes: r.HashesJSON(), Checks: r.ChecksJSON(),
 		Proof: &proofs.Proof{

@@ -23,6 +23,7 @@ import (
 	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/storage"
@@ -339,7 +340,7 @@ func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []strin
 // microseconds parses the time of an event into microseconds since 1970.
 func microseconds(t testing.TB, text string) int64 {
 	t.Helper()
-	at, err := time.Parse(record.TimeLayout, text)
+	at, err := time.Parse(moment.Layout, text)
 	require.NoError(t, err)
 	return at.UnixMicro()
 }

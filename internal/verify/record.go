@@ -10,6 +10,7 @@ import (
 	"colophon/ledger/event"
 	"colophon/ledger/record"
 	"colophon/ledger/record/members"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/strict"
 	"colophon/proofs"
@@ -47,7 +48,7 @@ func verifyRecord(body, posted []byte) error {
 	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.Key() == nil {
 		return fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
 	}
-	if !record.IsEventTime(e.TimeText) {
+	if !moment.IsOfEvent(e.TimeText) {
 		return fmt.Errorf("%w: the event's time is %.100q", proofs.ErrMalformed, e.TimeText)
 	}
 	expected := e.Recompute(r)

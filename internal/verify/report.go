@@ -8,6 +8,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -87,7 +88,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 	if !record.Kind(r.Kind).IsKnown() {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
 	}
-	if !record.IsEventTime([]byte(r.Time)) {
+	if !moment.IsOfEvent([]byte(r.Time)) {
 		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
 	}
 	if err := ledgerName(r.Ledger); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -50,7 +51,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	if e.Kind == "" {
 		return Event{}, errors.New("its body has no kind")
 	}
-	e.Time, _ = record.ParseTime(e.TimeText)
+	e.Time, _ = moment.Parse(e.TimeText)
 	return e, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -27,7 +28,7 @@ func (e *Event) Key() *record.Hash {
 
 // Occurred returns the timestamp of a record; false if it has none.
 func (e *Event) Occurred() (time.Time, bool) {
-	return record.ParseTime(text(e.Detail.Member("timestamp")))
+	return moment.Parse(text(e.Detail.Member("timestamp")))
 }
 
 // Labels yields the name and the value of each label of a record.

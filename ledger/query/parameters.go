@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger/index"
-	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 )
 
 // Parameters are the elements of the path and the query parameters of a request, by name.
@@ -76,12 +76,12 @@ func parseTime(name, value string) (*time.Time, error) {
 	if value == "" {
 		return nil, nil
 	}
-	at, ok := record.ParseTime([]byte(value))
+	at, ok := moment.Parse([]byte(value))
 	if ok {
 		return &at, nil
 	}
 	hint := ""
-	if _, ok := record.ParseTime([]byte(strings.Replace(value, " ", "+", 1))); ok {
+	if _, ok := moment.Parse([]byte(strings.Replace(value, " ", "+", 1))); ok {
 		hint = "; write + as %2B" // a query decodes + as a space
 	}
 	return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z%s", hint)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/figures"
 	"colophon/ledger/index"
 	"colophon/ledger/index/records"
-	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -130,7 +130,7 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 }
 
 // timeOf returns a time in the form of events.
-func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(record.TimeLayout)) }
+func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
 // RedactedBy returns the event that redacts a record now, or nil if none does.
 func RedactedBy(ctx context.Context, log interface {

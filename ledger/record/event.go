@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -23,11 +24,8 @@ const EventVersion = 1
 // link and the event body.
 const MaxEntry = 65535
 
-// TimeLayout is RFC 3339 in UTC with microseconds (spec: Event body).
-const TimeLayout = "2006-01-02T15:04:05.000000Z"
-
 // maxSuffix is the greatest length of what AppendSuffix appends, in bytes.
-const maxSuffix = len(`"seq":18446744073709551615,"time":"` + TimeLayout + `","v":1}`)
+const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
 // Event has the members of an event that are known before the sequencer takes it.
 type Event struct {
@@ -99,10 +97,10 @@ func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
 // AppendSuffix completes an event body.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
-	return AppendSuffixAt(dst, seq, at.UTC().Format(TimeLayout))
+	return AppendSuffixAt(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixAt is AppendSuffix for a time in the form of TimeLayout.
+// AppendSuffixAt is AppendSuffix for a time in the form of moment.Layout.
 func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)

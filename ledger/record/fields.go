@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 )
@@ -140,7 +141,7 @@ func (c *CommonFields) Check() error {
 		}
 	}
 	if c.Timestamp != nil {
-		if _, ok := ParseTime(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
+		if _, ok := moment.Parse(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
 			return fmt.Errorf("its timestamp %.100q is not RFC 3339", c.Timestamp)
 		}
 	}

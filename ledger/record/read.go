@@ -3,6 +3,7 @@ package record
 import (
 	"math"
 
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/ledger/record/strict"
@@ -41,7 +42,7 @@ func readTimestamp(o strict.Object, name string) []byte {
 	if text == nil {
 		return nil
 	}
-	if _, ok := ParseTime(text); !ok {
+	if _, ok := moment.Parse(text); !ok {
 		o.Invalid(name, "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs/audit/recompute"
 )
@@ -39,7 +40,7 @@ type eventCheck struct {
 func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs *verbCheck) *eventCheck {
 	c := &eventCheck{signers: signers, uses: uses, verbs: verbs, ledger: options.Ledger, now: options.Now}
 	if !c.now.IsZero() {
-		c.latest = c.now.Add(maxAhead).UTC().AppendFormat(nil, record.TimeLayout)
+		c.latest = c.now.Add(maxAhead).UTC().AppendFormat(nil, moment.Layout)
 	}
 	return c
 }
@@ -110,7 +111,7 @@ func (c *eventCheck) frame(e *event.Body) error {
 // they sort like their texts.
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
-	if !c.isSameSecond(text) && !record.IsEventTime(text) {
+	if !c.isSameSecond(text) && !moment.IsOfEvent(text) {
 		return damaged(KindEvent, e.Seq, "its time %.100q is not RFC 3339 in UTC with microseconds", text)
 	}
 	if bytes.Compare(text, c.time) < 0 {
@@ -118,7 +119,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
 		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock says %s: either the server's clock was wrong then, or this machine's is now",
-			text, c.now.UTC().Format(record.TimeLayout))
+			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)
 	return nil
@@ -128,7 +129,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 // is faster than reading the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
-	if len(text) != len(record.TimeLayout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
+	if len(text) != len(moment.Layout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
 		return false
 	}
 	for _, digit := range text[micros : len(text)-1] {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/proofs"
 )
 
@@ -186,9 +186,9 @@ func (w *walk) checkHead() error {
 	if w.tree.tip != w.head.Tip {
 		return damaged(KindHead, size, "the last event hash is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
-	at, _ := record.ParseTime(last) // which was checked, unless the log is empty
+	at, _ := moment.Parse(last) // which was checked, unless the log is empty
 	if size > 0 && at.UnixMicro() != w.head.Time {
-		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(record.TimeLayout))
+		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 	"colophon/proofs/monitor"
@@ -81,7 +81,7 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	case "verifier_key":
 		return slices.ContainsFunc(c.keys, func(k *proofs.Verifier) bool { return k.String() == text })
 	case "created":
-		_, ok := record.ParseTime(got.Text())
+		_, ok := moment.Parse(got.Text())
 		return ok
 	case "frozen":
 		return got.Kind() == pyjson.True || got.Kind() == pyjson.False

@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // a server without the system's copy knows the zones too
 
 	"colophon/ledger/record"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 )
 
@@ -44,7 +45,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 	} else if m := spaced.FindStringSubmatch(text); m != nil {
 		text = m[1] + "T" + m[2]
 	}
-	_, ok = record.ParseTime([]byte(text))
+	_, ok = moment.Parse([]byte(text))
 	return text, zoned, ok && len(text) <= record.MaxTimestamp
 }
 

@@ -3,6 +3,7 @@ package recompute
 import (
 	"bytes"
 	"colophon/ledger/record/members"
+	"colophon/ledger/record/moment"
 	"colophon/ledger/record/strict"
 	"crypto/sha256"
 	"encoding/hex"
@@ -102,7 +103,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return err
 	}
 	defer r.Release()
-	if !record.IsEventTime(e.TimeText) {
+	if !moment.IsOfEvent(e.TimeText) {
 		return malformed("its time is %.100q", e.TimeText)
 	}
 	if err := b.again.Parse(e.Recompute(r)); err != nil {

@@ -1,14 +1,19 @@
-package record
+// Package moment reads times in the form of requests and of events.
+package moment
 
 import (
 	"strconv"
 	"time"
 )
 
-// ParseTime reads an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either
+// Layout is the form of times in events, for time.Format: RFC 3339 in UTC with microseconds (spec:
+// Event body).
+const Layout = "2006-01-02T15:04:05.000000Z"
+
+// Parse reads an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either
 // case, any number of fractional digits after a dot, and second 60 if a leap second is
 // possible. It drops digits beyond nanoseconds.
-func ParseTime(text []byte) (time.Time, bool) {
+func Parse(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
 	}
@@ -36,13 +41,13 @@ func ParseTime(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsEventTime reports whether a text is a time in the form that events use: RFC 3339 in UTC
+// IsOfEvent reports whether a text is a time in the form that events use: RFC 3339 in UTC
 // with microseconds, and no leap second (spec: Event body).
-func IsEventTime(text []byte) bool {
-	if len(text) != len(TimeLayout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
+func IsOfEvent(text []byte) bool {
+	if len(text) != len(Layout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false
 	}
-	_, ok := ParseTime(text)
+	_, ok := Parse(text)
 	return ok
 }
 
