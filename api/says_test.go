@@ -33,7 +33,7 @@ func TestParametersAreExplained(t *testing.T) {
 			"limit, model, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups are of all runs, with a seed and without; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
-		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, or label:<name>",
+		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
 		"/stats?x=1":                             "x: unknown query parameter; this route has none",
 		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":                    "limit: must be a number from 1 to 1000",

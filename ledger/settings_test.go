@@ -39,13 +39,13 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.False(t, l.Public())
 }
 
-// forgetful is a store that cannot store the visibility.
+// forgetful is a store that cannot store what an operator sets.
 type forgetful struct{ storage.Store }
 
-var errSetting = errors.New("the visibility cannot be stored")
+var errSetting = errors.New("the setting cannot be stored")
 
 func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) error {
-	if name == "log" {
+	if name == "log" || name == "unregistered_sources" {
 		return errSetting
 	}
 	return f.Store.SetSetting(ctx, name, value)

@@ -89,7 +89,7 @@ func (n *node) close() error {
 // append appends a record like the API: decode, check, submit, and wait. The caller releases
 // the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
-	r, err := record.Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().For(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}

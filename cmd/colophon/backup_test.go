@@ -49,7 +49,7 @@ func (s *stored) post(n int) {
 	}
 	for range n {
 		s.posted++
-		r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
+		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
 		require.NoError(s, err)
 		submission, err := l.Prepare(r, ledger.Anonymous, "")
 		require.NoError(s, err)

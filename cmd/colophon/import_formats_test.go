@@ -198,7 +198,8 @@ func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
 	require.Contains(t, errs.String(), "dry run: nothing was sent")
 	text, err := os.ReadFile(report)
 	require.NoError(t, err)
-	require.Equal(t, 2, bytes.Count(text, []byte("\n")))
+	require.Equal(t, 3, bytes.Count(text, []byte("\n")), "%s", text)
+	require.Contains(t, string(text), `"line":3,"left":"it is not a JSON object"`)
 	require.Contains(t, string(text), `{"pointer":"/note","fate":"kept as content","as":"usage/imported/note"}`)
 
 	require.Equal(t, 2, command("--format", "poem", lines))

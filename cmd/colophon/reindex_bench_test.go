@@ -135,7 +135,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 
 // post records a body as the API does, and returns when it is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
-	r, err := record.Parse(record.IPCRecord, []byte(body))
+	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {
 		return err
 	}

@@ -373,7 +373,7 @@ func (o *oracle) askAgain(a *attempt) error {
 
 // submit sends an attempt like a client.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
-	r, err := record.Parse(a.kind, a.body)
+	r, err := record.DefaultLimits().For(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
 	if err != nil {
 		return ledger.Ack{}, err
 	}
