@@ -183,6 +183,8 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
 	s := &slowAttack{server: server, stop: make(chan struct{})}
 	const l = "/v1/ledgers/default"
+	// The attack's preparation may have made the ledger refuse the citations below.
+	server.send(t, http.MethodPut, l+"/unregistered-sources", `{"unregistered_sources":"accept"}`, http.StatusOK)
 	text := strings.Repeat("x", large-64<<10)
 	post := func(path, body string) uint64 {
 		var receipt struct{ Seq uint64 }
