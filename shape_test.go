@@ -33,7 +33,7 @@ var larger = map[string]bounds{
 	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
 	// its fields have, and how the event is written. All work on Record: its buffers, its
 	// hashes, its checks. A package per kind would have to export all of that.
-	"ledger/record": {files: 24, lines: 3800, methods: maxMethods},
+	"ledger/record": {files: 22, lines: 3770, methods: maxMethods},
 }
 
 var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[[^\]]*\])?\) `)

@@ -22,27 +22,19 @@ const (
 func (l *Ledger) Public() bool { return l.public.Load() }
 
 // Visibility returns PrivateLog or PublicLog.
-func (l *Ledger) Visibility() string {
-	if l.Public() {
-		return PublicLog
-	}
-	return PrivateLog
-}
+func (l *Ledger) Visibility() string { return valueOf(logSetting, l.Public()) }
 
 // SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
 // on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
 func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
-	value := PublicLog
 	if !public {
-		value = PrivateLog
 		l.public.Store(false)
 	}
-	if err := l.store.SetSetting(context.WithoutCancel(ctx), logSetting, []byte(value)); err != nil {
-		return fmt.Errorf("making the log of ledger %q %s: %w", l.info.Name, value, err)
+	if err := storeSetting(ctx, l.store, logSetting, public, &l.public); err != nil {
+		return fmt.Errorf("making the log of ledger %q %s: %w", l.info.Name, valueOf(logSetting, public), err)
 	}
-	l.public.Store(public)
 	return nil
 }
 
@@ -62,10 +54,7 @@ func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load(
 
 // UnregisteredSources returns AcceptUnregistered or RejectUnregistered.
 func (l *Ledger) UnregisteredSources() string {
-	if l.RejectsUnregistered() {
-		return RejectUnregistered
-	}
-	return AcceptUnregistered
+	return valueOf(sourcesSetting, l.RejectsUnregistered())
 }
 
 // RejectUnregistered sets whether the ledger refuses such sets, durably. It logs no event, and works
@@ -73,14 +62,9 @@ func (l *Ledger) UnregisteredSources() string {
 func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
-	value := AcceptUnregistered
-	if reject {
-		value = RejectUnregistered
+	if err := storeSetting(ctx, l.store, sourcesSetting, reject, &l.rejectsUnregistered); err != nil {
+		return fmt.Errorf("setting %s of ledger %q to %s: %w", sourcesSetting, l.info.Name, valueOf(sourcesSetting, reject), err)
 	}
-	if err := l.store.SetSetting(context.WithoutCancel(ctx), sourcesSetting, []byte(value)); err != nil {
-		return fmt.Errorf("setting %s of ledger %q to %s: %w", sourcesSetting, l.info.Name, value, err)
-	}
-	l.rejectsUnregistered.Store(reject)
 	return nil
 }
 
@@ -88,6 +72,23 @@ func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 var settings = map[string][2]string{
 	logSetting:     {PrivateLog, PublicLog},
 	sourcesSetting: {AcceptUnregistered, RejectUnregistered},
+}
+
+// valueOf returns the second value of a setting, or the first.
+func valueOf(name string, second bool) string {
+	if second {
+		return settings[name][1]
+	}
+	return settings[name][0]
+}
+
+// storeSetting stores a setting, durably, and then notes in isSecond whether it has its second value.
+func storeSetting(ctx context.Context, store storage.Store, name string, second bool, isSecond *atomic.Bool) error {
+	if err := store.SetSetting(context.WithoutCancel(ctx), name, []byte(valueOf(name, second))); err != nil {
+		return err
+	}
+	isSecond.Store(second)
+	return nil
 }
 
 // recoverSetting loads a setting: whether it has its second value.

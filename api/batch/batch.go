@@ -264,12 +264,7 @@ func (b *batch) parse(ctx context.Context, c *chunk) {
 
 // prepare decodes and prepares one line.
 func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
-	// A panic here is in no request's goroutine: it would end the server.
-	defer func() {
-		if r := recover(); r != nil {
-			item.err = problem.Panicked(r)
-		}
-	}()
+	defer item.recover()
 	line, err := b.values.ParseLine(text)
 	if err != nil && hasFormat(err) {
 		line, item.native, err = b.parseNative(text)
@@ -320,11 +315,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 
 // prepareValidation prepares a validation. The records of paths in the lines before it are in the log.
 func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
-	defer func() {
-		if r := recover(); r != nil {
-			item.err = problem.Panicked(r)
-		}
-	}()
+	defer item.recover()
 	o := b.options
 	o.Key = item.key
 	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
@@ -345,13 +336,16 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	}
 }
 
+// recover makes a panic the error of the line. It is to be deferred: such a panic is in no request's
+// goroutine, and would end the server.
+func (item *batchItem) recover() {
+	if r := recover(); r != nil {
+		item.err = problem.Panicked(r)
+	}
+}
+
 func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceCheck) {
-	// A panic here is in no request's goroutine: it would end the server.
-	defer func() {
-		if r := recover(); r != nil {
-			item.err = problem.Panicked(r)
-		}
-	}()
+	defer item.recover()
 	item.err = sources.Check(ctx, item.record, &item.submission)
 }
 

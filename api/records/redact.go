@@ -10,6 +10,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/proofs"
 	"colophon/storage"
 )
 
@@ -76,7 +77,12 @@ func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil
 	}
-	_, err := l.Store().Key(ctx, ledger.HeaderKey(key))
+	return digestHeld(ctx, l, ledger.HeaderKey(key))
+}
+
+// digestHeld reports whether an event holds an idempotency key, which is given by its digest.
+func digestHeld(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
+	_, err := l.Store().Key(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}

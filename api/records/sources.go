@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"colophon/ledger/index"
 	"colophon/ledger/index/citations"
 	"colophon/ledger/record"
-	"colophon/storage"
 )
 
 // SourceCheck refuses citation sets that cite sources which are not registered, if the ledger has
@@ -59,11 +57,12 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 		return err
 	}
 	if sub.Key != nil {
-		switch _, err := s.ledger.Store().Key(ctx, *sub.Key); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, storage.ErrNotFound):
+		held, err := digestHeld(ctx, s.ledger, *sub.Key)
+		if err != nil {
 			return fmt.Errorf("looking up an idempotency key: %w", err)
+		}
+		if held {
+			return nil
 		}
 	}
 	p := problem.New(http.StatusUnprocessableEntity, "the ledger refuses citations of sources that are not registered, such as %q (%d citations); "+

@@ -36,7 +36,8 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed, and of its payload's members. For the other variables, groups have that list in their versions.
+// max_tokens, and seed, and of its payload's members. For the other variables, groups have that
+// list in their versions.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string
