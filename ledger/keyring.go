@@ -17,7 +17,7 @@ var (
 	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
 	// ErrNoOverlap: only the newest key signs.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
-	// ErrKeyMissing: two keys must sign during an overlap, and one of them is missing. A
+	// ErrKeyMissing: two keys must sign during an overlap, and the previous one is missing. A
 	// checkpoint without its signature would count as damage, so the ledger signs nothing
 	// until the key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
@@ -89,7 +89,8 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 }
 
 // rotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1. It finds each change without a search, and no change can be logged twice.
+// counted from 1. The key makes each change quick to find and prevents it from being logged
+// twice.
 func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }

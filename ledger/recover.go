@@ -89,15 +89,16 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// memberSetting names the setting that stores the secret of payload members. It is in the database,
-// so that the two cannot be lost apart, and in its backups, which have the content that it is about.
+// memberSetting names the setting that stores the secret of payload members. The secret is in
+// the database, so that neither can be lost without the other. Backups of the database contain
+// it, as they contain the payloads themselves.
 const memberSetting = "member_secret"
 
 // MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
 // that an earlier build created.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
-// recoverMemberSecret loads the secret to which the ledger's first event commits.
+// recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if l.Head() == nil || l.Head().Size == 0 {
 		return nil

@@ -53,14 +53,14 @@ type planning struct {
 	plan    Erasure
 }
 
-// pieceUse tells which records need a piece of content.
+// pieceUse says which records need a piece of content.
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too
 }
 
-// maxPieceUses bounds the memory for known pieces. When it is full it is cleared, so a piece
-// that very many records share is looked up only rarely.
+// maxPieceUses bounds the number of pieces that PlanRedaction remembers. When the memory is
+// full it is cleared. A piece that very many records share is therefore looked up only rarely.
 const maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {

@@ -61,7 +61,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
 		Erased: ledger.Pieces{Count: 2, Bytes: plan.Erased.Bytes},
 		Kept:   ledger.Pieces{Count: 3, Bytes: plan.Kept.Bytes},
-	}, plan, "the first record's own payload and output go")
+	}, plan, "the first record's own payload and output are erased")
 	require.Greater(t, plan.Erased.Bytes, uint64(len("output 0")))
 
 	events, records := redact(t, l, 0, 1, 3)
@@ -163,7 +163,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// Concurrent redactions of the same records all succeed. The first one counts.
+// Concurrent redactions of the same records all succeed. Only the first takes effect.
 func TestRedactionsAtOnce(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 30 {
@@ -311,7 +311,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// If store and log disagree about a redaction, that is damage, whichever is wrong.
+// If store and log disagree about a redaction, that is damage, whichever of them is wrong.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -327,7 +327,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
-	// An event whose commit has erased nothing.
+	// The commit of this redaction event erased nothing.
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")

@@ -113,5 +113,5 @@ func TestLeftMembersAreBounded(t *testing.T) {
 	tally, _ := imported(t, formats.AxisLog, map[string]string{"file": lines.String()})
 	require.Len(t, tally.Left, maxDescribed)
 	require.Equal(t, 25, tally.LeftOut)
-	require.Contains(t, tally.Left[9], "file:10: /x was left out: it holds a lone surrogate")
+	require.Contains(t, tally.Left[9], "file:10: /x was left out: it contains a lone surrogate")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
-// rotation). previous and next are verifier keys; handover is the note in which both agree, or
+// rotation). previous and next are verifier keys. handover is the note that both keys sign, or
 // nil if the step has none. All are valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
