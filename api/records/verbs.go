@@ -183,7 +183,7 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 func sourceID(c *call.Call) (string, error) {
 	id, err := c.Element("source_id")
 	if err == nil && len(id) > record.MaxSourceID {
-		err = problem.Invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+		err = problem.Invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, err
 }

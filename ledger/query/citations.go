@@ -98,7 +98,7 @@ func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 func parseSource(p Parameters) (string, error) {
 	id := p["source_id"]
 	if len(id) > record.MaxSourceID {
-		return "", invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, nil
 }

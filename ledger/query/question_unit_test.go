@@ -72,7 +72,7 @@ func TestParseRefuses(t *testing.T) {
 		"/citation-sets/drift?subject=":              "subject: must not be empty",
 		"/citation-sets/stale":                       "source_id: is required: a source that sets cite",
 		"/citation-sets/by-chunk/x":                  `hash: must be "sha256:" and 64 lower-case hexadecimal digits`,
-		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, at most 1024 are allowed",
+		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, but at most 1024 are allowed",
 		"/paths/p?status=no":                         "status: must be one of new, modified, unchanged, incomparable",
 		"/paths/p?validated=no":                      "validated: must be false or true",
 		"/paths/p?build=":                            "build: must not be empty",

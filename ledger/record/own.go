@@ -85,16 +85,16 @@ type Refusal string
 
 // The reasons.
 const (
-	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger refuses that
+	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger rejects mismatches
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
 // maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
-// an entry. The member mismatches counts all of them.
+// an entry. The member mismatches has the number of all failed checks.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
-// failed checks. first is the event that holds the idempotency key, for RefusedKey.
+// failed checks. For RefusedKey, first is the seq of the event that holds the idempotency key.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
@@ -114,8 +114,8 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
 }
 
-// RefusalFields are the fields of a record_refused event. For RefusedKey, the event FirstSeq
-// holds the idempotency key.
+// RefusalFields are the fields of a record_refused event. For RefusedKey, FirstSeq is the
+// event that holds the idempotency key.
 type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal
