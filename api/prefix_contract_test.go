@@ -48,7 +48,7 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	}
 	var p struct{ Detail string }
 	s.do(t, get(prefix+"/records").asking("?after=9&output_hash="+ferry[:9]), http.StatusBadRequest).decode(t, &p)
-	require.Equal(t, "output_hash: begins several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; give more digits", p.Detail)
+	require.Equal(t, "output_hash: matches several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; give more digits", p.Detail)
 	var list struct{ Rows []json.RawMessage }
 	s.do(t, get(prefix+"/records").asking("?as_of=9&output_hash="+ferry[:9]), http.StatusOK).decode(t, &list)
 	require.Len(t, list.Rows, 1, "the later one is not there yet")
@@ -97,7 +97,7 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 		s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%q,"nodes":[{"stage":"mine","hash":%[1]q}]}}`, hash)), http.StatusCreated)
 	}
 	a = s.do(t, get(records).asking("?after=7&stage:mine=00000000"), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "begins several hashes: "+strings.Repeat("0", 63)+"1, ")
+	require.Contains(t, string(a.body), "matches several hashes: "+strings.Repeat("0", 63)+"1, ")
 
 	// Filters in a body take them too.
 	for _, kind := range []string{"/state-changes", "/redactions"} {

@@ -18,7 +18,7 @@ func TestHintAtPlus(t *testing.T) {
 		"?since=yesterday":                 false,
 	} {
 		a := s.send(t, get(recordsOf).asking(query), http.StatusBadRequest)
-		require.Contains(t, string(a.body), "must be a time as in RFC 3339", query)
+		require.Contains(t, string(a.body), "must be an RFC 3339 time", query)
 		if hinted {
 			require.Contains(t, string(a.body), hint, query)
 		} else {

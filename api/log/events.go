@@ -191,5 +191,5 @@ func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, 
 	for i, e := range found {
 		list[i] = hex.EncodeToString(e.Hash[:])
 	}
-	return hash, problem.Invalid("event_hash", "begins several hashes: %s; give more digits", strings.Join(list, ", "))
+	return hash, problem.Invalid("event_hash", "matches several hashes: %s; give more digits", strings.Join(list, ", "))
 }

@@ -19,7 +19,7 @@ func (e *Event) StateChange() StateChange {
 	}
 }
 
-// origin reads who did what the event says in another system, and when.
+// origin reads who did this in another system, and when.
 func (e *Event) origin() record.Origin {
 	return record.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }

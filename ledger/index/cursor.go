@@ -9,11 +9,10 @@ import (
 	"colophon/storage"
 )
 
-// cursor is the position to which a ledger is folded. Each batch stores the cursor to which it
-// brings the index.
+// cursor says how far a ledger is folded. Each batch stores the cursor that holds after it.
 type cursor struct {
 	size uint64       // number of events folded
-	tip  storage.Hash // event_hash of the last; zero if there is none
+	tip  storage.Hash // event_hash of the last event; zero if there is none
 }
 
 // append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.
@@ -42,7 +41,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	return c, nil
 }
 
-// readCursor returns the stored cursor of a ledger; zero if there is none.
+// readCursor returns the stored cursor of a ledger, or zero if there is none.
 func readCursor(from interface {
 	Stored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {

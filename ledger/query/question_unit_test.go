@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every question is found by its path, with the decoded elements.
+// Find returns every question by its path, with the decoded elements.
 func TestFind(t *testing.T) {
 	for _, q := range Questions() {
 		path, want := q.Path, Parameters{}
@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A question refuses what it does not know, and says what is wrong.
+// A question refuses unknown and malformed parameters, and says what is wrong.
 func TestParseRefuses(t *testing.T) {
 	for of, want := range map[string]string{
 		"/producers?limit=11":               "limit: must be a number from 1 to 10",
@@ -44,9 +44,9 @@ func TestParseRefuses(t *testing.T) {
 		"/producers?%ff=1":                  "the query has a parameter whose name is not valid UTF-8",
 		"/producers?cursor=%ff":             "cursor: must be valid UTF-8",
 		"/producers?cursor=":                "cursor: must not be empty",
-		"/producers?cursor=*":               "cursor: must be the value of next of an earlier answer",
+		"/producers?cursor=*":               "cursor: must be the value of next in an earlier answer",
 		"/producers?cursor=AA":              "cursor: belongs to another query",
-		"/producers?cursor=Bg&as_of=7":      "as_of: differs from that of the cursor, 6; leave it out",
+		"/producers?cursor=Bg&as_of=7":      "as_of: differs from the size of the cursor, 6; leave it out",
 		"/producers?cursor=CQ":              "as_of: is beyond the head: the ledger has 8 events",
 		"/producers?state=any":              "state: unknown query parameter; known are after, as_of, cursor, limit, proofs",
 		"/producers?as_of=0":                "as_of: must be at least 1: every ledger has at least one event",
@@ -66,7 +66,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/groups?by=model&sort=runs&state=any": "state: must be live with sort: only live runs are ranked",
 		"/drift/groups?by=model&sort=runs&cursor=Bg": "cursor: belongs to another query",
 		"/drift/groups/no/x":                         "by: must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>",
-		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next of an earlier answer",
+		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next in an earlier answer",
 		"/drift/attribution?a=1":                     "b: is required: the seq of an IPC record",
 		"/citation-sets/drift":                       "subject: is required: the subject of citation sets",
 		"/citation-sets/drift?subject=":              "subject: must not be empty",
@@ -86,7 +86,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A request says how far the index must have come, and at what size it is answered.
+// A request says how many events the index must cover, and at what size it is answered.
 func TestRequestNeeds(t *testing.T) {
 	for of, want := range map[string]struct{ size, needs uint64 }{
 		"/producers":                                    {0, 1},

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// appendName encodes a counter's name: its metric, and each label after its length.
+// appendName encodes a counter's name: its metric, and each label with its length before it.
 func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
@@ -36,8 +36,8 @@ func decodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read returns the stored counters of a ledger, and 0 for those of NewCounts(begin) that are
-// not stored.
+// Read returns the stored counters of a ledger. Counters of NewCounts(begin) that are not
+// stored are 0.
 func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
 	prefix := from.Keys.Key(nil, counterDimension)
 	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))

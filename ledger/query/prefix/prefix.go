@@ -24,14 +24,15 @@ const (
 	StagePrefix  = "stage:" // before the name of a stage
 )
 
-// maxSearched bounds the groups, and the records, among which a hash is searched.
+// maxSearched bounds the groups, and the records, that are searched for a hash.
 const maxSearched = 50_000
 
 // ErrTooMany is returned if a ledger has too many hashes to search.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the different hashes of a name that begin with some digits, sorted. It searches the
-// groups of runs, and if none has it, all records of the kinds that can have it.
+// Find returns the distinct hashes with a name that begin with some digits, sorted. It
+// searches the groups of runs. If no group has such a hash, it searches all records of the
+// kinds that can have it.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	found := make(map[string]bool)
 	err := search(func(page index.Page) (n int, next []byte, err error) {
@@ -67,7 +68,7 @@ func Find(ctx context.Context, v *index.View, name, digits string) ([]string, er
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// recordsWith selects the records that can have a hash of that name.
+// recordsWith selects the records that can have a hash with that name.
 func recordsWith(name string) records.Filter {
 	switch {
 	case name == ChunkHash:
@@ -78,7 +79,8 @@ func recordsWith(name string) records.Filter {
 	return records.Filter{}
 }
 
-// hashesIn returns the hashes of a listed record that have a name. document is scratch.
+// hashesIn returns the hashes that a listed record has under a name. document is scratch
+// memory.
 func hashesIn(r *records.Record, document *pyjson.Document, name string) (hashes []string, err error) {
 	if r.Body == nil {
 		_, hash, has := strings.Cut(string(r.Hashes), `"`+name+`":"`)
@@ -112,7 +114,7 @@ func hashesIn(r *records.Record, document *pyjson.Document, name string) (hashes
 	return hashes, nil
 }
 
-// search reads the pages of a list to its end, unless it is too long.
+// search reads the pages of a list to the end, and returns ErrTooMany if the list is too long.
 func search(read func(index.Page) (n int, next []byte, err error)) error {
 	page := index.Page{Limit: 1000}
 	for searched := 0; ; {
