@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of the variables by which runs are not grouped.
+// Names of the variables that do not form groups of runs.
 const (
 	temperatureName = "temperature"
 	maxTokensName   = "max_tokens"
@@ -36,8 +36,8 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed, and of its payload's members. For the other variables, groups have that
-// list in their versions.
+// max_tokens, and seed, and of its payload members. For the other variables, the versions of
+// groups contain that list.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string

@@ -9,7 +9,7 @@ import (
 // Seqs are the seqs of the two runs of a pair.
 type Seqs struct{ A, B uint64 }
 
-// Each calls visit for every pair, in the order of List. It reads what Count reads.
+// Each calls visit for every pair, in the order of List. It reads the same rows as Count.
 func Each(ctx context.Context, v *index.View, q Query, visit func(Seqs)) error {
 	e, err := newWalk(v, q)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package effects is the family of effects: what changes if one variable of a run changes
-// (spec: Effects of a variable).
+// Package effects is the family of questions about effects: what changes if one variable of a
+// run changes (spec: Effects of a variable).
 package effects
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // conditions: identity of a variable and its value; one version for each combination with that
-// value, written by its first run: the length of the list.
+// value, written by the combination's first run: the length of the list.
 const conditions rowstore.Dimension = 0x83
 
 // Family answers questions about the effect of one variable.

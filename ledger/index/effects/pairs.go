@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched is two combinations that differ in one variable only.
+// matched is a pair of combinations that differ in one variable only.
 type matched struct {
 	view           *index.View
 	leading, other rowstore.Identity
@@ -33,11 +33,11 @@ func (e *walk) pair(ctx context.Context, condition uint64) (matched, error) {
 	return e.pairOf(e.ids(run.IPC))
 }
 
-// combinations is a combination with the leading value and the one that differs in that value
-// only.
+// combinations is a combination that has the leading value, and the one that differs from it
+// in that value only.
 type combinations struct{ leading, other rowstore.Identity }
 
-// ids returns the combinations that a run would have with either value.
+// ids returns the combinations that a run would have with each of the two values.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	if e.ofLabel() {
 		both := groups.Combination(&ipc, groups.ByInputHash)
@@ -54,14 +54,14 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 // ofLabel reports whether the variable is a label.
 func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
-// pairOf returns a pair of combinations, either of which may have no runs.
+// pairOf returns a pair of combinations. Either can have no runs.
 func (e *walk) pairOf(ids combinations) (matched, error) {
 	_, _, found, err := e.view.Newest(groups.Combinations, ids.other[:])
 	return matched{e.view, ids.leading, ids.other, e.query.Any, !found}, err
 }
 
-// inputIn says how combinations compare the input if a variable differs. The seed is part of
-// input_hash if the payload has it.
+// inputIn says how combinations compare the input if another variable differs. If the payload
+// contains the seed, input_hash covers the seed.
 func inputIn(variable string) groups.By {
 	switch {
 	case variable == seedName || variable == records.Input:
@@ -86,7 +86,7 @@ func (e *walk) valueOf(r *event.IPC) []byte {
 	return *fieldOf(r, e.query.Variable)
 }
 
-// setValue sets the variable of a run that has it.
+// setValue sets the variable of a run, which must have it.
 func (e *walk) setValue(r *event.IPC, value []byte) {
 	switch {
 	case e.query.Variable == records.Input:
@@ -98,8 +98,8 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 	*fieldOf(r, e.query.Variable) = value
 }
 
-// fieldOf returns the field of a variable in a run. For input, the run must not have a
-// seedless hash.
+// fieldOf returns a pointer to the variable in a run. If the variable is the input, the run
+// must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
 	case records.Input, records.InputHash:
@@ -116,7 +116,7 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs that form a pair, if found.
+// paired is two runs that form a pair, if found is true.
 type paired struct {
 	leading, other side
 	found          bool
@@ -124,9 +124,9 @@ type paired struct {
 
 func (p *paired) changed() bool { return p.leading.output != p.other.output }
 
-// walk yields the pairs of runs from a position on, and advances the position after each. It
-// also yields with found false while it searches, so that the caller can stop when its budget
-// is spent.
+// walk yields the pairs of runs from a position on, and advances the position after each.
+// While it searches it also yields with found false, so that the caller can stop when its
+// budget is spent.
 func (p *matched) walk(at *position) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
@@ -164,13 +164,13 @@ func (p *matched) walk(at *position) iter.Seq2[paired, error] {
 
 // side is the walk over one of the two combinations.
 type side struct {
-	from   uint64 // the walk continues here; earlier versions are done
-	seq    uint64 // the run that waits for its partner, if ready
+	from   uint64 // the walk continues here; earlier versions have been read
+	seq    uint64 // if ready is set, the run that waits for its partner
 	output uint64
 	ready  bool
 }
 
-// step reads the next run unless one waits. more is false at the end of the combination.
+// step reads the next run, unless one is waiting. more is false at the end of the combination.
 func (s *side) step(p *matched, next func() (rowstore.Version, error, bool)) (more bool, err error) {
 	if s.ready {
 		return true, nil

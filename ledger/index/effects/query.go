@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Variables are the possible values of Query.Variable, besides labels and payload members.
+// Variables are the possible values of Query.Variable, in addition to labels and payload
+// members.
 var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
 
 // IsVariable reports whether a name is a valid Query.Variable.
@@ -27,20 +28,22 @@ func IsVariable(name string) bool {
 // Query asks what changed when one variable changed from A to B while all others stayed the same
 // (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables, label: and the name of a label, or the JSON pointer of a payload member
-	// A and B are the values. Numbers are written as in events; members are digests.
+	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
+	// A and B are the values. Numbers are in the form of events; the values of members are
+	// digests.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
 	Seeded bool // only runs with a seed
 }
 
-// Pair is two runs that differ in the variable only. Each is the k-th run of its combination.
+// Pair is two runs that differ in the variable only. Both are the k-th run of their
+// combinations, for the same k.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
 }
 
-// List returns pairs. A page may have fewer rows than its limit, even none, if few combinations
+// List returns pairs. A page can have fewer rows than its limit, or none, if few combinations
 // have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
 	e, err := newWalk(v, q)
@@ -52,7 +55,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 		if at, err = decodePosition(p.After, v.Size()); err != nil {
 			return nil, nil, err
 		}
-		if _, err := e.before(at.condition); err != nil { // fails if the position is of another query
+		if _, err := e.before(at.condition); err != nil { // fails if the position belongs to another query
 			return nil, nil, err
 		}
 	}
@@ -84,8 +87,8 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, nil, nil
 }
 
-// walk goes through the combinations with one of the two values. The leading side is the value
-// with fewer of them.
+// walk goes through the combinations with one of the two values. The leading value is the one
+// with fewer combinations.
 type walk struct {
 	view     *index.View
 	query    Query
@@ -95,7 +98,7 @@ type walk struct {
 	leading  []byte            // the leading value
 	partner  []byte            // the other value
 	count    uint64            // number of combinations with the leading value
-	last     uint64            // the newest of their first runs; 0 if there is none
+	last     uint64            // the newest first run of these; 0 if there is none
 	reversed bool              // the leading side is B
 }
 
@@ -135,8 +138,8 @@ func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, 
 	return count, last, nil
 }
 
-// before returns the position of the previous combination in the list; ErrPosition if condition is
-// not in it.
+// before returns the position of the previous combination in the list, or ErrPosition if
+// condition is not in the list.
 func (e *walk) before(condition uint64) (position, error) {
 	if records.IsGrouped(e.query.Variable) {
 		g, err := groups.VersionAt(e.view, e.id, condition, groups.AddsCondition)
@@ -170,8 +173,8 @@ func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair,
 	return append(rows, pair), nil
 }
 
-// position is a position of a walk: the combination, by its first run, and the seqs at which the
-// walk continues in the two combinations; 0 at their beginning.
+// position is a position of a walk: the first run of a combination, and the seqs at which the
+// walk continues in the combination and in its partner. These seqs are 0 at the beginning.
 type position struct{ condition, leading, other uint64 }
 
 func (p *position) append(dst []byte) []byte {

@@ -18,10 +18,10 @@ type Totals struct {
 	AsOf                      uint64
 }
 
-// Count counts all pairs. That reads about as many keys as all pages together, but no events.
-// known is nil or the totals of the same query as of another size. If there are fewer events
-// between the sizes than combinations, Count reads only those that these events touch, as of
-// both sizes, and adds the difference.
+// Count counts all pairs. It reads about as many keys as all pages together, but no events.
+// known is nil or the totals of the same query at another size. If there are fewer events
+// between the two sizes than combinations, Count reads only the combinations that these events
+// touch, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, err := newWalk(v, q)
 	if err != nil {
@@ -33,7 +33,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 	return e.countFrom(ctx, *known)
 }
 
-// CountFrom is Count with known totals, however many events are between the sizes.
+// CountFrom is Count with known totals, whatever the number of events between the sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
 	e, err := newWalk(v, q)
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *Totals) add(ctx context.Context, p *matched) error {
 	return nil
 }
 
-// countFrom counts from the totals as of another size.
+// countFrom counts from the totals at another size.
 func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
@@ -97,8 +97,8 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched returns the combinations with either value that have a run, or a run whose state changed,
-// in the events between two sizes.
+// touched returns the combinations with either value in which the events between two sizes add
+// a run or change the state of one.
 func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
 	touched := make(map[combinations]bool)
 	var decoder event.Decoder
@@ -119,15 +119,16 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// A record that is not found is not a run, does not exist (the fold ignores it
-			// too), or is at or above the view's size: then its own event is between the
-			// sizes.
+			// A record that is not found is one of three: it is not a run; it does not exist,
+			// and the fold ignores it too; or it is at or above the view's size, and its own
+			// event is between the sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
 			if err == nil {
-				// The labels of the run are not at hand. Combinations without it do no harm.
+				// The labels of the run are not available here. Combinations without the label
+				// do no harm.
 				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
@@ -159,7 +160,7 @@ func (e *walk) isValue(value []byte) bool {
 	return string(value) == e.query.A || string(value) == e.query.B
 }
 
-// countThese counts the pairs of some combinations as of t.AsOf.
+// countThese counts the pairs of some combinations at the size t.AsOf.
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())

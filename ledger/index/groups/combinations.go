@@ -14,15 +14,15 @@ type By int
 const (
 	ByInputHash By = iota // by input_hash
 	ByInput               // by the variable input, which does not cover the seed
-	ByMembers             // by the digests of the payload's members; only runs that have some
+	ByMembers             // by the digests of the payload's members; only for runs that have some
 	byCount
 )
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables; zero if the run has no
-// combination by that. An absent value counts as empty. No value that is given is empty, except the
-// model, which is always given.
+// Combination returns the identity of a run's values of the six variables, or zero if the run
+// has no combination by that. An absent value counts as empty. No given value is empty, except
+// the model, which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
 	switch {
@@ -36,13 +36,13 @@ func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// LabelCombination returns the identity of a combination together with the value of a label, which
-// is given by its group.
+// LabelCombination returns the identity of a combination together with a value of a label.
+// group is the group of that value.
 func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.Identify([]byte("label"), combination[:], group[:])
 }
 
-// labelled is a value of a label that a run has, and the run's combination together with it.
+// labelled is a value of a label of a run, and the run's combination together with that value.
 type labelled struct{ group, combination rowstore.Identity }
 
 // combine adds a run to its combinations.
@@ -59,8 +59,8 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	}
 }
 
-// addTo adds a run to a combination; f.value is its output. It reports whether the run is the
-// first.
+// addTo adds a run to a combination; f.value is the run's output. It reports whether the run
+// is the first of the combination.
 func addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) // most seeds are new
 	if !first {

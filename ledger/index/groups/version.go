@@ -12,7 +12,7 @@ import (
 const (
 	// hasRuns: the group has runs, and the counts follow.
 	hasRuns = 4 << iota
-	// isLone: the version's run is live and the group's only one.
+	// isLone: the version's run is live, and is the only run of the group.
 	isLone
 	// hasDeadRuns: some runs are not live, and the counts of all runs follow too.
 	hasDeadRuns
@@ -20,8 +20,8 @@ const (
 	addsOutput
 	// AddsCondition: the run is the first of its combination.
 	AddsCondition
-	// isMarked: in the group of an output_hash, the output has rows in outputs; in other
-	// groups, there are levels.
+	// isMarked: in the group of an output_hash, the output has rows in outputs; in any other
+	// group, the group has levels.
 	isMarked
 )
 
