@@ -17,7 +17,7 @@ import (
 
 func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
 
-// The bytes on disk. A change here needs another FormatVersion.
+// TestLayout fixes the bytes on disk. If they change, FormatVersion must change.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	place := keys.Place{Seq: 1, Slot: 2}
