@@ -349,7 +349,7 @@ func TestFsckNamesStrays(t *testing.T) {
 			fmt.Sprintf(`^default: DAMAGED: content: "output", at entry %d: `, secret)},
 		"orphaned bytes":         {key('C', plain, uint16(9)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored as its content number 9, but no record needs them`, plain)},
 		"bytes beyond the head":  {key('C', size, uint16(0)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored`, size)},
-		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* which it does not name`, plain)},
+		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* but it does not name that content`, plain)},
 		"reference without need": {key('d', held, plain+1), []byte{}, fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content [0-9a-f]+ is kept for it, but the head has %d entries`, size, size)},
 		"entry beyond the head":  {key('E', size), event, fmt.Sprintf(`^default: DAMAGED: entry: at entry %d: it is stored, but the head has %d entries`, size, size)},
 		"tile beyond the head":   {key('t', byte(0), uint64(77)), make([]byte, 32), fmt.Sprintf(`^default: DAMAGED: tile: at size %d: tile 0/77 is stored`, size)},
@@ -358,13 +358,13 @@ func TestFsckNamesStrays(t *testing.T) {
 		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no ledger has a setting of this name`},
 		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*of no kind that this version knows`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
-		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has more in it`},
+		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has content, or a form, that is never written`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
 		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no name leads to it$`},
-		"two names for a number": {name("twin"), u32(number), `it has the number 1, and so has ledger "default"$`},
+		"two names for a number": {name("twin"), u32(number), `it has the number 1, which ledger "default" has too$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
 		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
-		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which there is not$`},
+		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which does not exist$`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))

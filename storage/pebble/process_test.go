@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// The tests below need other processes: this test binary, with its role and folder in the
-// environment.
+// The tests below start other processes. Each runs this test binary, with its role and its
+// folder in the environment.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -103,11 +103,11 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, committing.Start())
 	lines := bufio.NewScanner(output)
 	for range 40 {
-		require.True(t, lines.Scan(), "it runs until it is killed")
+		require.True(t, lines.Scan(), "the process runs until it is killed")
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // what it printed before it was killed counts too
+	for ok := true; ok; ok = lines.Scan() { // lines that it printed before it was killed count too
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}
@@ -146,7 +146,7 @@ func roleFail(dir string) error {
 	}
 	failing.armed.Store(true)
 	err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1, 100))
-	return fmt.Errorf("the commit came back: %w", err)
+	return fmt.Errorf("the commit returned: %w", err)
 }
 
 func TestFatalEndsTheProcess(t *testing.T) {
@@ -159,6 +159,6 @@ func TestFatalEndsTheProcess(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, failing.Wait(), &exit)
 	require.Equal(t, 1, exit.ExitCode(), string(said))
-	require.Contains(t, string(said), "the process ends")
+	require.Contains(t, string(said), "ending the process")
 	require.Contains(t, string(said), "injected error")
 }

@@ -49,7 +49,7 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters have the three keys of a record with a digest, and not its four others.
+// Filters contain the three keys of a record that have a digest, but not its four other keys.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
 	db, l := one(t, vfs.NewMem())
