@@ -71,7 +71,7 @@ func checkSetting(name string, value []byte) error {
 		_, err := members.ReadSecret(value)
 		return err
 	case !known:
-		return errors.New("no ledger has a setting of this name")
+		return errors.New("there is no setting with this name")
 	case !slices.Contains(values[:], string(value)):
 		return fmt.Errorf("its value is %.100q; it must be %s or %s", value, values[1], values[0])
 	}

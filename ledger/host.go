@@ -27,7 +27,7 @@ var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as l
 var ErrUnknown = errors.New("ledger: there is no ledger with that name")
 
 // ErrExists: the host has a ledger with that name.
-var ErrExists = errors.New("ledger: there is a ledger with that name")
+var ErrExists = errors.New("ledger: a ledger with that name already exists")
 
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
@@ -36,14 +36,14 @@ var (
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
 	// ErrKeyInUse: another ledger of the host signs with the key, has signed with it, or holds
 	// it as its next key.
-	ErrKeyInUse = errors.New("ledger: another ledger has this signing key, and no two may share one; move the key away, and create another with colophon keygen")
+	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
 	// ErrOriginInUse: another ledger of the host signs under the origin.
-	ErrOriginInUse = errors.New("ledger: another ledger has this origin, and no two may share one; choose another origin")
+	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
 	// ErrKeyWithoutLedger: the key has signed a ledger that the database does not hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
 	// ErrMarkWithoutLedger: the high-water mark shows that a ledger with that name has signed,
 	// and the database does not hold it.
-	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, and the database does not hold it; restore the database, or move the mark away to begin another log")
+	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin another log")
 )
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
@@ -162,7 +162,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 		config.KeyFault, err = err, nil // affects this ledger alone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	rotating, ok := h.keys.(RotatingKeys)
 	if ok {
@@ -171,7 +171,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 			config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("signing keys of ledger %q: %w", name, err)
+			return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", name, err)
 		}
 	}
 	if err := h.checkOpening(ctx, store, config); err != nil { // before Open signs a first event
@@ -292,7 +292,7 @@ func (h *Host) create(ctx context.Context, n New) error {
 		case err == nil:
 			return fmt.Errorf("ledger %q: %w", n.Name, ErrMarkWithoutLedger)
 		case !errors.Is(err, storage.ErrNotFound):
-			return fmt.Errorf("high-water mark of ledger %q: %w", n.Name, err)
+			return fmt.Errorf("reading the high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
 	if n.Origin != "" { // check before generating a key
@@ -321,7 +321,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	case err == nil:
 		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyWithoutLedger)
 	case !errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	switch signer, err := h.keys.Staged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
@@ -329,7 +329,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	key := proofs.GenerateKey()
 	if origin == "" {

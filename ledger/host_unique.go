@@ -44,7 +44,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	}
 	kept, err := rotating.Others(l.Name())
 	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read signs nothing
-		return nil, fmt.Errorf("signing keys of ledger %q: %w", l.Name(), err)
+		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil
 }
@@ -61,7 +61,7 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 	}
 	history, err := StoredKeys(ctx, store)
 	if err != nil && !errors.Is(err, ErrDamaged) { // Open reports damage
-		return fmt.Errorf("keys of ledger %q: %w", info.Name, err)
+		return fmt.Errorf("reading the keys of ledger %q: %w", info.Name, err)
 	}
 	if err == nil && history != nil {
 		keys = append(keys, history.Verifiers()...)

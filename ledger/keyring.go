@@ -34,7 +34,7 @@ func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.R
 
 // ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
 // ledger treats it like a missing key.
-var ErrBadKey = errors.New("a wrong signing key")
+var ErrBadKey = errors.New("the signing key is wrong")
 
 // keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
 // immutable.

@@ -30,7 +30,7 @@ var (
 	ErrClosed = errors.New("ledger: shutting down")
 	// ErrOutcomeUnknown: a commit failed, and it is unknown whether it is durable. The process
 	// exits, and the next start reads the outcome from the store.
-	ErrOutcomeUnknown = errors.New("ledger: outcome of the commit unknown")
+	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
 	// ErrClaim: an idempotency key leads to an event that does not claim it, or that claims it
 	// for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")

@@ -51,11 +51,11 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	cache := proofs.NewTileCache(64)
 	tree, err := proofs.OpenTree(head.Size, read, cache)
 	if err != nil {
-		return fmt.Errorf("tree edge at size %d: %w", head.Size, err)
+		return fmt.Errorf("reading the tree edge at size %d: %w", head.Size, err)
 	}
 	root, err := proofs.NewProver(tree.Snapshot(), cache, read).Root(seen.Size)
 	if err != nil {
-		return fmt.Errorf("root at size %d: %w", seen.Size, err)
+		return fmt.Errorf("computing the root at size %d: %w", seen.Size, err)
 	}
 	if root != seen.Root {
 		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
@@ -84,11 +84,11 @@ func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*pro
 		}
 		return nil
 	case err != nil:
-		return fmt.Errorf("high-water mark: %w", err)
+		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
 	err = CheckMark(ctx, log, mark, keys...)
 	if err != nil && !errors.Is(err, ErrRollback) {
-		return fmt.Errorf("high-water mark: %w", err)
+		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
 	return err
 }

@@ -72,11 +72,11 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 		return head.Checkpoint, nil
 	}
 	if err := l.signing.check(); err != nil {
-		return nil, fmt.Errorf("checkpoint of size %d: %w", size, err)
+		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", size, err)
 	}
 	root, err := l.Prover(ctx, head).Root(size)
 	if err != nil {
-		return nil, fmt.Errorf("root at size %d: %w", size, err)
+		return nil, fmt.Errorf("computing the root at size %d: %w", size, err)
 	}
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }

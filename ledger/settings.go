@@ -102,7 +102,7 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 		return fmt.Errorf("reading the setting %q: %w", name, err)
 	}
 	if checkSetting(name, value) != nil {
-		return fmt.Errorf("%w: setting %q is %q", ErrDamaged, name, value)
+		return fmt.Errorf("%w: the setting %q has the invalid value %q", ErrDamaged, name, value)
 	}
 	second.Store(string(value) == settings[name][1])
 	return nil

@@ -35,7 +35,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
 	}
 	if origin := history.Current().Name(); origin != s.origin {
-		return nil, fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, s.origin)
+		return nil, fmt.Errorf("%w: the key signs for %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
 	}
 	ring := &keyring{history: history}
 	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Trusts(signer.Verifier()) {

@@ -355,8 +355,8 @@ func TestFsckNamesStrays(t *testing.T) {
 		"tile beyond the head":   {key('t', byte(0), uint64(77)), make([]byte, 32), fmt.Sprintf(`^default: DAMAGED: tile: at size %d: tile 0/77 is stored`, size)},
 		"planted claim":          {key('k', storage.Hash{9}), claim, fmt.Sprintf(`^default: DAMAGED: key: at entry %d: key 09.* a record with this key would not be recorded`, plain)},
 		"planted redaction":      {key('r', plain), binary.BigEndian.AppendUint64(nil, plain+1), `^default: DAMAGED: `},
-		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no ledger has a setting of this name`},
-		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*of no kind that this version knows`},
+		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": there is no setting with this name`},
+		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*a kind that this version does not know`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
 		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has content, or a form, that is never written`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
@@ -364,7 +364,7 @@ func TestFsckNamesStrays(t *testing.T) {
 		"two names for a number": {name("twin"), u32(number), `it has the number 1, which ledger "default" has too$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
 		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
-		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which does not exist$`},
+		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 belongs to a ledger with the number 9, which does not exist$`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))

@@ -30,12 +30,12 @@ func decodeCursor(value []byte) (cursor, error) {
 	switch len(value) {
 	case 8 + len(c.tip):
 	case 8 + len(c.tip) + 1:
-		return cursor{}, errors.New("rebuilding the index was interrupted")
+		return cursor{}, errors.New("the rebuilding of the index was interrupted")
 	default:
-		return cursor{}, fmt.Errorf("%d bytes", len(value))
+		return cursor{}, fmt.Errorf("it has %d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
-		return cursor{}, errors.New("no events")
+		return cursor{}, errors.New("it covers no events")
 	}
 	copy(c.tip[:], value[8:])
 	return c, nil
@@ -54,7 +54,7 @@ func readCursor(from interface {
 	}
 	c, err := decodeCursor(value)
 	if err != nil {
-		return cursor{}, fmt.Errorf("%w: its cursor: %w", rowstore.ErrDamaged, err)
+		return cursor{}, fmt.Errorf("%w: the cursor: %w", rowstore.ErrDamaged, err)
 	}
 	return c, nil
 }

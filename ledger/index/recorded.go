@@ -83,7 +83,7 @@ type timesReader struct {
 func (t *timesReader) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
-		return time.Time{}, fmt.Errorf("%w: the times of a block of events", rowstore.ErrDamaged)
+		return time.Time{}, fmt.Errorf("%w: the times of a block of events cannot be decoded", rowstore.ErrDamaged)
 	}
 	t.rest, t.micros = t.rest[size:], t.micros+step
 	return time.UnixMicro(t.micros).UTC(), nil
@@ -94,7 +94,7 @@ func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: no times of block %d", rowstore.ErrDamaged, block)
+		err = fmt.Errorf("%w: block %d has no times", rowstore.ErrDamaged, block)
 	}
 	return timesReader{rest: encoded}, err
 }

@@ -60,7 +60,7 @@ func (f *Follower) reset() error {
 }
 
 // errLogEnds: the log has fewer events than Refold was asked to fold.
-var errLogEnds = errors.New("the log ends there, before the requested size")
+var errLogEnds = errors.New("the log ends before the requested size")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
 	if _, err := f.store.acquire(); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAhead: the index has not reached the requested size.
-var ErrAhead = errors.New("index: it has not reached that size")
+var ErrAhead = errors.New("index: not yet folded up to that size")
 
 // Page selects a part of a list.
 type Page = rowstore.Page
@@ -127,7 +127,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	if e.Kind != kind {
-		return nil, fmt.Errorf("event %d as %s: %w", seq, kind, storage.ErrNotFound)
+		return nil, fmt.Errorf("event %d, read as %s: %w", seq, kind, storage.ErrNotFound)
 	}
 	return &e, nil
 }

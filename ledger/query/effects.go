@@ -81,7 +81,7 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 		return q, err
 	}
 	if q.A == q.B {
-		err = invalid("b", "is the same value as a")
+		err = invalid("b", "must differ from a")
 	}
 	return q, err
 }

@@ -80,7 +80,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 			continue
 		}
 		if f.Kind != "" && f.Kind != record.Note {
-			return f, invalid(name, "finds notes only: leave kind out")
+			return f, invalid(name, "selects only notes; leave kind out")
 		}
 		f.Kind = record.Note
 	}

@@ -143,7 +143,7 @@ func RedactedBy(ctx context.Context, log interface {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("redaction of event %d: %w", seq, err)
+		return nil, fmt.Errorf("reading the redaction of event %d: %w", seq, err)
 	}
 	return &by, nil
 }

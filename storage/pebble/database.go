@@ -353,7 +353,7 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 // not wait for erasures, which the next opening continues.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
-		return fmt.Errorf("closing: %w", errClosed)
+		return fmt.Errorf("closing the database: %w", errClosed)
 	}
 	d.reserve.Patient.Store(false)
 	if !d.readOnly {

@@ -75,7 +75,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		}
 		by, err := keys.DecodeSeq(value)
 		if err != nil {
-			return redactionPiece{}, fmt.Errorf("%w: record %d: %w", storage.ErrDamaged, seq, err)
+			return redactionPiece{}, fmt.Errorf("%w: the redaction of record %d: %w", storage.ErrDamaged, seq, err)
 		}
 		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
 	}

@@ -79,7 +79,7 @@ func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 		}
 		if len(numbers) > 0 {
 			return &storage.Stray{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
-				"the table colophon_%s has a row of a ledger with the number %d, which does not exist", table, numbers[0])}, nil
+				"the table colophon_%s has a row for a ledger with the number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
 	return nil, nil

@@ -138,7 +138,7 @@ func TestCheckKeys(t *testing.T) {
 	require.Len(t, strays, 1)
 	require.Empty(t, strays[0].Ledger)
 	require.Equal(t, storage.StrayDatabase, strays[0].Kind)
-	require.Contains(t, strays[0].Message, "the table colophon_claims has a row of a ledger with the number 2, which does not exist")
+	require.Contains(t, strays[0].Message, "the table colophon_claims has a row for a ledger with the number 2, which does not exist")
 }
 
 func hashBytes(n uint64) []byte {

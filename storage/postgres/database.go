@@ -357,7 +357,7 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(pgx.Tx) 
 // Close implements storage.Database. It waits for running operations.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
-		return fmt.Errorf("closing: %w", errClosed)
+		return fmt.Errorf("closing the database: %w", errClosed)
 	}
 	d.reads.Close()
 	if d.writes != nil {

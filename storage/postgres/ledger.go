@@ -79,7 +79,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	for between := (pause{}); temporary(err); {
 		l.db.log.Warn("the outcome of a write is not known yet; reading the head again", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown, because the server has not answered for %v: %w", l.db.patience, err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
 			return l.doubt
 		}
 		var head storage.Head
@@ -87,7 +87,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 			continue
 		}
 		if err != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown: %w", err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown: %w", err)
 			return l.doubt
 		}
 		if c.made != nil && c.made(head) {
@@ -168,7 +168,7 @@ func (l *ledger) open(ctx context.Context) error {
 }
 
 // errRefused: the head's row does not meet the condition of a change. Nothing was written.
-var errRefused = errors.New("the head's row does not meet the condition")
+var errRefused = errors.New("the head's row does not meet the condition of the write")
 
 // refused returns the reason why the head's row did not meet the condition of a change on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {

@@ -209,7 +209,7 @@ func TestServerThatStaysAway(t *testing.T) {
 	next := batch(b.Head, 1)
 	for range 2 {
 		err = store.Commit(t.Context(), b.Head, next)
-		require.ErrorContains(t, err, "its outcome is unknown")
+		require.ErrorContains(t, err, "the outcome of a write is unknown")
 		require.False(t, sentinel(err))
 	}
 	require.NoError(t, server.Run())

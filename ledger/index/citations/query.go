@@ -48,7 +48,7 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 	}
 	e, err := v.Event(ctx, seq)
 	if err == nil && e.Kind != record.CitationSet {
-		err = fmt.Errorf("event %d as a citation set: %w", seq, storage.ErrNotFound)
+		err = fmt.Errorf("event %d, read as a citation set: %w", seq, storage.ErrNotFound)
 	}
 	e.Seq = seq
 	return e, err

@@ -212,7 +212,7 @@ func TestRefoldUpToASize(t *testing.T) {
 		f.Close()
 	}
 	f, err := s.Refold(t.Context(), log.name, log.store, 101, func(uint64) {})
-	require.ErrorContains(t, err, "the log ends there")
+	require.ErrorContains(t, err, "the log ends before the requested size")
 	require.Nil(t, f)
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s)) // from the beginning

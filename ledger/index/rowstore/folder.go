@@ -40,7 +40,7 @@ func (f folder) acquire() (*engine.Lock, error) {
 	}
 	lock, err := engine.LockDirectory(f.dir, f.files)
 	if err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
+		return nil, fmt.Errorf("locking the folder: %w", err)
 	}
 	return lock, nil
 }

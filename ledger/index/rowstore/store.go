@@ -99,7 +99,7 @@ func (s *Store) open() error {
 }
 
 // ErrReadOnly: a read-only store is absent or unusable, and would have to be built.
-var ErrReadOnly = errors.New("the index is read only and cannot be built")
+var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 
 // openReadOnly opens an existing store that is intact. If there is none, Acquire returns
 // ErrReadOnly.
@@ -122,7 +122,7 @@ func (s *Store) tryReadOnly() error {
 	}
 	lock, err := engine.LockDirectory(folder.dir, folder.files)
 	if err != nil {
-		return fmt.Errorf("locking: %w", err)
+		return fmt.Errorf("locking the folder: %w", err)
 	}
 	s.lock = lock
 	if err := s.openEngine(); err != nil {

@@ -28,7 +28,7 @@ type GroupQuery struct {
 }
 
 // ErrNotLatest: the view is not the latest, or the query counts run-DAGs that are not live.
-var ErrNotLatest = errors.New("index: groups are listed by their last run-DAG only for live ones at the latest size")
+var ErrNotLatest = errors.New("index: groups can be listed by their last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects a page of groups.
 type groupWalk struct {

@@ -25,7 +25,7 @@ func axisSave(v pyjson.Value, o Options) Entry {
 	metadata := v.Member(MetadataFile)
 	if !isObject(metadata) {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it has no %s that is an object", MetadataFile)
+		return d.leave("it has no JSON object in %s", MetadataFile)
 	}
 	for name, value := range v.Members() {
 		file := string(name.Text())

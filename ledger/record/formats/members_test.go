@@ -239,11 +239,11 @@ func TestOriginalActors(t *testing.T) {
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
 			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is not a time with a zone"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
-			"", "", "imported: validated", "/a6122a65/validated_by", "left it belongs to no validation"},
+			"", "", "imported: validated", "/a6122a65/validated_by", "left there is no validation that it belongs to"},
 		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
 			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state"},
 		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
-			"left it may change while the run stays as it is, and so is not part of its record"},
+			"left it can change while the run stays the same, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		require.Equal(t, c.as, fateOf(t, e, c.accounted), c.native)

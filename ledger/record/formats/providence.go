@@ -311,7 +311,7 @@ func (p *providenceRow) oneAnswer() {
 		default:
 			// A second text of a run-DAG without inputs would be written as content here.
 			p.used[other.pointer] = []string{}
-			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps one text; add sources, counts, and hashes to keep it")
+			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
 		}
 	}
 }
@@ -576,7 +576,7 @@ func (p *providenceRow) rest() {
 				}
 			case used: // its members, or a note, account for it
 			case l.pointer == "" && notOfTheRun[m.name]:
-				p.note(at, "", Left, "it may change while the run stays as it is, and so is not part of its record")
+				p.note(at, "", Left, "it can change while the run stays the same, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
 				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))
 			default:

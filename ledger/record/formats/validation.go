@@ -177,6 +177,6 @@ func (d *draft) validationMember(m member) {
 	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
 		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
 	default: // not as a label, because a label would change the record when the path is validated
-		d.note(pointerTo(m.name), "", Left, "it belongs to no validation")
+		d.note(pointerTo(m.name), "", Left, "there is no validation that it belongs to")
 	}
 }

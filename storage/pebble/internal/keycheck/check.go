@@ -144,13 +144,13 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 	l := k.ledgers[key.Ledger]
 	switch {
 	case l == nil && key.Family == keys.Unknown:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		k.found(nil, storage.StrayDatabase, 0, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l == nil:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x is of a ledger with the number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to a ledger with the number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
 		return nil, nil
 	case key.Family == keys.Unknown:
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l.Log == nil && key.Family != keys.ErasureKey:
 		return keys.AfterLedger(raw, l.Number), nil
