@@ -283,7 +283,7 @@ func IsUsage(v pyjson.Value) bool {
 }
 
 // figures reports whether a value has only numbers, Booleans, nulls, and short names, and
-// nests no deeper than brackets.
+// nests no deeper than that many brackets.
 func figures(v pyjson.Value, brackets int) bool {
 	switch v.Kind() {
 	case pyjson.String:

@@ -19,7 +19,7 @@ import (
 // history is a series of commits during which the power fails. It has the expected state after
 // each commit.
 type history struct {
-	batches []storage.Batch // batches[i] builds on heads[i] and gives heads[i+1]
+	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first

@@ -109,7 +109,7 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 func (c Config) idleLimit() time.Duration { return min(10*time.Second, c.Patience/8) }
 
 // prepareWrites checks the settings that commits depend on. It does so for each new
-// connection, because the server can have been restarted with other settings. It also fixes
+// connection, because the server can have been restarted with other settings. It then pins
 // synchronous_commit for the connection, whatever is configured later.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, fullPages *string // nil if the engine has no such setting
@@ -133,7 +133,7 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if commit != nil {
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
-			return fmt.Errorf("fixing synchronous_commit for the connection: %w", err)
+			return fmt.Errorf("pinning synchronous_commit for the connection: %w", err)
 		}
 	}
 	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {

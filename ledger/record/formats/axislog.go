@@ -80,8 +80,8 @@ func isAxisPayload(v pyjson.Value) bool {
 }
 
 // takeUsage takes usage unchanged. It keeps usage like other members if it is not an object,
-// has a lone surrogate, or has a member "imported", where the draft puts what no field can
-// hold.
+// has a lone surrogate, or has a member "imported", in which the draft keeps what fits no
+// field.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)

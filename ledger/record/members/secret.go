@@ -28,7 +28,7 @@ const (
 // members). It is safe for concurrent use.
 type Secret struct {
 	secret [SecretBytes]byte
-	macs   sync.Pool // of *mac, so that a digest does not hash the secret again
+	macs   sync.Pool // has *mac, so that a digest need not hash the secret again
 }
 
 type mac struct {

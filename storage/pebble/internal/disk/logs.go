@@ -46,7 +46,8 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 	return l.FS.Create(name, category)
 }
 
-// Hold makes Drop wait until release is called. The engine keeps the logs while it copies them.
+// Hold makes Drop wait until release is called, so that no log is removed while the engine
+// copies the logs.
 func (l *LogFS) Hold() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock

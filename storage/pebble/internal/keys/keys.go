@@ -187,8 +187,8 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of a mark that the content that was at a place can
-// still be in files.
+// AppendErasure appends to dst the key of an erasure mark. The mark says that content that was
+// at this place can still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
