@@ -28,8 +28,8 @@ func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
 		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
-		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs, text",
-		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
+		"/drift/attribution?c=1":                   "c: unknown query parameter; the known ones are a, after, as_of, b, proofs, text",
+		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
@@ -42,7 +42,7 @@ func TestParametersAreExplained(t *testing.T) {
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}
-	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "known are after, as_of, audit_mode, cache_key, ")
+	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "the known ones are after, as_of, audit_mode, cache_key, ")
 	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, ", label:<name>, ")
 	for body, want := range map[string]string{
 		`{"output":"x"}`:           "is required: the seq of the IPC record that was run again",

@@ -217,7 +217,7 @@ func tile(t *testing.T, s storage.Store, level uint8, index uint64) []byte {
 	return b
 }
 
-// checkpointAt returns what the ledger signed at an earlier size.
+// checkpointAt returns the checkpoint that the ledger signed at an earlier size.
 func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
 	l := open(t, s, config(t))
 	b, err := l.Checkpoint(t.Context(), l.Head(), size)

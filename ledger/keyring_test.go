@@ -522,7 +522,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 }
 
-// The keys of one ledger are lost, or are not those of its log. That ledger is read-only. The
+// The keys of one ledger are lost or do not belong to its log. That ledger is read-only. The
 // other ledgers of the host work, and no key file changes.
 func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	foreign, err := proofs.GenerateKey().Signer("log.example/foreign")

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// reader reads the stored log and proves what it reads.
+// reader reads the stored log, and proves that what it reads is in the tree.
 type reader struct {
 	storage.Reader
 	cache *proofs.TileCache

@@ -68,7 +68,7 @@ func unknown(name string, known []Parameter) *problem.Problem {
 		names[i] = p.name
 	}
 	slices.Sort(names)
-	return problem.Invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+	return problem.Invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []Parameter, name string) *Parameter {

@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// IPC is what an ipc_record event says (spec: IPC record).
+// IPC has the fields of an ipc_record event (spec: IPC record).
 type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.

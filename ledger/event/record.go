@@ -56,7 +56,7 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Refusal is what a record_refused event says.
+// Refusal has the fields of a record_refused event.
 type Refusal = record.RefusalFields
 
 // Refusal reads a record_refused event.

@@ -219,7 +219,7 @@ func (r *Request) unknown(name string, names, given []string) error {
 		}
 	}
 	slices.Sort(names)
-	return invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 // check checks the form of a parameter. An empty parameter is refused because it usually comes

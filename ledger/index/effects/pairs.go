@@ -33,8 +33,8 @@ func (e *walk) pair(ctx context.Context, condition uint64) (matched, error) {
 	return e.pairOf(e.ids(run.IPC))
 }
 
-// combinations is a combination that has the leading value, and the one that differs from it
-// in that value only.
+// combinations is a pair of combinations: one with the leading value, and one that differs
+// from it in that value only.
 type combinations struct{ leading, other rowstore.Identity }
 
 // ids returns the combinations that a run would have with each of the two values.

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// run is what one run adds to its groups. The fold reuses it for all runs.
+// run collects what one run adds to its groups. The fold reuses it for all runs.
 type run struct {
 	// output identifies the run's output by the first run of the ledger with that output,
 	// which is shorter than a hash.
@@ -59,7 +59,7 @@ type evidence interface {
 // be identities.
 func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) }
 
-// preparedRun is what follows from the event of a run alone.
+// preparedRun has the values that follow from the event of a run alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
 	labels       []labelled

@@ -173,7 +173,7 @@ type groupDecoder struct {
 
 func (d *groupDecoder) err() error {
 	if d.bad {
-		return fmt.Errorf("%w: a group at event %d", rowstore.ErrDamaged, d.seq)
+		return fmt.Errorf("%w: the group at event %d cannot be decoded", rowstore.ErrDamaged, d.seq)
 	}
 	return nil
 }

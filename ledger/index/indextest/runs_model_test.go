@@ -479,7 +479,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	return pairs
 }
 
-// With any batches and caches, the rows are those of one undisturbed fold.
+// With any batches and caches, the rows equal those of one uninterrupted fold.
 func TestRunsRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

@@ -26,7 +26,7 @@ type Path struct {
 	Build                                     *string // nil for null
 }
 
-// Change is what follows from a record of a path together with the events before it.
+// Change has the facts that follow from a record of a path and the events before it.
 type Change struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category

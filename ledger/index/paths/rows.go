@@ -119,7 +119,8 @@ func decodeLine(value []byte) (line, error) {
 	return l, r.Err("the line of a build", value)
 }
 
-// validation is the value of validations and of contentValidations.
+// validation is one validation of a path. It is the value of validations and of
+// contentValidations.
 type validation struct {
 	build     uint64 // number of the build of the record that it is about
 	span      uint64

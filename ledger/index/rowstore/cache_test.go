@@ -12,7 +12,7 @@ import (
 // modelRun is a version run that the cache must return.
 type modelRun []Version
 
-// add adds a version, in place of one with the same seq.
+// add adds a version. It replaces a version with the same seq.
 func (m modelRun) add(seq uint64, value []byte) modelRun {
 	if last := len(m) - 1; m[last].Seq == seq {
 		m = m[:last:last]

@@ -21,7 +21,7 @@ const (
 
 	// questionRuns: identity of a question_hash; its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
-	// cachedRuns: the identity of a cache_key and that of dimensions; the number of live
+	// cachedRuns: the identity of a cache_key and the identity of dimensions; the number of live
 	// run-DAGs and the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
 	// failureCounts: numbers of a failure_stage, an audit_mode, and a shape (1 each); how many

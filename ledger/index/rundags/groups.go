@@ -132,7 +132,7 @@ func (g *group) count(o outcome, live, all int) {
 	v.live, v.all = v.live+uint64(live), v.all+uint64(all)
 }
 
-// member is what a run-DAG adds to its groups.
+// member collects what a run-DAG adds to its groups.
 type member struct {
 	seq     uint64
 	outcome outcome

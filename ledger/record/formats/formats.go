@@ -134,7 +134,7 @@ type Member struct {
 	// names of entries.
 	Pointer, Pattern string
 	Fate             Fate
-	// As is the place in the record, or why the member was left.
+	// As says where the member is in the record, or why it was left out.
 	As string
 }
 

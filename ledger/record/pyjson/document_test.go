@@ -148,7 +148,8 @@ func TestHostileDocuments(t *testing.T) {
 	array := "[" + strings.Repeat("1,", 10*n) + "1]"
 	require.Equal(t, array, string(compact([]byte(array))))
 
-	// The members are out of order at every level, with a large value at the innermost.
+	// The members are out of order at every level, with a large value at the innermost
+	// level.
 	large := `"` + strings.Repeat("x", 10*n) + `"`
 	nested := strings.Repeat(`{"b":0,"a":`, MaxDepth) + large + strings.Repeat("}", MaxDepth)
 	want := strings.Repeat(`{"a":`, MaxDepth) + large + strings.Repeat(`,"b":0}`, MaxDepth)
