@@ -32,9 +32,8 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes returns the hash of a stage that is computed from JSON in another way
-// than as the hash of that JSON. It returns nothing if the stage cannot be computed from this
-// text.
+// derivedStageHashes returns the hash of a stage that is computed from JSON, but not as the
+// hash of that JSON. It returns nothing if the stage cannot be computed from this text.
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {

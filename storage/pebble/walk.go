@@ -58,9 +58,9 @@ type piece struct {
 	stops []int // end of each entry
 }
 
-// readPiece replaces the contents of p by entries from from on, below end: at most most of
-// them, and no more once they have at least bytes bytes. Unless it returns an error, it reads
-// at least one entry. With an error, p has the entries before the error.
+// readPiece replaces the contents of p by entries with from ≤ seq < end. It stops when it has
+// read most entries, or entries of bytes bytes in total. It reads at least one entry unless it
+// returns an error. With an error, p has the entries before the error.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -118,8 +118,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references returns at most most of the records from from on, below end, that need a piece of
-// content.
+// references returns records with from ≤ seq < end that need a piece of content, up to most of
+// them.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {

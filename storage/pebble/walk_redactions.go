@@ -46,8 +46,8 @@ type redactionPiece struct {
 	size uint64
 }
 
-// redactions returns at most most redactions of the records from a seq on. It reads them and
-// the head from one snapshot. The engine shows a commit before it is durable, and the
+// redactions returns the redactions of records from a seq on, up to most of them. It reads
+// them and the head from one snapshot. The engine shows a commit before it is durable, and the
 // redactions of such a commit must not be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {

@@ -47,9 +47,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads entries from from on, below end: at most most of them, and no more once they
-// have pageBytes bytes. Unless it returns an error, it reads at least one entry. With an
-// error, it returns the entries before the error.
+// entries reads entries with from ≤ seq < end. It stops when it has read most entries, or
+// entries of pageBytes bytes in total. It reads at least one entry unless it returns an error.
+// With an error, it returns the entries before the error.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
 		page = page[:0]
@@ -151,7 +151,8 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads at most most redactions, as stored, of records from ≤ seq ≤ to.
+// redactions reads the redactions, as stored, of records with from ≤ seq ≤ to, up to most of
+// them.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64

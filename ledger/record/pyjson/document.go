@@ -59,8 +59,8 @@ const (
 // limits of this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
 
-// ParseWithin is Parse with a bound of most values and member names in the source. Their nodes
-// can take much more memory than the source.
+// ParseWithin is Parse with a bound on the number of values and member names. Their nodes can
+// take much more memory than the source.
 func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
 	d.most = most

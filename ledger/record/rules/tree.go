@@ -48,8 +48,8 @@ func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	return path, level[0]
 }
 
-// VerifyMerklePath checks that a path leads from a leaf to a root. index is the leaf's index
-// among leaves leaves.
+// VerifyMerklePath checks that a path leads from a leaf to a root. index is the position of
+// the leaf, and leaves is the number of leaves.
 func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) error {
 	node, rest := leafHash(leaf[:]), path
 	for at := index; leaves > 1; at, leaves = at/2, (leaves+1)/2 {

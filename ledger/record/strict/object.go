@@ -221,8 +221,8 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object of at most most strings. Each name and each string has at most
-// mostBytes bytes.
+// Labels returns an object of strings, with up to most members. Each name and each string has
+// at most mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
 	if !v.Given() {

@@ -18,7 +18,7 @@ type Mark struct {
 	keys.Erasure
 }
 
-// EachMark visits at most most marks, in the order of their contents' keys.
+// EachMark visits marks in the order of their contents' keys, up to most of them.
 func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.Erasures()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
