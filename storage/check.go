@@ -45,7 +45,7 @@ const (
 	StrayDatabase  StrayKind = "database" // anything else
 )
 
-// Stray is a stored key that follows from no log.
+// Stray is a stored key that no log accounts for.
 type Stray struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind

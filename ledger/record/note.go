@@ -36,7 +36,7 @@ func (f *NoteFields) read(o strict.Object) {
 	}
 }
 
-func (f *NoteFields) appendAsked(w *pyjson.Builder) {
+func (f *NoteFields) appendRequest(w *pyjson.Builder) {
 	f.Origin.append(w)
 	appendNumber(w, "record_seq", f.RecordSeq)
 	w.Text("text", f.Text)
@@ -46,7 +46,7 @@ func (f *NoteFields) appendAsked(w *pyjson.Builder) {
 func (f *NoteFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 

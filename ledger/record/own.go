@@ -21,7 +21,7 @@ type RotationFields struct {
 	Handover                       []byte // nil if the step has none
 }
 
-func (f *RotationFields) appendAsked(w *pyjson.Builder) {
+func (f *RotationFields) appendRequest(w *pyjson.Builder) {
 	w.Text("handover", f.Handover)
 	w.Text("previous_key", f.PreviousKey)
 	w.Text("step", f.Step)
@@ -31,7 +31,7 @@ func (f *RotationFields) appendAsked(w *pyjson.Builder) {
 func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 

@@ -153,7 +153,7 @@ func (f *RedactionFields) Check() error {
 	return c.err
 }
 
-func (f *RedactionFields) appendAsked(w *pyjson.Builder) {
+func (f *RedactionFields) appendRequest(w *pyjson.Builder) {
 	w.Text("reason", f.Reason)
 	if f.Seqs != nil {
 		w.Name("seqs")
@@ -164,6 +164,6 @@ func (f *RedactionFields) appendAsked(w *pyjson.Builder) {
 func (f *RedactionFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }

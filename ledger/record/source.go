@@ -83,7 +83,7 @@ func (f *SourceFields) Check() error {
 	return c.err
 }
 
-func (f *SourceFields) appendAsked(w *pyjson.Builder) {
+func (f *SourceFields) appendRequest(w *pyjson.Builder) {
 	if f.Listed {
 		w.Texts("chunk_hashes", f.ChunkHashes)
 	}
@@ -95,6 +95,6 @@ func (f *SourceFields) appendAsked(w *pyjson.Builder) {
 func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }

@@ -86,7 +86,7 @@ type StateFields struct {
 	Origin
 }
 
-func (f *StateFields) appendAsked(w *pyjson.Builder) {
+func (f *StateFields) appendRequest(w *pyjson.Builder) {
 	f.Origin.append(w)
 	w.Text("reason", f.Reason)
 	appendNumber(w, "record_seq", f.RecordSeq)
@@ -96,7 +96,7 @@ func (f *StateFields) appendAsked(w *pyjson.Builder) {
 func (f *StateFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 

@@ -101,7 +101,7 @@ func (f *ValidationFields) Check() error {
 	return c.err
 }
 
-func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
+func (f *ValidationFields) appendRequest(w *pyjson.Builder) {
 	if f.Names.Build {
 		w.Text("build", f.Build)
 	}

@@ -115,14 +115,14 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 // Redactions; Notes).
 type VerbFields interface {
 	Fields
-	appendAsked(w *pyjson.Builder) // the members that the digest covers
+	appendRequest(w *pyjson.Builder) // the members that the digest covers
 }
 
 // VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
 func VerbDigest(f VerbFields) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 	return sha256.Sum256(w.B)
 }

@@ -15,7 +15,7 @@ import (
 // before, and can be written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	ctx := t.Context()
 	const most, each = 400, 2
 	ended := make(chan error, 1)
@@ -60,7 +60,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 // An erasure does not remove logs while they are being copied.
 func TestCopiesBesideErasures(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

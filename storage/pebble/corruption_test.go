@@ -59,7 +59,7 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 // panic, return wrong values, or end the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
@@ -140,7 +140,7 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 // acknowledged commits. (In the last commit of a log, the two cannot be distinguished.)
 func TestDamagedLog(t *testing.T) {
 	crashable := vfs.NewCrashableMem()
-	db, l := one(t, crashable)
+	db, l := newLedger(t, crashable)
 	commits(t, l, 9)
 	left := crashable.CrashClone(vfs.CrashCloneCfg{})
 	require.NoError(t, db.Close())
@@ -154,7 +154,7 @@ func TestDamagedLog(t *testing.T) {
 // A database without its manifest is not mistaken for a new one.
 func TestLostManifest(t *testing.T) {
 	files := pebbletest.NewCrashable()
-	db, l := one(t, files.FS())
+	db, l := newLedger(t, files.FS())
 	commits(t, l, 1)
 	require.NoError(t, db.Close())
 	for _, name := range matching(t, files.FS(), "MANIFEST-*") {

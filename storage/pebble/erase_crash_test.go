@@ -27,7 +27,7 @@ type erasure struct {
 
 // prepare creates the ledger and stops its eraser.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	for i := range uint64(3) {
 		s := newSecrets(i)

@@ -24,7 +24,7 @@ import (
 // marked creates a database with redacted secrets in the last level. Its eraser is stopped, so
 // that the test can call it.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	s := newSecrets(1)
 	head := storage.Head{Size: 2, Tip: digestOf(1)}
@@ -76,9 +76,9 @@ func TestErasing(t *testing.T) {
 // An erasure is pending while a copy that can contain the content cannot be removed.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
-	held, asked := errors.New("the copy is in use"), 0
+	held, calls := errors.New("the copy is in use"), 0
 	db.eraser.Config.Copies = func() error {
-		asked++
+		calls++
 		return held
 	}
 	_, err := db.eraser.Pass(t.Context())
@@ -91,7 +91,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Zero(t, pending(t, db))
 	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, asked, "Copies is not called if nothing is erased")
+	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
 }
 
 // The check finds content in tables that are not yet rewritten.
@@ -159,14 +159,14 @@ func TestEraserTriesAgain(t *testing.T) {
 		}
 		return nil
 	})))
-	var said bytes.Buffer
-	db.eraser.Config.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	var logged bytes.Buffer
+	db.eraser.Config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	failing.Store(true)
 	db.eraser.Start(db.engine)
 	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
 	db.eraser.End()
-	require.Equal(t, 1, strings.Count(said.String(), "erased content is still in files of the database"))
-	require.Contains(t, said.String(), errorfs.ErrInjected.Error())
+	require.Equal(t, 1, strings.Count(logged.String(), "erased content is still in files of the database"))
+	require.Contains(t, logged.String(), errorfs.ErrInjected.Error())
 	requireNowhere(t, s, memory)
 }
 

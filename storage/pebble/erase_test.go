@@ -109,10 +109,10 @@ func TestErasureAfterAKill(t *testing.T) {
 			output, err := erasing.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, erasing.Start())
-			said := bufio.NewScanner(output)
-			require.True(t, said.Scan())
+			lines := bufio.NewScanner(output)
+			require.True(t, lines.Scan())
 			require.NoError(t, erasing.Process.Kill())
-			require.Equal(t, "redacted", said.Text())
+			require.Equal(t, "redacted", lines.Text())
 			require.Error(t, erasing.Wait())
 			s := newSecrets(secretSeq)
 			if in != anywhere {

@@ -102,7 +102,7 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	fail.Store(true)
 	all := commits(t, l, 4)
 	require.NoError(t, db.engine.Flush())
@@ -125,7 +125,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	first := batch(storage.Head{}, 3, 1000)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
@@ -163,7 +163,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End() // its syncs do not belong to the commits
 	var head storage.Head
 	for range 5 {

@@ -14,7 +14,7 @@ import (
 func TestEveryBitOfAFooter(t *testing.T) {
 	const footer = 38 // bytes, about the shortest possible
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 1)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())

@@ -63,9 +63,9 @@ func TestOpenTwiceWithoutLockFile(t *testing.T) {
 	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(dir, "LOCK")))
-	said, err := process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
+	printed, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.True(t, strings.HasPrefix(string(printed), "in use: "), string(printed))
 	_, err = Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.ErrorIs(t, err, storage.ErrInUse)
 	require.NoError(t, db.Close())
@@ -84,7 +84,7 @@ func TestOpenTwiceInMemory(t *testing.T) {
 
 func TestOpenRefusesOtherFormat(t *testing.T) {
 	files := vfs.NewMem()
-	db, _ := one(t, files)
+	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)

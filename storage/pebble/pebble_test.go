@@ -49,8 +49,8 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// one creates a ledger in a new database, which is closed when the test ends.
-func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
+// newLedger creates a ledger in a new database, which is closed when the test ends.
+func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db := openOn(t, files)
 	t.Cleanup(func() {
 		if !db.closed.Load() {
@@ -80,7 +80,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 }
 
 func TestCloseTwiceAndUseAfterwards(t *testing.T) {
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	ctx := t.Context()
 	require.NoError(t, db.Close())
 	require.ErrorIs(t, db.Close(), errClosed)
@@ -97,7 +97,7 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 }
 
 func TestNumbersAreNeverReused(t *testing.T) {
-	db, first := one(t, vfs.NewMem())
+	db, first := newLedger(t, vfs.NewMem())
 	again := reopen(t, db).(*Database)
 	store, err := again.Create(t.Context(), storage.Info{Name: "second"})
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestNumbersAreNeverReused(t *testing.T) {
 
 func TestMissingHeadIsDamage(t *testing.T) {
 	files := vfs.NewMem()
-	db, _ := one(t, files)
+	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 
 func TestLostContentIsDamage(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 10)))
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
@@ -141,7 +141,7 @@ func TestLostContentIsDamage(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	var head storage.Head
 	for range 4 {
 		b := batch(head, 10, 100<<10)

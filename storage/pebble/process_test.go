@@ -64,14 +64,14 @@ func TestOpenInTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
-	said, err := process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
-	require.Contains(t, string(said), dir)
+	printed, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.True(t, strings.HasPrefix(string(printed), "in use: "), string(printed))
+	require.Contains(t, string(printed), dir)
 	require.NoError(t, db.Close())
-	said, err = process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.Empty(t, string(said))
+	printed, err = process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.Empty(t, string(printed))
 }
 
 // roleCommit commits until it is killed, and prints the size after each commit.
@@ -154,11 +154,11 @@ func TestFatalEndsTheProcess(t *testing.T) {
 	output, err := failing.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, failing.Start())
-	said, err := io.ReadAll(output)
+	printed, err := io.ReadAll(output)
 	require.NoError(t, err)
 	var exit *exec.ExitError
 	require.ErrorAs(t, failing.Wait(), &exit)
-	require.Equal(t, 1, exit.ExitCode(), string(said))
-	require.Contains(t, string(said), "ending the process")
-	require.Contains(t, string(said), "injected error")
+	require.Equal(t, 1, exit.ExitCode(), string(printed))
+	require.Contains(t, string(printed), "ending the process")
+	require.Contains(t, string(printed), "injected error")
 }

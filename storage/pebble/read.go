@@ -90,12 +90,12 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, erro
 }
 
 // Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, asked []storage.Hash) ([]storage.Key, error) {
+func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Key, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
 	}
 	// Sorted lookups find neighbouring keys in the same blocks.
-	sorted := slices.DeleteFunc(slices.Clone(asked), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
+	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
 	var claims []storage.Key

@@ -59,7 +59,7 @@ func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
 // Content that is posted again is remembered and not looked up. If it was erased in between,
 // the commit is still correct.
 func TestContentBeyondMemory(t *testing.T) {
-	_, l := one(t, vfs.NewMem())
+	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)
 	ctx := t.Context()
 	var head storage.Head

@@ -14,7 +14,7 @@ import (
 
 func TestWritable(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	require.NoError(t, l.Writable(t.Context()), "a file system that does not report its free space")
 	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ var errBroken = errors.New("broken")
 func (brokenFS) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, errBroken }
 
 func TestWritableWithoutAnswer(t *testing.T) {
-	_, l := one(t, brokenFS{vfs.NewMem()})
+	_, l := newLedger(t, brokenFS{vfs.NewMem()})
 	err := l.Writable(t.Context())
 	require.ErrorIs(t, err, errBroken)
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
@@ -61,18 +61,18 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	asked    chan struct{} // one item for each request while low is set, up to its capacity
+	requests chan struct{} // one item for each request while low is set, up to its capacity
 	compacts atomic.Int64  // tables that compactions created while low was set
 }
 
-func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), asked: make(chan struct{}, 4)} }
+func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan struct{}, 4)} }
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
 		return vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 20 * disk.MostMark}, nil
 	}
 	select {
-	case l.asked <- struct{}{}:
+	case l.requests <- struct{}{}:
 	default:
 	}
 	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MostMark}, nil
@@ -88,7 +88,7 @@ func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 // waiting creates a database with a compaction that waits for space.
 func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	files := newLowFS()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	files.low.Store(true)
 	var head storage.Head
 	for range 8 {
@@ -97,7 +97,7 @@ func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 		require.NoError(t, db.engine.Flush(), "a flush does not wait")
 		head = b.Head
 	}
-	<-files.asked
+	<-files.requests
 	return files, db, l
 }
 

@@ -50,7 +50,7 @@ func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
 			files := vfs.NewMem()
-			db, l := one(t, files)
+			db, l := newLedger(t, files)
 			all := commits(t, l, 6)
 			require.NoError(t, db.Close())
 			name := fileOf(t, files, pattern)
@@ -95,7 +95,7 @@ func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 // A failed read is not damage, because it can succeed the next time.
 func TestUnreadableLog(t *testing.T) {
 	memory := vfs.NewMem()
-	db, l := one(t, memory)
+	db, l := newLedger(t, memory)
 	b := batch(storage.Head{}, 1, 100)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.Close())
@@ -115,7 +115,7 @@ func TestUnreadableLog(t *testing.T) {
 // the new writes.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 3)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())

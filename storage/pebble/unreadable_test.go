@@ -28,7 +28,7 @@ func pieceNo(n int) storage.Content {
 // storedInTables creates a database that has keys and content in tables. It returns the head.
 func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	b := storage.Batch{Head: storage.Head{Size: 2 * shared, Tip: digestOf(1)}}
 	for n := range 2 * shared {
 		b.Entries = append(b.Entries, fmt.Append(nil, "entry ", n))
@@ -158,10 +158,10 @@ func TestCommitThatCannotRead(t *testing.T) {
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, _ := storedInTables(t)
-		var asked []storage.Hash
+		var requested []storage.Hash
 		held := 0
 		for n := 0; n < 3*shared; n += every { // the last third of them does not exist
-			asked = append(asked, digestOf(uint64(1000+n)))
+			requested = append(requested, digestOf(uint64(1000+n)))
 			if n < 2*shared {
 				held++
 			}
@@ -169,7 +169,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		var found []storage.Key
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
-			found, err = store.Keys(t.Context(), asked)
+			found, err = store.Keys(t.Context(), requested)
 			return err
 		}, func(_ storage.Store, err error) {
 			if err != nil {

@@ -201,11 +201,11 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error)
 // Keys implements storage.Reader.
 func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
 	var claims []storage.Key
-	asked := make(map[storage.Hash]bool, len(keys))
+	requested := make(map[storage.Hash]bool, len(keys))
 	distinct := make([][]byte, 0, len(keys))
 	for i := range keys {
-		if !asked[keys[i]] {
-			asked[keys[i]] = true
+		if !requested[keys[i]] {
+			requested[keys[i]] = true
 			distinct = append(distinct, keys[i][:])
 		}
 	}

@@ -269,11 +269,11 @@ func testKeysTogether(t *testing.T, s *suite) {
 		}
 		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))
 	}
-	asked := slices.Clone(append(keys, keys[0], keys[1]))
-	got, err := store.Keys(ctx, asked)
+	lookedUp := slices.Clone(append(keys, keys[0], keys[1]))
+	got, err := store.Keys(ctx, lookedUp)
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, got)
-	require.Equal(t, append(keys, keys[0], keys[1]), asked, "the caller's keys do not change")
+	require.Equal(t, append(keys, keys[0], keys[1]), lookedUp, "the caller's keys do not change")
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err = store.Keys(done, keys)

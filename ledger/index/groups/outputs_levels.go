@@ -52,16 +52,16 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 }
 
 // tied returns how many outputs have live as their number of live runs, not counting the output
-// beside, which had that number before the event. live is two or more. If the group has no
+// except, which had that number before the event. live is two or more. If the group has no
 // levels, tied counts all outputs once to write them.
-func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, beside, live uint64) (uint64, error) {
+func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
-		levels, err := f.countLevels(ctx, id, beside)
+		levels, err := f.countLevels(ctx, id, except)
 		if err != nil {
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // for the output beside, after the event
+			levels[live-1]++ // for the output except, after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
@@ -73,7 +73,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, be
 
 // countLevels counts the outputs of a group, except one, by their number of live runs. Every
 // output with two or more runs has a row.
-func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
+func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside 
 		if err != nil {
 			return nil, err
 		}
-		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != beside {
+		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != except {
 			levels[c.live]++
 		}
 		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionBytes))

@@ -69,8 +69,8 @@ func TestRefold(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
 		log.catchUp(f)
-		beside := follow(t, s, neighbour)
-		neighbour.catchUp(beside)
+		other := follow(t, s, neighbour)
+		neighbour.catchUp(other)
 		before := dump(t, s)
 		f.Close()
 		poison(t, s)
@@ -78,7 +78,7 @@ func TestRefold(t *testing.T) {
 
 		log.refoldAll(s)
 		requireSame(t, before, dump(t, s))
-		neighbour.check(beside)
+		neighbour.check(other)
 		f = follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -164,12 +164,12 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 // No group is ranked twice, because SingleDelete requires that a key was set exactly once.
 func TestGroupsAreRankedOnce(t *testing.T) {
 	log := newJournal(t, "default")
-	asked := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
+	repeated := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
 	log.append(
 		plain(t, 0),
 		runBody(t, "m", "yes", ""), stateOf(1, "failed"), stateOf(1, "live"),
 		runBody(t, "m", "no", ""), stateOf(4, "failed"), stateOf(4, "live"), runBody(t, "m", "no", ""),
-		runBody(t, "n", "yes", ""), asked, asked, runBody(t, "n", "yes", ""),
+		runBody(t, "n", "yes", ""), repeated, repeated, runBody(t, "n", "yes", ""),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()

@@ -253,10 +253,10 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 }
 
 // runs returns the runs, in order.
-func (n *naiveGenerations) runs(whatever bool, size uint64) []naiveGeneration {
+func (n *naiveGenerations) runs(anyState bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
-		if r.seq < size && r.isRun() && (whatever || n.stateAt(r.seq, size) == "live") {
+		if r.seq < size && r.isRun() && (anyState || n.stateAt(r.seq, size) == "live") {
 			runs = append(runs, r)
 		}
 	}
@@ -264,8 +264,8 @@ func (n *naiveGenerations) runs(whatever bool, size uint64) []naiveGeneration {
 }
 
 // group returns the runs of a group, in order.
-func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
-	return slices.DeleteFunc(n.runs(whatever, size), func(r naiveGeneration) bool {
+func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) []naiveGeneration {
+	return slices.DeleteFunc(n.runs(anyState, size), func(r naiveGeneration) bool {
 		of, ok := r.value(by)
 		return !ok || of != value
 	})

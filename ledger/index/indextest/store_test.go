@@ -108,10 +108,10 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
 	c := testConfig(files)
-	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
+	foreign, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
 	require.NoError(t, err)
-	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
-	require.NoError(t, precious.Close())
+	require.NoError(t, foreign.Set([]byte("k"), []byte("v"), engine.Sync))
+	require.NoError(t, foreign.Close())
 	before, err := files.List("index")
 	require.NoError(t, err)
 
