@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback: the store holds less than the ledger has signed, or something different. The
+// ErrRollback: the store lacks events that the ledger has signed, or has different ones. The
 // ledger signs nothing until an operator has decided how to continue. Reads continue, since
 // the store's content is still valid.
 var ErrRollback = errors.New("ledger: takes no writes, since its store does not match what it has signed")

@@ -42,7 +42,7 @@ func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 // cite unregistered sources.
 const sourcesSetting = "unregistered_sources"
 
-// The values of that setting (spec: Unregistered sources).
+// The values of sourcesSetting (spec: Unregistered sources).
 const (
 	AcceptUnregistered = "accept" // append them, flagged if any source is registered; the default
 	RejectUnregistered = "reject" // refuse them

@@ -21,7 +21,7 @@ type Reason uint8
 const (
 	Invalid   Reason = iota // a parameter is malformed or unknown, or exceeds the log
 	WrongKind               // a parameter names an event of another kind
-	NotFound                // nothing has that name
+	NotFound                // what the request names does not exist
 )
 
 // Error implements error.

@@ -152,8 +152,8 @@ func (r *Record) serialise() {
 	}
 }
 
-// ChecksJSON returns the checks of the event and its receipt: a canonical JSON object, by
-// field. It is valid until Release.
+// ChecksJSON returns the checks as they stand in the event and in its receipt: a canonical JSON
+// object with one member for each checked field. It is valid until Release.
 func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 
 // HashesJSON returns the effective hashes in the same way.

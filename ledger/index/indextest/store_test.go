@@ -70,7 +70,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of its event_hash
+	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of an event_hash
 	s := openTest(t, c)
 	require.NoError(t, s.Rows().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
