@@ -27,7 +27,7 @@ type Log interface {
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
-	// Prover returns a prover for the tree at the view's size. It can also prove for larger
+	// Prover returns a prover for the tree at the view's size. It may also cover larger
 	// trees.
 	Prover(ctx context.Context) *proofs.Prover
 	// Checkpoint returns the signed checkpoint of a size up to the prover's.

@@ -63,8 +63,8 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
 		}
-		// No commit wrote a redaction by an event beyond the head. Nothing was erased for it,
-		// and it must not prevent the erasure now.
+		// A stored redaction by an event beyond the head was not written by a commit. Nothing
+		// was erased for it, and it must not prevent this erasure.
 		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
 			continue
 		}

@@ -58,8 +58,8 @@ type piece struct {
 	stops []int // end of each entry
 }
 
-// readPiece replaces the contents of p by entries with from ≤ seq < end. It stops when it has
-// read most entries, or entries of bytes bytes in total. It reads at least one entry unless it
+// readPiece replaces the contents of p by entries with from ≤ seq < end. It stops after
+// most entries, or once their total length reaches bytes. It reads at least one entry unless it
 // returns an error. With an error, p has the entries before the error.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]

@@ -47,8 +47,8 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads entries with from ≤ seq < end. It stops when it has read most entries, or
-// entries of pageBytes bytes in total. It reads at least one entry unless it returns an error.
+// entries reads entries with from ≤ seq < end. It stops after most entries, or once their
+// total length reaches pageBytes. It reads at least one entry unless it returns an error.
 // With an error, it returns the entries before the error.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {

@@ -21,8 +21,8 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	return row
 }
 
-// level returns how many outputs of a group have that number of live runs. The group must have
-// levels.
+// level returns how many outputs of a group have that number of live runs, according to the
+// group's levels.
 func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
 	_, value, found := f.Rows.Newest(outputLevels, row[:])
