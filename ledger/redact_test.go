@@ -182,8 +182,8 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A large redaction is several events, each complete in itself. After an interruption another
-// call continues.
+// A large redaction consists of several events, each complete in itself. After an interruption,
+// another call continues.
 func TestLargeRedaction(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 5000

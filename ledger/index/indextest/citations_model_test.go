@@ -208,7 +208,7 @@ type naivePair struct{ source, chunk string }
 // over the earlier ones.
 type naiveStaleness struct {
 	events []citationEvent
-	from   map[naivePair]uint64 // earlier sets are already superseded
+	from   map[naivePair]uint64 // sets before this event are already superseded
 	stale  map[string][]citations.StaleCitation
 	count  uint64 // number of supersessions
 }

@@ -36,8 +36,8 @@ const (
 	lines rowstore.Dimension = 0xb9
 	// branches: identity of a project and a branch; the number of each of its builds.
 	branches rowstore.Dimension = 0xba
-	// waiting: a path and the number (8) of a build that lacks it; each build that has the
-	// path and whose base is that build.
+	// waiting: a path and the number (8) of a base that lacks it; each build that has the path
+	// and is based on that base.
 	waiting rowstore.Dimension = 0xbb
 	// waitingBefore: a path and the number (8) of a build in waiting; the previous build
 	// there.
