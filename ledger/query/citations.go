@@ -86,8 +86,7 @@ func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
 
 func parseChunk(p Parameters) (string, error) { return p["hash"], chunkForm.check("hash", p["hash"]) }
 
-// CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations
-// of that chunk.
+// CitationsOfChunk lists the citation sets that cite a chunk, each with only those citations.
 func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
@@ -104,8 +103,7 @@ func parseSource(p Parameters) (string, error) {
 	return id, nil
 }
 
-// CitationsOfSource lists the citation sets that cite a source. Each row has only the
-// citations of that source.
+// CitationsOfSource lists the citation sets that cite a source, each with only those citations.
 func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfSource(v.Context, v.View, id, v.Page)
 	if err != nil {

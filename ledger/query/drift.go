@@ -247,8 +247,7 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	return &change, err
 }
 
-// attributionTexts returns the figures about the texts of two records, or nil if the answer
-// has none.
+// attributionTexts returns the figures about two records' texts, or nil if there are none.
 func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
 	if v.Texts == nil {
 		return nil, nil

@@ -22,8 +22,7 @@ var groupQuestions = []Question{
 // GroupsQuery selects groups.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking orders the groups. It requires a view at the head. If it is nil, the groups are
-	// listed by value.
+	// Ranking orders the groups in a view at the head. If it is nil, they are listed by value.
 	Ranking *groups.Ranking
 }
 

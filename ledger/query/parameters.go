@@ -87,8 +87,7 @@ func parseTime(name, value string) (*time.Time, error) {
 	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
 }
 
-// oneOf parses a parameter with known values. It returns "" for an empty value and for the
-// value all.
+// oneOf parses a parameter with known values. It returns "" for an empty value and for all.
 func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	if value == "" || value == all {
 		return "", nil

@@ -8,8 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about paths (spec: Path categories; Path id collisions; Builds). Paths have no
-// state.
+// Questions about paths, which have no state (spec: Path categories; Path id collisions; Builds).
 var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
@@ -58,8 +57,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project or of a build. Each row shows a path after its latest
-// record there.
+// Paths lists the paths of a project or of a build, each after its latest record there.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {

@@ -26,8 +26,7 @@ type Question struct {
 	// Names are the question's own query parameters. None can be empty.
 	Names []string
 	// Values are the question's own query parameters that are values of records, such as
-	// input_hash. Each must have the form of that value. It can be empty if the form allows
-	// it.
+	// input_hash. Each must have the form of that value, which can allow an empty one.
 	Values []string
 	// Seqs are the parameters that name events. The answer waits until the index covers these
 	// events, so that an event can be queried as soon as it is recorded.
@@ -38,8 +37,7 @@ type Question struct {
 	// AtHead reports whether the question needs rankings, which exist for the head only. Each
 	// page is then read at the head when it is requested. nil means never.
 	AtHead func(Parameters) bool
-	// Refused lists parameters of similar questions that this one does not take, each with the
-	// reason.
+	// Refused lists parameters of similar questions that this one does not take, with reasons.
 	Refused map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
 	// request has a body, since the answer then depends on that body too.
@@ -80,8 +78,7 @@ func plain[A any](answer func(*View) (A, error)) Ask {
 	}
 }
 
-// element returns the parse function of a question whose only parameter is an element of its
-// path.
+// element returns the parse function of a question with one parameter, an element of its path.
 func element(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], nil }
 }

@@ -17,8 +17,7 @@ import (
 // path, because its request has a body. The path element seq names the record.
 var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 
-// Reproduce compares the IPC record at seq with its re-run. rerun returns the re-run for a
-// record.
+// Reproduce compares the IPC record at seq with its re-run, which rerun returns.
 func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -27,8 +27,7 @@ type Log interface {
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
-	// Prover returns a prover for the tree at the view's size. It may also cover larger
-	// trees.
+	// Prover returns a prover for the tree at the view's size and perhaps for larger ones.
 	Prover(ctx context.Context) *proofs.Prover
 	// Checkpoint returns the signed checkpoint of a size up to the prover's.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
@@ -91,9 +90,8 @@ func (v *View) row(seq uint64) wire.Row {
 	return row
 }
 
-// tree returns the common part of an answer: the tree size and, if the request wants proofs,
-// the checkpoint of that size. It must be called last, because it returns the first error of
-// row.
+// tree returns the common part of an answer: the tree size and, if proofs are requested, the
+// checkpoint of that size. It must be called last, as it returns the first error of row.
 func (v *View) tree() (wire.View, error) {
 	tree := wire.View{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {

@@ -42,7 +42,7 @@ func TestDamageOfTheLog(t *testing.T) {
 	f, err := s.Follow(log.name, damagedLog{log.store, 30})
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Wait(t.Context(), 50), engine.ErrCorruption)
-	require.ErrorContains(t, f.Err(), "reading its log")
+	require.ErrorContains(t, f.Err(), "reading the log")
 	require.Zero(t, s.Rebuilds())
 	require.NoError(t, s.Rows().Refused())
 	require.Equal(t, uint64(30), f.Size())
