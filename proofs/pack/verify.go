@@ -142,7 +142,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 		return nil
 	}
 	if r.PrevEventHash != before {
-		return fmt.Errorf("%w: it follows %x, but the event before it is %x", proofs.ErrChainLink, r.PrevEventHash, before)
+		return fmt.Errorf("%w: its prev_event_hash is %x, but the hash of the previous event is %x", proofs.ErrChainLink, r.PrevEventHash, before)
 	}
 	v.report.Links++
 	return nil
