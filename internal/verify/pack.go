@@ -72,7 +72,7 @@ func (p *acceptedPack) print(c *cli.Console) error {
 		text += fmt.Sprintf("  CLAIMED     %s that no content of these records gives\n", count(p.Claimed, "claim"))
 	}
 	if p.Unknown > 0 {
-		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover words that are too long for an event\n", count(p.Unknown, "record"))
+		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover texts that are too long for an event\n", count(p.Unknown, "record"))
 	}
 	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person that made the pack")
 	if !p.OwnPage {
