@@ -261,7 +261,7 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
 	said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
-	require.Contains(t, said, "it is not signed")
+	require.Contains(t, said, "the backup is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
 }

@@ -19,10 +19,10 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string // verifier keys in force; several during a rotation
+	signedBy []string // verifier keys in force; two during a rotation
 }
 
-// Inspect verifies head, tree and signature of every ledger of a database.
+// Inspect verifies the head, tree, and signature of every ledger in a database.
 func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {

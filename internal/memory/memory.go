@@ -33,7 +33,7 @@ func Current() Limits {
 	return l
 }
 
-// Available returns the memory that the process can have before the system refuses more, in
+// Available returns the memory that the process can use before the system refuses more, in
 // bytes; 0 if it is not known.
 func (l Limits) Available() uint64 { return least(l.Machine, l.Container) }
 
