@@ -114,7 +114,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 
 	data = filepath.Join(t.TempDir(), "data")
 	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, said, "revoke again what was revoked since")
+	require.Contains(t, said, "revoke those again that were revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")

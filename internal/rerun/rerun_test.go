@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// openLedger returns an empty ledger on a server of its own, and the URL of that server.
+// openLedger returns an empty ledger on its own server, and the URL of that server.
 func openLedger(t *testing.T) (*client.Ledger, string) {
 	t.Helper()
 	url, stop := ledgertest.Serve(t, t.TempDir())
@@ -195,7 +195,7 @@ func TestConclusions(t *testing.T) {
 	}
 }
 
-// The digest of the model is that of the endpoint, in the spelling of the record.
+// The recorded model digest is the endpoint's, in the spelling of the record.
 func TestModelDigests(t *testing.T) {
 	to, _ := openLedger(t)
 	server := startLLM(t)
@@ -237,7 +237,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err = rerun.Read(t.Context(), to, 99)
 	require.ErrorIs(t, err, client.ErrNotFound)
 
-	// A server that sends other content than the event names is found out.
+	// If a server sends content that differs from the event, Read detects it.
 	seq := post(t, to, generation(`{"q":2}`, "Ana."))
 	liar := proxy(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		lies := strings.HasSuffix(r.URL.Path, "/content/payload")
@@ -336,10 +336,10 @@ func TestEndpointFails(t *testing.T) {
 		"busy":          {"", "", "", answer(503, `{"error":"server busy"}`), cli.ExitFailed, "the endpoint is busy"},
 		"broken":        {"", "", "", answer(500, `{"message":"out of memory"}`), cli.ExitFailed, `500 "out of memory"; see the log of the endpoint`},
 		"redirect":      {"", "secret", "", answer(307, ``), cli.ExitFailed, `redirects to "http://thief.example/"`},
-		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint takes no seed"},
+		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint accepts no seed"},
 		"other request": {"/v1", "", "", answer(400, `{"error":{"message":"Unsupported parameter: 'max_tokens'"}}`), cli.ExitFailed, "the endpoint does not accept the request; --dry-run prints it"},
 		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "is not one of Ollama's API: it has no text; give --api"},
-		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "is not one of OpenAI's API: invalid JSON"},
+		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "does not have the form of OpenAI's API: invalid JSON"},
 		"no choice":     {"/v1", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "it has no text"},
 		"half a pair":   {"", "", "", answer(200, `{"response":"\ud800"}`), cli.ExitFailed, "half of a surrogate pair"},
 		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "is not one of Ollama's API"},
@@ -384,7 +384,7 @@ func TestEndpointFails(t *testing.T) {
 	require.ErrorContains(t, err, "a certificate that this machine trusts")
 }
 
-// What was posted before a failure is in the report.
+// The report has the runs that were posted before a failure.
 func TestReportOfAFailure(t *testing.T) {
 	to, ledger := openLedger(t)
 	server := startLLM(t)
@@ -401,7 +401,7 @@ func TestReportOfAFailure(t *testing.T) {
 	require.Equal(t, 2, report.Equal)
 	require.Equal(t, 5, report.Requested)
 
-	// The ledger's server fails at the second run, and then at the question what it says.
+	// The ledger's server fails at the second run, and then at the request for a comparison.
 	for failing, runs := range map[string]int{"/ipc-records": 1, "/drift/attribution": 2} {
 		seen := 0
 		between := proxy(t, ledger, func(w http.ResponseWriter, r *http.Request) bool {
@@ -419,7 +419,8 @@ func TestReportOfAFailure(t *testing.T) {
 	}
 }
 
-// proxy returns the URL of a proxy in front of a server. It passes on what answer does not answer.
+// proxy returns the URL of a proxy in front of a server. It passes on the requests that answer
+// does not answer.
 func proxy(t *testing.T, server string, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(server)
