@@ -19,31 +19,31 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is this test binary again, as a server whose files fail: a fault that ends a process
-// ends the child. It serves one session after the other, with one line of JSON in each
-// direction.
+// A child is this test binary, run again as a server whose files fail. A fault that ends a
+// process ends only the child. The child serves one session after another. Each direction uses
+// one line of JSON per message.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
 // session is what a child must serve.
 type session struct {
 	Dir string // the data folder
-	// Plans for the ledgers' files and the index's.
+	// Plans for the files of the ledgers and of the index.
 	Log, Index faulty.Plan
 }
 
-// said is a line of a child.
+// said is one message of a child.
 type said struct {
 	URL    string `json:",omitempty"` // the address that it serves
-	Failed string `json:",omitempty"` // it could not open or close, and ends
-	Closed bool   `json:",omitempty"` // it has ended the session without an error
-	Hit    string `json:",omitempty"` // a call that fails
+	Failed string `json:",omitempty"` // the child could not open or close its folder, and ends
+	Closed bool   `json:",omitempty"` // the child has ended the session without an error
+	Hit    string `json:",omitempty"` // a call that failed as planned
 }
 
 // beNode is the main function of a child.
 func beNode() int {
 	asked := json.NewDecoder(os.Stdin)
-	var mu sync.Mutex // for whole lines
+	var mu sync.Mutex // keeps lines whole
 	say := func(s said) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -62,7 +62,7 @@ func beNode() int {
 	}
 }
 
-// serve serves until the parent sends another line.
+// serve serves until the parent sends the next line.
 func (s session) serve(asked *json.Decoder, say func(said)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
@@ -109,7 +109,7 @@ func fileClass(file string) string {
 	return "folder"
 }
 
-// child is a child from its parent's view.
+// child is the parent's view of a child.
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -141,7 +141,7 @@ func startChild(ctx context.Context) (*child, error) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var s said
-			if json.Unmarshal(lines.Bytes(), &s) == nil { // else the child ended within the line
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child ended within the line
 				c.lines <- s
 			}
 		}
@@ -149,14 +149,14 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// Reasons why a child sends no next line.
+// Reasons why there is no next line from a child.
 var (
 	errEnded  = errors.New("the child has ended")
-	errSilent = errors.New("the child says nothing")
+	errSilent = errors.New("the child sends nothing")
 )
 
-// wait returns the next line that is not a hit, and counts hits. It returns errEnded, or
-// errSilent after the given time.
+// wait returns the next message that is not a hit, and counts hits. It returns errEnded, or
+// errSilent if nothing arrives within the given time.
 func (c *child) wait(most time.Duration) (said, error) {
 	late := time.After(most)
 	for {
@@ -176,9 +176,9 @@ func (c *child) wait(most time.Duration) (said, error) {
 }
 
 // ask sends a line.
-func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // a dead child is noticed by its silence
+func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // wait notices a dead child
 
-// end ends the child, whatever it does.
+// end kills the child.
 func (c *child) end() {
 	_ = c.stdin.Close()
 	_ = c.command.Process.Kill()

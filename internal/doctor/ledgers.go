@@ -154,7 +154,7 @@ func checkLog(d *deployment) []Finding {
 	if logs == 0 && len(list) == 0 {
 		return finding(NotChecked, "", "the server shows no ledger to this command")
 	}
-	return orOK(list, "%s: the last %s are chained, proved, and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
+	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
 }
 
 // verifierOf returns the key with which to verify a ledger's checkpoints: the key in the

@@ -115,7 +115,7 @@ func TestCheckLog(t *testing.T) {
 	runCheckCases(t, checkLog, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
 		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "the server shows no ledger to this command"},
-		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the last 1 event are chained, proved, and signed"},
+		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
 		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
 		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
 		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), Wrong, "the ledger's tip is 00"},
@@ -126,7 +126,7 @@ func TestCheckLog(t *testing.T) {
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
-		}), Wrong, "by the key in the folder"},
+		}), Wrong, "verified with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 		}), OK, "signed"},
@@ -189,6 +189,6 @@ colophon_erasures_pending_age_seconds %d
 	runCheckCases(t, checkErasure, append([]checkCase{
 		{"good", with(0, 1, 0, 0), OK, "no erased text"},
 		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
-		{"late", with(0, 1, 2, 90), Wrong, "since 1m30s"},
+		{"late", with(0, 1, 2, 90), Wrong, "the oldest for 1m30s"},
 	}, missing...))
 }

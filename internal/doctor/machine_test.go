@@ -90,6 +90,6 @@ func TestCheckClock(t *testing.T) {
 		{"alone", func(*deployment) {}, OK, "there is no server to compare it with"},
 		{"right", lastEvent(testNow.Add(-time.Minute)), OK, "the server's clock agrees"},
 		{"behind the log", lastEvent(testNow.Add(time.Hour)), Wrong, "1h0m0s behind the last event"},
-		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "1m0s apart"},
+		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "differ by 1m0s"},
 	})
 }

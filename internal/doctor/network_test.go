@@ -137,7 +137,7 @@ func TestCheckCertificate(t *testing.T) {
 	}
 	_, otherKey := writeCertificate(t, name, testNow, year)
 	runCheckCases(t, checkCertificate, []checkCase{
-		{"none", func(*deployment) {}, OK, "speaks http"},
+		{"none", func(*deployment) {}, OK, "uses http"},
 		{"good", with(certificate, key, name), OK, "valid for ledger.example.org until 2027-03-01"},
 		{"good for all addresses", with(certificate, key, "0.0.0.0"), OK, "valid for ledger.example.org"},
 		{"another name", with(certificate, key, "other.example.org"), Advice, "is not valid for other.example.org"},

@@ -34,7 +34,7 @@ func TestReportIsATableOrJSON(t *testing.T) {
 		{Check: "clock", Verdict: OK, Found: "it is right"},
 		{Check: "signing keys", Verdict: Wrong, Found: "one is \x1b[31mgone", Do: "find it"},
 	})
-	require.Equal(t, `ok           clock         it goes
+	require.Equal(t, `ok           clock         it is right
 wrong        signing keys  "one is \x1b[31mgone"
                            → find it
 

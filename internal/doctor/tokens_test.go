@@ -73,5 +73,5 @@ func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	requireFinding(t, checkTokens(d), Wrong, "tokens.json")
 	require.NoError(t, os.Remove(path))
-	requireFinding(t, checkTokens(d), Wrong, "is gone")
+	requireFinding(t, checkTokens(d), Wrong, "is missing")
 }
