@@ -129,7 +129,7 @@ func TestCheckLog(t *testing.T) {
 		}), Wrong, "verified with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
-		}), OK, "signed"},
+		}), OK, "signature"},
 		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), Wrong, "malformed"},
 	})
 }

@@ -51,12 +51,12 @@ func TestReadSaysWhatIsMissing(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"build the story first":                            {"README.md": ""},
 		"no allpaths-validation-status.json beside it":     {text: "It rained."},
-		`has no route for the path "0a1b2c3d"`:              {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
+		`has no route for the path "0a1b2c3d"`:             {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
 		"allpaths-validation-status.json: unexpected":      {text: "It rained.", "allpaths-validation-status.json": `{"`},
 		`status.json: path "a": json`:                      {text: "It rained.", "allpaths-validation-status.json": `{"a":{"route":7}}`},
 		"paths.json: invalid":                              {"allpaths-intermediate/paths.json": `x`},
 		"paths.json: path 1 has no route":                  {"allpaths-intermediate/paths.json": `{"paths":[{}]}`},
-		`path 1 has no text for the passage "Start"`:        {"allpaths-intermediate/paths.json": `{"paths":[{"route":["Start"]}]}`},
+		`path 1 has no text for the passage "Start"`:       {"allpaths-intermediate/paths.json": `{"paths":[{"route":["Start"]}]}`},
 		"have the same route":                              {"allpaths-intermediate/paths.json": `{"paths":[{"route":["a"],"content":{"a":""}},{"route":["a"],"content":{"a":"b"}}]}`},
 		"path-0a1b2c3d.txt and allpaths-clean/path-1b.txt": {text: "x", "allpaths-clean/path-1b.txt": "y", "allpaths-validation-status.json": `{"0a1b2c3d":{"route":"a"},"1b":{"route":"a"}}`},
 	} {
