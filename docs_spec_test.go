@@ -53,7 +53,7 @@ var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/sp
 type example struct {
 	t      *testing.T
 	all    map[string]*example // by name
-	keys   []string            // in their order
+	keys   []string            // in the order of the lines
 	values map[string]string
 	set    map[string]bool // keys whose values were computed
 }

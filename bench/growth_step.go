@@ -31,7 +31,7 @@ type filling struct {
 
 // step holds the measurements at one size of the ledger.
 type step struct {
-	Records int `json:"records"` // at the beginning of the measurement
+	Records int `json:"records"` // number of records at the beginning of the measurement
 	// FillRate is the number of records per second since the previous step.
 	FillRate float64 `json:"fill_records_per_second"`
 	// FillCPU is the server's processor time for each of these records, in µs.

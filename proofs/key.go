@@ -130,8 +130,8 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
-	until  *uint64                // nil: no bound
-	accept func(Checkpoint) error // nil: every checkpoint
+	until  *uint64                // nil if there is no bound
+	accept func(Checkpoint) error // nil if every checkpoint is accepted
 }
 
 // ParseVerifier parses an Ed25519 verifier key, <name>+<id>+<public key> (signed-note). It

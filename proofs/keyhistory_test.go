@@ -51,7 +51,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			signers[i] = s
 		}
 		h, seq := NewKeyHistory(signers[0].Verifier()), uint64(0)
-		until := make([]uint64, len(signers)) // 0: not retired
+		until := make([]uint64, len(signers)) // 0 if not retired
 		changes := 0
 		for i, next := range signers[1:] {
 			seq += rapid.Uint64Range(1, 9).Draw(t, "introduced")

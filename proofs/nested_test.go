@@ -51,7 +51,7 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 // stageProof returns the nested proof of a stage. The code that computes the roots of runs
 // also computes its path.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
-	names := make([]rules.Stage, len(stages)) // no two alike
+	names := make([]rules.Stage, len(stages)) // no two names are equal
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}

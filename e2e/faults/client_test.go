@@ -20,7 +20,7 @@ const patience = 30 * time.Second
 // client sends the requests of a history, from several goroutines.
 type client struct {
 	history *history
-	url     string // of the ledger
+	url     string // URL of the ledger
 	http    *http.Client
 	// mayHang means that the server may leave clients without an answer.
 	mayHang bool

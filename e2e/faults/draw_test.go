@@ -20,7 +20,7 @@ import (
 type attempt struct {
 	id     int // unique in a world; records have it as the label "attempt"
 	method string
-	path   string      // within the ledger
+	path   string      // relative to the ledger
 	kind   record.Kind // kind of the event that results from it
 	body   []byte
 	key    string      // idempotency key that the client chose; empty if there is none

@@ -121,7 +121,7 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 type madeBackup struct {
 	name     string
 	manifest Manifest
-	copied   int64 // bytes
+	copied   int64 // number of bytes copied
 	shared   int   // files that the store already had
 
 	counted, ignored []string // the earlier backups in the folder

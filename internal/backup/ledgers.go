@@ -16,7 +16,7 @@ type Ledger struct {
 	Origin      string    `json:"origin"`
 	VerifierKey string    `json:"verifier_key"`
 	Size        uint64    `json:"size"`
-	Time        time.Time `json:"time"` // of the last event
+	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
 	signedBy []string // verifier keys in force; two during a rotation
@@ -49,7 +49,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.StoredKeys(ctx, store)
-	if err != nil || keys == nil { // nil: the ledger has no event, and nothing is signed
+	if err != nil || keys == nil { // keys is nil if the ledger has no event, and then nothing is signed
 		return state, err
 	}
 	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

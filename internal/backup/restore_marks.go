@@ -63,12 +63,12 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
 	if err != nil {
-		return nil, fmt.Errorf("verifying what was restored: %w", err)
+		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
 	list, err := Inspect(ctx, database)
 	if err != nil {
-		return nil, fmt.Errorf("verifying what was restored: %w", err)
+		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
 		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
@@ -97,7 +97,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		return "", err
 	}
 	var keys []*proofs.Verifier
-	if history != nil { // nil: the ledger has no event
+	if history != nil { // nil if the ledger has no event
 		keys = history.Verifiers()
 	}
 	for _, s := range seen {

@@ -40,7 +40,7 @@ func inspectDisk(data string) fileSystem {
 	}
 	d.kind, d.readOnly = mountOf(d.where)
 	if usage, err := disk.Usage(d.where); err != nil {
-		d.usageErr = fmt.Errorf("looking at the file system of %s: %w", d.where, err)
+		d.usageErr = fmt.Errorf("inspecting the file system of %s: %w", d.where, err)
 	} else {
 		d.usage = *usage
 	}
@@ -157,9 +157,9 @@ func checkSpace(d *deployment) []Finding {
 	case u.Free < mark:
 		list = finding(Wrong, makeRoom, "%s: the server accepts no writes", have)
 	case known && days < daysWrong:
-		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at the growth of the last week", have, days)
+		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
 	case known && days < daysAdvice:
-		list = finding(Advice, makeRoom, "%s: enough for %.0f days at the growth of the last week", have, days)
+		list = finding(Advice, makeRoom, "%s: enough for %.0f days at last week's growth", have, days)
 	case u.Free < 2*mark:
 		list = finding(Advice, makeRoom, "%s", have)
 	}
@@ -167,7 +167,7 @@ func checkSpace(d *deployment) []Finding {
 		list = append(list, finding(Advice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
 	}
 	if known && days < 10_000 {
-		have = fmt.Sprintf("%s: enough for %.0f days at the growth of the last week", have, days)
+		have = fmt.Sprintf("%s: enough for %.0f days at last week's growth", have, days)
 	}
 	return orOK(list, "%s", have)
 }

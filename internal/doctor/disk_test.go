@@ -46,7 +46,7 @@ func TestCheckSpace(t *testing.T) {
 		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(d.data()), "000001.sst"), make([]byte, minEvents<<10), 0o600))
 	}
-	const day = 10_000 << 10 // bytes
+	const day = 10_000 << 10 // growth per day in bytes
 	runCheckCases(t, checkSpace, []checkCase{
 		{"unknown", func(*deployment) {}, NotChecked, "does not report"},
 		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, NotChecked, "no such folder"},

@@ -44,11 +44,11 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 // judge it and also read small files of the data folder.
 type deployment struct {
 	console  *cli.Console
-	version  string // of this program
+	version  string // version of this program
 	now      time.Time
 	settings settings
 	machine  machine
-	disk     fileSystem // of the database
+	disk     fileSystem // file system of the database
 	server   serverAnswers
 	own      bool             // the queried server is the one at the address in the settings
 	store    error            // why the log's database cannot be used; nil if it can, or if it is in the data folder

@@ -18,7 +18,7 @@ import (
 // Bounds of an issuer's answer.
 const (
 	issuerTimeout   = 5 * time.Second
-	issuerMaxAnswer = 1 << 20 // bytes
+	issuerMaxAnswer = 1 << 20 // in bytes
 )
 
 // askIssuers requests the discovery document of every issuer in the access file.

@@ -262,7 +262,7 @@ func checkErasure(d *deployment) []Finding {
 	case n > 0:
 		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the files", n)
 	}
-	return finding(OK, "", "no erased text is in the files")
+	return finding(OK, "", "the files contain no erased text")
 }
 
 // noMetrics returns the finding of a check that needs a metric which the server does not show.

@@ -187,7 +187,7 @@ colophon_erasures_pending_age_seconds %d
 		{"stopped", with(0, 0, 0, 0), Wrong, "has stopped"},
 	}, missing...))
 	runCheckCases(t, checkErasure, append([]checkCase{
-		{"good", with(0, 1, 0, 0), OK, "no erased text"},
+		{"good", with(0, 1, 0, 0), OK, "the files contain no erased text"},
 		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
 		{"late", with(0, 1, 2, 90), Wrong, "the oldest for 1m30s"},
 	}, missing...))

@@ -12,7 +12,7 @@ const interval = time.Second
 // an engine that cannot open files retries tens of thousands of times a second. The zero
 // limiter is ready to use and safe for concurrent use.
 type limiter struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	next    time.Time  // when the next message may pass
 	skipped int        // messages skipped since the last one that passed
 }

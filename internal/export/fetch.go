@@ -24,7 +24,7 @@ import (
 // Options selects the content of a pack.
 type Options struct {
 	Ledger         string
-	WithoutContent bool // only events and proofs
+	WithoutContent bool // include only events and proofs
 	MaxRecords     int
 	MaxContent     size.Bytes // limit of all content together; the client must accept answers of this size
 }

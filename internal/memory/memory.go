@@ -28,7 +28,7 @@ func Current() Limits {
 		l.Machine = bytes
 	}
 	if bytes, err := memlimit.FromCgroup(); err == nil && (l.Machine == 0 || bytes < l.Machine) {
-		l.Container = bytes // some systems report no limit as a value above the machine's memory
+		l.Container = bytes // some systems report "no limit" as a value above the machine's memory
 	}
 	return l
 }

@@ -27,7 +27,7 @@ const DefaultURL = "http://127.0.0.1:8080"
 // token, because other users of the machine can read command lines.
 type Options struct {
 	URL       string
-	TokenFile string // empty: the token, if any, is in COLOPHON_TOKEN
+	TokenFile string // if empty, COLOPHON_TOKEN holds the token, if there is one
 	CAFile    string // PEM; empty: the system's authorities
 }
 
@@ -46,9 +46,9 @@ func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 type Server struct {
 	*client.Client
 	URL       string            // without a trailing slash
-	Token     string            // empty: none
+	Token     string            // empty if there is none
 	CAFile    string            // named in error messages; empty: the system's authorities
-	Transport http.RoundTripper // nil: a new one with the system's authorities
+	Transport http.RoundTripper // if nil, a new one with the system's authorities is used
 }
 
 // Connect returns a client of the server. It sends nothing. Unless the caller's options say so,

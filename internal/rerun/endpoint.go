@@ -28,7 +28,7 @@ const (
 
 // Limits of an endpoint's answer.
 const (
-	maxAnswer = 4 << 20 // bytes
+	maxAnswer = 4 << 20 // in bytes
 	maxValues = 1 << 20 // JSON values; Ollama lists the tokens of the prompt
 )
 

@@ -20,7 +20,7 @@ type Plan struct {
 	Endpoint *Endpoint
 	Request  *Request
 	Runs     int
-	Labels   map[string]string // of each run that is posted, in addition to rerun_of
+	Labels   map[string]string // labels of each posted run, in addition to rerun_of
 }
 
 // Run is one new output that was posted to the ledger, and the ledger's comparison of it.

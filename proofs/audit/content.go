@@ -18,7 +18,7 @@ import (
 // Bounds of a contentCheck.
 const (
 	maxGood       = 1 << 16  // digests
-	cachedContent = 32 << 20 // bytes
+	cachedContent = 32 << 20 // maximum total size of cached pieces, in bytes
 )
 
 // contentCheck checks the content that is stored for the records of events, and rebuilds the

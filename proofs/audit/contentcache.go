@@ -11,10 +11,10 @@ import (
 type ContentCache struct {
 	most int // capacity in bytes
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	bytes  int
 	pieces map[proofs.Hash]*list.Element // elements of order
-	order  list.List                     // of cachedPiece, the most recently used in front
+	order  list.List                     // elements are of type cachedPiece, the most recently used first
 }
 
 type cachedPiece struct {

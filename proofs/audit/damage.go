@@ -37,7 +37,7 @@ type Damage struct {
 	// damage that concerns all entries (rollback, signature, checkpoint, root, and head) it is
 	// the number of entries.
 	Seq     uint64
-	Tile    string // for KindTile, the path of the tile; otherwise of an entry bundle that cannot be read
+	Tile    string // for KindTile, the path of the tile; otherwise the path of an entry bundle that cannot be read
 	Name    string // for KindContent, the name of the content; for KindCheck, of the check or member
 	Message string // says which values were compared
 }

@@ -26,8 +26,8 @@ type eventCheck struct {
 	ledger string    // the name in the events; "" before the first one
 	now    time.Time // see Options
 	latest []byte    // the latest time that an event may have; empty if there is no limit
-	time   []byte    // of the last event
-	actor  []byte    // of the last event
+	time   []byte    // time of the last event
+	actor  []byte    // actor of the last event
 	// members is the first event's commitment to the secret of payload members; "" if it has
 	// none.
 	members string

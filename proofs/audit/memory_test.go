@@ -35,13 +35,13 @@ type tileID struct {
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
-	entries  [][]byte // nil: missing
+	entries  [][]byte // nil for a missing entry
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
 	needs    map[proofs.Hash][]uint64 // the records that need a piece of content, ascending
 	redacted map[uint64]uint64        // the event that redacted each record
-	secret   []byte                   // of payload members; nil: missing
+	secret   []byte                   // secret of payload members; nil if missing
 	// fail, if set, is called before every read.
 	fail func(what string) error
 }

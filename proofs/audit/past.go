@@ -59,7 +59,7 @@ const (
 	ClaimsKey       Role = iota
 	RefusedForKey        // the event refuses a record because of the key
 	RegistersSource      // the key is the SHA-256 of the source's id
-	RevokesSource        // likewise
+	RevokesSource        // the key is the SHA-256 of the source's id
 	ChangesState         // the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
 	Roles                // the number of roles
 )
@@ -67,11 +67,11 @@ const (
 // KeyUse says how an event uses an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key    proofs.Hash
-	Digest proofs.Hash // of the record or verb; zero for a source
-	Kind   record.Kind // of the record or verb
-	Seq    uint64      // of the event
+	Digest proofs.Hash // digest of the record or verb; zero for a source
+	Kind   record.Kind // kind of the record or verb
+	Seq    uint64      // seq of the event
 	Role   Role
-	First  uint64 // for a refusal, the event that it names as the holder of the key
+	First  uint64 // for a refusal, the event that the refusal names as the holder of the key
 }
 
 // sameRecord reports whether both uses are about the same record.

@@ -248,10 +248,10 @@ type contentPiece struct {
 
 // Bounds of content, in bytes.
 const (
-	maxContent    = 64 << 20 // of one piece
-	cachedContent = 64 << 20 // of the pieces in the cache
+	maxContent    = 64 << 20 // maximum size of one piece
+	cachedContent = 64 << 20 // total size of the pieces in the cache
 
-	maxMemberSecret = 1 << 10 // of the answer that contains the secret of payload members
+	maxMemberSecret = 1 << 10 // size of the answer that contains the secret of payload members
 )
 
 // maxRecordContent is the maximum total size of one record's content that is audited, in

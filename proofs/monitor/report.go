@@ -21,7 +21,7 @@ const (
 // Finding is one fault and its place.
 type Finding struct {
 	Kind     audit.Kind `json:"kind"`
-	Seq      *uint64    `json:"seq,omitempty"`   // of the entry
+	Seq      *uint64    `json:"seq,omitempty"`   // seq of the entry
 	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
 	Name     string     `json:"name,omitempty"`  // name of the content or the check
 	Query    string     `json:"query,omitempty"` // path of the question
@@ -93,7 +93,7 @@ type Report struct {
 	Seed     uint64 `json:"seed,omitempty"` // determined the questions and their order
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
-	Withheld  bool      `json:"-"` // some were not made because the server withheld data
+	Withheld  bool      `json:"-"` // some checks were not made because the server withheld data
 	Findings  []Finding `json:"findings"`
 }
 

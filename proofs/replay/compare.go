@@ -18,8 +18,8 @@ import (
 
 // Bounds of an answer. An answer beyond them is not compared.
 const (
-	maxAnswer    = 16 << 20 // bytes; a server ends a page at 4 MiB of events
-	maxValues    = 400_000  // values and member names of JSON
+	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
+	maxValues    = 400_000  // number of JSON values and member names
 	largeAnswers = 2        // number of large answers in memory at once
 )
 
@@ -34,20 +34,20 @@ type source interface {
 // comparer asks the server and the reference the same questions and compares the answers.
 // Calls of ask may overlap; one goroutine owns everything else.
 type comparer struct {
-	client    *fetch.Client // of the server
+	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
 	size      uint64 // size that the reference shows; the server has shown that its log is at least as large
 	walk      *monitor.Walk
 	copy      *reference.Log
-	origin    string             // of the log
-	keys      []*proofs.Verifier // of the log
+	origin    string             // origin of the log
+	keys      []*proofs.Verifier // keys of the log
 
 	memory     *fetch.Memory
 	smallPages atomic.Bool // the server refuses pages with maxRows rows
 	tooLong    int         // number of answers that were too long
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// redactions holds, by record, the redactions that answers claimed and that the copy does
 	// not have yet.
 	redactions map[uint64]claimedRedaction

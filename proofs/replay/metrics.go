@@ -22,7 +22,7 @@ type scrape struct {
 	size   uint64 // that the series are as of
 	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
-	types  map[string]string // by name
+	types  map[string]string // type of each metric, by name
 }
 
 // Metrics that are sizes.
@@ -34,7 +34,7 @@ const (
 
 // Bounds of metrics.
 const (
-	maxMetrics = 64 << 20 // bytes of metrics of all ledgers
+	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
 	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
 )
 

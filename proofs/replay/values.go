@@ -118,7 +118,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.add(anySeq, decimal(seq))
 	v.text(timesOf, event.Member("time"))
 	v.text(occurrences, r.Member("timestamp"))
-	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
+	if source := r.Member("source_id"); source.Kind() == pyjson.String { // the event is a registration
 		v.add(sourcesSeen, string(source.Text()))
 	}
 	if kind == record.Note {

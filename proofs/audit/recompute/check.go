@@ -57,7 +57,7 @@ type origin uint8
 const (
 	unknown  origin = iota // the event does not show it
 	computed               // from content, or from other hashes
-	claimed                // from the writer: nothing is there to compute it from
+	claimed                // from the writer, because there is nothing to compute it from
 )
 
 // originOf returns the origin of a hash that is computed from the content with this name.

@@ -59,12 +59,12 @@ type truncatedBody struct {
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
-	wire     *io.LimitedReader // of raw
+	wire     *io.LimitedReader // bounds raw
 	encoding string            // Content-Encoding
 	plain    io.Reader         // nil until the first read
 	limit    int64
 	n        int64 // bytes read so far
-	err      error // of the last read
+	err      error // error of the last read
 }
 
 // Close implements io.Closer.

@@ -51,7 +51,7 @@ func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavai
 // Server describes how to reach a server.
 type Server struct {
 	URL   string // scheme, host, and path before /v1, without a slash at its end
-	Token string // empty: none
+	Token string // empty if there is none
 	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
 	Transport http.RoundTripper
@@ -69,7 +69,7 @@ type Server struct {
 type Client struct {
 	server  Server
 	client  *client.Client
-	path    string        // of the ledger
+	path    string        // path of the ledger
 	timeout time.Duration // for each attempt
 }
 
@@ -114,7 +114,7 @@ func (c *Client) URL() string { return c.server.URL }
 type Answer struct {
 	Status     int
 	Header     http.Header
-	Body       []byte  // of a success
+	Body       []byte  // body of a success
 	RedactedBy *uint64 // the redacting event, if a problem names it
 	Problem    string  // the error message if the status is not 200
 }
@@ -124,7 +124,7 @@ type Request struct {
 	Path     string // below the ledger
 	OfServer bool   // the path is below the server instead
 	Accept   string // media type; empty accepts any
-	MaxBytes int64  // of the answer's body, after decompression
+	MaxBytes int64  // maximum length of the answer's body after decompression
 }
 
 // Do sends a request. An answer with any status is a success. The error wraps

@@ -18,7 +18,7 @@ type Log struct {
 	published audit.Head
 	parallel  int // number of bundles to fetch ahead
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	tiles map[proofs.TilePath][]byte
 	order []proofs.TilePath // paths of tiles, oldest first
 }

@@ -33,9 +33,9 @@ type Browser struct {
 
 	mu      sync.Mutex
 	last    int                      // id of the last command; under mu
-	waiting map[int]chan<- message   // by id; under mu
+	waiting map[int]chan<- message   // waiting commands, by id; under mu
 	pages   map[string]chan<- string // receive the names of a page's events, by session; under mu
-	notes   map[string]*Notes        // by session; under mu
+	notes   map[string]*Notes        // notes of pages, by session; under mu
 }
 
 // message is a command's answer, or an event.

@@ -23,8 +23,8 @@ import (
 // several goroutines can read the entries below the shown size and compute answers. No
 // question may be in progress during Add. A Log implements index.Log and query.Log.
 type Log struct {
-	name    string        // of the ledger
-	origin  string        // of the log
+	name    string        // name of the ledger
+	origin  string        // origin of the log
 	size    atomic.Uint64 // number of entries that are shown; the index reads it at any time
 	written uint64        // number of entries that were added
 	entries *os.File
