@@ -58,9 +58,9 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		var sides [2]*asked
+		var sides [2]*filledLedger
 		for i, records := range []int{q.small, q.large} {
-			if sides[i], err = askedOf(ctx, binaries[0].file, filepath.Join(scratch, fmt.Sprint(records)), records, q.seed); err != nil {
+			if sides[i], err = fillLedger(ctx, binaries[0].file, filepath.Join(scratch, fmt.Sprint(records)), records, q.seed); err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, sides[i].end()) }()
@@ -120,7 +120,7 @@ type comparison struct {
 }
 
 // compare asks both ledgers each question, alternating between them.
-func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, err error) {
+func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
 	var connections [2]*load.Conn
 	for i, a := range sides {

@@ -41,7 +41,7 @@ const (
 
 // proofs measures the endpoints that return proofs over many connections, alternating with
 // /healthz.
-func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []readRate, err error) {
+func (q *queries) proofs(ctx context.Context, a *filledLedger, out io.Writer) (rates []readRate, err error) {
 	connections, err := load.DialAll(a.server.listens["server"], readConnections)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func TestKubernetesRunsConfined(t *testing.T) {
 
 // Prometheus scrapes the address that serves the metrics, in the compose file, in the cluster,
 // and next to the systemd unit.
-func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+func TestMetricsHaveASeparateAddress(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{
 		"prometheus/prometheus.yml":   {"- colophon:" + port},

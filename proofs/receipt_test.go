@@ -199,7 +199,7 @@ func TestReceiptErrors(t *testing.T) {
 
 // An event whose seq is not its leaf index does not verify, even if the log's key signed the
 // tree.
-func TestReceiptOfMisplacedEvent(t *testing.T) {
+func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	entry := AppendEntry(nil, Hash{}, fmt.Appendf(nil, testBodies[0], 1))
 	r, err := NewReceipt(entry)
@@ -215,7 +215,7 @@ func TestReceiptOfMisplacedEvent(t *testing.T) {
 }
 
 // Bytes that are not an event do not verify, even if the log's key signed the tree.
-func TestReceiptOfNoEvent(t *testing.T) {
+func TestReceiptOfOtherBytes(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	for _, body := range []string{`{"seq":0}`, `{"kind":"k", "ledger":"l","seq":0,"time":"t"}`} {
 		entry := AppendEntry(nil, Hash{}, []byte(body))

@@ -134,7 +134,7 @@ func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 }
 
 // A valid proof of a leaf that is not an event does not prove an event.
-func TestTlogProofsOfWhatIsNoEvent(t *testing.T) {
+func TestTlogProofsOfOtherLeaves(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)
 	for name, c := range map[string]struct {

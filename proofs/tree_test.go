@@ -108,7 +108,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 }
 
 // A snapshot never changes, whatever the writer does afterwards.
-func TestSnapshotStays(t *testing.T) {
+func TestSnapshotNeverChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, 700).Draw(r, "size")
 		more := rapid.IntRange(1, 700).Draw(r, "more")

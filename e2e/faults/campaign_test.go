@@ -56,7 +56,7 @@ func campaign(t *testing.T, one round) {
 	if settings.round >= 0 {
 		next = settings.round
 	}
-	began, said := time.Now(), time.Now()
+	began, printed := time.Now(), time.Now()
 	begin := func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -74,8 +74,8 @@ func campaign(t *testing.T, one round) {
 		if err != nil {
 			t.Errorf("%s, FAULTS_SEED=%d FAULTS_ROUND=%d: %v", kind, settings.seed, number, err)
 		}
-		if time.Since(said) > 10*time.Second {
-			said = time.Now()
+		if time.Since(printed) > 10*time.Second {
+			printed = time.Now()
 			fmt.Fprintf(os.Stderr, "%s: %d of %d faults\n", kind, sum.sum(), settings.faults)
 		}
 	}

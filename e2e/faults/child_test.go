@@ -32,19 +32,19 @@ type session struct {
 	Log, Index faulty.Plan
 }
 
-// said is one message of a child.
-type said struct {
+// childMessage is one message of a child.
+type childMessage struct {
 	URL    string `json:",omitempty"` // the address that it serves
 	Failed string `json:",omitempty"` // the child could not open or close its folder, and ends
 	Closed bool   `json:",omitempty"` // the child has ended the session without an error
 	Hit    string `json:",omitempty"` // a call that failed as planned
 }
 
-// beNode is the main function of a child.
-func beNode() int {
+// childMain is the main function of a child.
+func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
 	var mu sync.Mutex // keeps lines whole
-	say := func(s said) {
+	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()
 		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing line
@@ -55,19 +55,19 @@ func beNode() int {
 			return 0
 		}
 		if err := s.serve(asked, say); err != nil {
-			say(said{Failed: err.Error()})
+			say(childMessage{Failed: err.Error()})
 			return 3
 		}
-		say(said{Closed: true})
+		say(childMessage{Closed: true})
 	}
 }
 
 // serve serves until the parent sends the next line.
-func (s session) serve(asked *json.Decoder, say func(said)) error {
+func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
 		f := faulty.New(plan)
-		f.Tell = func(call, file string) { say(said{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
+		f.Tell = func(call, file string) { say(childMessage{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
 		return f
 	}
 	log := testLog()
@@ -87,7 +87,7 @@ func (s session) serve(asked *json.Decoder, say func(said)) error {
 	if err := n.serve(); err != nil {
 		return errors.Join(err, n.close())
 	}
-	say(said{URL: n.url})
+	say(childMessage{URL: n.url})
 	var stop string
 	if err := asked.Decode(&stop); err != nil {
 		return err
@@ -113,7 +113,7 @@ func fileClass(file string) string {
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
-	lines   chan said // closed when the child has ended
+	lines   chan childMessage // closed when the child has ended
 	hits    map[string]int
 }
 
@@ -122,7 +122,7 @@ func startChild(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{command: exec.CommandContext(ctx, executable), lines: make(chan said, 64), hits: make(map[string]int)}
+	c := &child{command: exec.CommandContext(ctx, executable), lines: make(chan childMessage, 64), hits: make(map[string]int)}
 	c.command.Env = append(os.Environ(), roleVariable+"=node")
 	if c.stdin, err = c.command.StdinPipe(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func startChild(ctx context.Context) (*child, error) {
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var s said
+			var s childMessage
 			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child ended within the line
 				c.lines <- s
 			}
@@ -157,20 +157,20 @@ var (
 
 // wait returns the next message that is not a hit, and counts hits. It returns errEnded, or
 // errSilent if nothing arrives within the given time.
-func (c *child) wait(most time.Duration) (said, error) {
+func (c *child) wait(most time.Duration) (childMessage, error) {
 	late := time.After(most)
 	for {
 		select {
 		case s, more := <-c.lines:
 			if !more {
-				return said{}, errEnded
+				return childMessage{}, errEnded
 			}
 			if s.Hit == "" {
 				return s, nil
 			}
 			c.hits[s.Hit]++
 		case <-late:
-			return said{}, errSilent
+			return childMessage{}, errSilent
 		}
 	}
 }

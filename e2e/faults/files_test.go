@@ -22,7 +22,7 @@ import (
 // The server must end when it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, false)) }
-func TestLogFilesAreDoneButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
+func TestLogFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
 func TestLogFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, false))
@@ -30,7 +30,7 @@ func TestLogFilesAreWrittenShort(t *testing.T) {
 func TestLogFilesAreSlow(t *testing.T)          { campaign(t, fileRound(faulty.Slow, false)) }
 func TestLogFilesAreGarbled(t *testing.T)       { campaign(t, fileRound(faulty.Garble, false)) }
 func TestIndexFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, true)) }
-func TestIndexFilesAreDoneButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
+func TestIndexFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
 func TestIndexFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, true))
@@ -104,7 +104,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 		clients.load(ctx, 3, 5)
 		clients.close()
 		w.child.ask("stop")
-		var closed said
+		var closed childMessage
 		if closed, err = w.child.wait(most); err == nil && closed.Closed {
 			return 0, nil
 		}

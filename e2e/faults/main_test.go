@@ -30,7 +30,7 @@ var settings struct {
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
-		os.Exit(beNode())
+		os.Exit(childMain())
 	}
 	os.Exit(buildAndRun(m))
 }

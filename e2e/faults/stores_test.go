@@ -22,7 +22,7 @@ import (
 
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
-func TestStoreCallsAreDoneButFail(t *testing.T) {
+func TestStoreCallsTakeEffectButFail(t *testing.T) {
 	campaign(t, storeRound(faulty.Lie, "Commit", "Create", "SetSetting"))
 }
 

@@ -87,7 +87,7 @@ func TestCheckKeys(t *testing.T) {
 	requireFinding(t, checkKeys(d), Wrong, "a database but no key")
 }
 
-func TestCheckKeysNamesWhatWaitsOrWasLeft(t *testing.T) {
+func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	signer := makeKey(t, d.data(), "default")

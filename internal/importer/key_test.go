@@ -19,7 +19,7 @@ func keyOf(t require.TestingT, line []byte) string {
 	return parsed.Key
 }
 
-func TestKeysOfLinesWithoutOne(t *testing.T) {
+func TestKeysOfLinesWithoutAKey(t *testing.T) {
 	const body = `{"payload":{"a":1.0},"model":"m","temperature":1,"max_tokens":16,"seed":1}`
 	keys := newKeyer()
 	complete := func(text string) string {

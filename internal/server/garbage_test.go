@@ -54,7 +54,7 @@ func TestGarbageIsPaced(t *testing.T) {
 	runtime.KeepAlive(inUse)
 }
 
-func TestGarbageIsAsTheEnvironmentHasIt(t *testing.T) {
+func TestEnvironmentSetsGarbage(t *testing.T) {
 	defer paceGarbage(func(name string) (string, bool) { return "50", name == "GOGC" })()
 	inUse := make([]byte, 1<<30)
 	before := shareNow()

@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 	require.ErrorContains(t, err, "protocol version")
 }
 
-func TestCertificatesAreReadAnew(t *testing.T) {
+func TestChangedCertificatesAreReloaded(t *testing.T) {
 	s := authority.New(t)
 	log := new(lockedBuffer)
 	config := withCertificate(t, s, "first")

@@ -253,7 +253,7 @@ func TestKeysAcrossWalks(t *testing.T) {
 }
 
 // Each receives every entry once, and a later walk can begin at a position passed to Reached.
-func TestExtendHandsOver(t *testing.T) {
+func TestExtendPassesOnEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
 	next := uint64(0)

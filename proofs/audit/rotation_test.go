@@ -116,7 +116,7 @@ func TestKeysChange(t *testing.T) {
 }
 
 // A trusted key that signs is not one of the log's keys if no event leads to it.
-func TestKeyOfNoEvent(t *testing.T) {
+func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)
 	m.signedBy(t, other)

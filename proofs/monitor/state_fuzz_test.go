@@ -110,7 +110,7 @@ func FuzzAuditState(f *testing.F) {
 }
 
 // An interrupted audit did not look for keys that two events claim. The next one does.
-func TestKeysThatWereNotChecked(t *testing.T) {
+func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {
 		t.Helper()

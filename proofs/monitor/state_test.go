@@ -124,7 +124,7 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 }
 
 // Bytes that an interrupted audit left after the end of a file are not damage.
-func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
+func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	want := stateOf(t, state)
 	for _, file := range files[1:] {

@@ -544,7 +544,7 @@ func with(object any, name string, value any) map[string]any {
 
 // Either the audit queries a GET route and compares the responses, or docs/audit.md says why
 // it does not.
-func TestEveryRouteIsAskedOrNamed(t *testing.T) {
+func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	asked := make(map[string]bool)
@@ -591,7 +591,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 }
 
 // An answer in another JSON form is not a finding, and neither is another wording of an error.
-func TestWhatIsNoLie(t *testing.T) {
+func TestDifferencesThatAreNoFindings(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {

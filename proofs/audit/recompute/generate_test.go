@@ -248,7 +248,7 @@ func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error
 }
 
 // Every event that the ledger writes for a record passes the checks.
-func TestWhatTheLedgerWritesIsGood(t *testing.T) {
+func TestEventsOfTheLedgerPass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind, posted := generator{t}.record()
 		body, contents := eventOf(t, kind, posted)

@@ -13,24 +13,24 @@ import (
 	"colophon/bench/system"
 )
 
-// askedLines is the number of records in each batch that fills a ledger.
-const askedLines = 2500
+// linesPerBatch is the number of records in each batch that fills a ledger.
+const linesPerBatch = 2500
 
-// asked is a server with a ledger to which questions are sent.
-type asked struct {
+// filledLedger is a server with a ledger to which questions are sent.
+type filledLedger struct {
 	server  *server
 	records int
 	took    time.Duration // time that filling the ledger took
 }
 
-// askedOf fills a ledger and waits for its index.
-func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) (*asked, error) {
+// fillLedger fills a ledger and waits for its index.
+func fillLedger(ctx context.Context, binary, dir string, records int, seed uint64) (*filledLedger, error) {
 	service := colophonService{binary: binary}
 	server, err := service.start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	a := &asked{server: server, records: records}
+	a := &filledLedger{server: server, records: records}
 	begin := time.Now()
 	if err := a.fill(ctx, service, seed); err != nil {
 		return nil, errors.Join(err, a.end())
@@ -41,12 +41,12 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 
 // dial opens a connection that is used only once. A kept connection would be idle while the
 // other ledger is filled or read, and the server would close it.
-func (a *asked) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
+func (a *filledLedger) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
-func (a *asked) end() error { return a.server.stop() }
+func (a *filledLedger) end() error { return a.server.stop() }
 
 // fill posts the records and waits for the index.
-func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
+func (a *filledLedger) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
 	conn, err := a.dial()
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) 
 	bar := newProgress(a.records, fmt.Sprintf("filling %d", a.records))
 	defer bar.finish()
 	var lines []byte
-	for first := 0; first < a.records; first += askedLines {
+	for first := 0; first < a.records; first += linesPerBatch {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		count := min(askedLines, a.records-first)
+		count := min(linesPerBatch, a.records-first)
 		lines = lines[:0]
 		for n := range count {
 			lines = appendRun(lines, seed, first+n, a.records)
@@ -107,7 +107,7 @@ func appendRun(dst []byte, seed uint64, n, all int) []byte {
 }
 
 // print prints how fast the ledger and its index were filled.
-func (a *asked) print(out io.Writer) error {
+func (a *filledLedger) print(out io.Writer) error {
 	use, err := system.UsageOf(a.server.pid())
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a *asked) print(out io.Writer) error {
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
 // walk reads all events and all groups of inputs, to fill the caches.
-func (a *asked) walk(ctx context.Context) (err error) {
+func (a *filledLedger) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ type drawn struct {
 }
 
 // draw draws a record at random.
-func (a *asked) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
+func (a *filledLedger) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
 	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
 	text, err := get(conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))
 	if err != nil {
