@@ -21,17 +21,17 @@ import (
 // Calls of the file systems of the log and the index fail under a server in another process.
 // The server must end when it cannot continue safely.
 
-func TestLogFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, false)) }
+func TestLogFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
-func TestLogFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, false)) }
+func TestLogFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, false))
 }
-func TestLogFilesAreSlow(t *testing.T)          { campaign(t, fileRound(faulty.Slow, false)) }
-func TestLogFilesAreGarbled(t *testing.T)       { campaign(t, fileRound(faulty.Garble, false)) }
-func TestIndexFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, true)) }
+func TestLogFilesAreSlow(t *testing.T)                 { campaign(t, fileRound(faulty.Slow, false)) }
+func TestLogFilesAreGarbled(t *testing.T)              { campaign(t, fileRound(faulty.Garble, false)) }
+func TestIndexFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, true)) }
 func TestIndexFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
-func TestIndexFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, true)) }
+func TestIndexFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, true))
 }
