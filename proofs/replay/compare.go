@@ -140,7 +140,7 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is how often a question is asked if its answer is as of a smaller size than the
+// maxTries is how often a question is asked again if its answer is as of a smaller size than the
 // server showed before.
 const maxTries = 3
 
