@@ -591,7 +591,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 }
 
 // An answer in another JSON form is not a finding, and neither is another wording of an error.
-func TestDifferencesThatAreNoFindings(t *testing.T) {
+func TestWhatIsNoLie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
