@@ -85,7 +85,7 @@ func batch(conn *load.Conn, head, lines []byte) error {
 		return err
 	}
 	if refused := refusedForm.Find(answer); status != 200 || refused != nil {
-		return fmt.Errorf("filling: status %d, %s: %.300s", status, refused, answer)
+		return fmt.Errorf("filling the ledger: status %d, %s: %.300s", status, refused, answer)
 	}
 	return nil
 }

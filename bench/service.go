@@ -79,7 +79,7 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 		VerifierKey string `json:"verifier_key"`
 	}
 	if err := json.Unmarshal(text, &key); err != nil {
-		return nil, fmt.Errorf("key of the ledger: %w", err)
+		return nil, fmt.Errorf("parsing the key of the ledger: %w", err)
 	}
 	receipts, err := contestant.NewReceipts(key.VerifierKey)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestContractLints(t *testing.T) {
 	require.Contains(t, out, "operation-operationId-unique")
 }
 
-// edited returns the file of a copy of a document in which one text is replaced.
+// edited writes a copy of a document in which one text is replaced, and returns its path.
 func edited(t testing.TB, document, old, replacement string) string {
 	t.Helper()
 	text, err := os.ReadFile(document)

@@ -164,7 +164,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 		return finding(Advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
 	}
 	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
-		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs beside the newest key of ledger %s", path, name)
+		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs in addition to the newest key of ledger %s", path, name)
 	}
 	if !staged {
 		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)

@@ -222,7 +222,7 @@ func walk(path, file string, visit func(path string, err error) bool) {
 }
 
 // citationFiles reads a file, or each citations.json below a folder. The name of the file's
-// folder is the run.
+// folder becomes the run.
 func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	walk(name, "citations.json", func(path string, err error) bool {
 		n := native{line: line{file: path, number: 1}}

@@ -191,7 +191,8 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 // goType matches how the YAML library names Go types.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// readFile reads a YAML file over c. An unknown name is an error.
+// readFile reads a YAML file into c. Settings that the file does not name keep their values.
+// An unknown name is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err

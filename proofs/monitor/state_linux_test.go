@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An audit without a state that cannot begin leaves no temporary folder behind. Here it can
+// If an audit without a state cannot begin, it leaves no temporary folder behind. Here it can
 // create the folder, but no file in it, because the file's path would be too long.
 func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	const (
