@@ -15,8 +15,8 @@ import (
 // everything stands for all packages of this module.
 const everything = "*"
 
-// arrows says which packages of this module each may import. What is not here
-// may import nothing of ours but what it is listed with.
+// arrows lists which packages of this module each package may import. A package may import no
+// other packages of the module, and a package that is not listed may import none.
 var arrows = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},
@@ -116,8 +116,8 @@ var arrows = map[string][]string{
 	"ledger/record/moment":               {},
 }
 
-// foreign says which modules of others the pure packages may build on; auditors
-// import them.
+// foreign lists which other modules the pure packages may depend on, because auditors import
+// these packages.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
 	"client/wire":   {},
@@ -147,7 +147,7 @@ func list(t *testing.T, arguments ...string) (packages []listed) {
 	}
 }
 
-// own is the path of a package within the module.
+// own returns the path of a package within this module.
 func own(path string) (string, bool) {
 	if path == "colophon" {
 		return "", true
@@ -159,7 +159,7 @@ func TestArrows(t *testing.T) {
 	for _, p := range list(t, "./...") {
 		from, _ := own(p.ImportPath)
 		allowed, known := arrows[from]
-		require.True(t, known, "say in arrows what %s may import", p.ImportPath)
+		require.True(t, known, "list in arrows what %s may import", p.ImportPath)
 		for _, path := range p.Imports {
 			if to, ours := own(path); ours {
 				require.True(t, slices.Contains(allowed, to) || slices.Contains(allowed, everything), "%s must not import %s", p.ImportPath, path)
@@ -175,7 +175,7 @@ func TestPurePackages(t *testing.T) {
 				continue
 			}
 			ok := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(p.ImportPath, prefix) })
-			require.True(t, ok, "%s must not build on %s", from, p.ImportPath)
+			require.True(t, ok, "%s must not depend on %s", from, p.ImportPath)
 		}
 	}
 }

@@ -184,12 +184,12 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("missing reference", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.DeleteReference(contentOf(t, l.Store(), 3), 3))
-		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is there, but not kept for this record`)
+		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is stored, but not kept for this record`)
 	})
 	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.SetRedaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, but the head has 8")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts it, but the head has 8 events")
 		var of ledger.SeqSet
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
@@ -201,7 +201,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("of a record beyond the head", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.SetRedaction(8, 5))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: it is redacted by event 5, which does not come after it")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: storage says that event 5 redacts it, but that event does not come after it")
 	})
 }
 

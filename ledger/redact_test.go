@@ -321,9 +321,9 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	x, err := database.Tamper(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 0, which does not come after it")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts it, but that event does not come after it")
 	require.NoError(t, x.SetRedaction(1, 2))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 2, which does not say so")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts it, but that event does not")
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
@@ -331,7 +331,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: it is kept for record 1, which event 4 has redacted")
 	w, err := l.Withdrawal(t.Context(), 1)
@@ -339,5 +339,5 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	for _, digest := range w.Digests {
 		require.NoError(t, x.DeleteReference(digest, 1))
 	}
-	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are there")
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
 }

@@ -121,7 +121,7 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "it is not signed", "one that is named is read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "one that is named is read")
 }
 
 // Two restores into one folder never run at the same time, and a restore adds nothing to a
@@ -190,7 +190,7 @@ func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 		_, _ = io.WriteString(w, `{"name":"backup","erasing":2}`)
 	}))
 	defer server.Close()
-	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another backup in a minute, and remove this one")
+	require.Contains(t, s.backup("--server", server.URL), "this backup may still contain 2 erased texts: make another backup in a minute, and remove this one")
 }
 
 // A backup counts only after the head, the tree, and the signature of every ledger have been

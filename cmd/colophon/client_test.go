@@ -81,7 +81,7 @@ func TestWhyNoServerCanBeAsked(t *testing.T) {
 		{"another authority", good.URL, otherCA, "no authority in " + otherCA + " signed the certificate"},
 		{"another name", elsewhere.URL, ca, "use a name that the certificate has"},
 		{"expired", expired.URL, ca, "the certificate has expired or is not valid yet"},
-		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS there: use " + plain.URL},
+		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS at this address: use " + plain.URL},
 		{"http to https", strings.Replace(good.URL, "https:", "http:", 1), ca, "the server speaks TLS: use " + good.URL},
 		{"http to an alert", "http://" + alert.Addr().String(), ca, "the server speaks TLS: use https://" + alert.Addr().String()},
 	} {

@@ -110,7 +110,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
 		for line := range strings.Lines(errs.String()) { // the files have members that are of no record
-			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it is not a file of a save|it is about the file|it can change while the run stays the same|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
+			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it is about the file|it can change while the run stays the same|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
 	}
@@ -195,7 +195,7 @@ func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
 	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run tells it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
 	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no zone; state one to take it as the timestamp\n")
-	require.Contains(t, errs.String(), "run_log.jsonl:1: left: /model: is required")
+	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
 	require.Contains(t, errs.String(), "run_log.jsonl:3: it is not a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")
 	text, err := os.ReadFile(report)

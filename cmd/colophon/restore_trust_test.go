@@ -114,7 +114,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 
 	data = filepath.Join(t.TempDir(), "data")
 	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, said, "revoke again what was revoked since")
+	require.Contains(t, said, "revoke those again that were revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")
@@ -261,7 +261,7 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
 	said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
-	require.Contains(t, said, "it is not signed")
+	require.Contains(t, said, "the backup is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
 }

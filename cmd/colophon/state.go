@@ -94,7 +94,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.Already+plan.WithoutState == 0:
-		return cli.Exitf(cli.ExitFailed, "no record passes the filters; check them")
+		return cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
 	case plan.Records == 0:
 		s.Say("nothing to change")
 		return nil

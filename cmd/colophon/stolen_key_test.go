@@ -252,7 +252,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	report, o = audited(t, s.url, s.now, "--against", sign(s.oldSize))
 	require.Len(t, report.Findings, 1, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, "fork", string(report.Findings[0].Kind))
-	require.Contains(t, report.Findings[0].Message, "a holder of that key")
+	require.Contains(t, report.Findings[0].Message, "someone used that key")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
 	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
 	require.Contains(t, o.stderr, "the checkpoint does not count")
