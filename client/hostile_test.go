@@ -130,7 +130,7 @@ func TestEndlessLists(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-func TestPagesThatFormACircle(t *testing.T) {
+func TestCursorCyclesEndCommands(t *testing.T) {
 	next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
