@@ -287,6 +287,6 @@ func TestCredentialsWithoutARuleGetAReason(t *testing.T) {
 		if granted != "" {
 			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.Read}}
 		}
-		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
 	}
 }

@@ -35,7 +35,7 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 	for query, detail := range map[string]string{
 		"":             "a: is required: the seq of a record",
 		"?a=1":         "b: is required: the seq of a record",
-		"?a=1&b=2":     "b: there is no event 2: the ledger has 2",
+		"?a=1&b=2":     "b: there is no event 2: the ledger has 2 events",
 		"?a=1&b=1&of=": "of: must not be empty",
 		"?a=1&c=1":     "c: unknown query parameter; known are a, b, of",
 	} {

@@ -50,7 +50,7 @@ func TestALinkToNowhereIsAStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "access")
 	require.NoError(t, os.Symlink(dir+"x", dir))
 	_, err := Open(Config{Dir: dir})
-	require.ErrorContains(t, err, "is gone")
+	require.ErrorContains(t, err, "is missing")
 
 	b := open(t, Rules{}) // without tokens
 	require.NoError(t, os.MkdirAll(b.store.Dir, 0o700))

@@ -24,7 +24,7 @@ func newStreams() *streams {
 // end ends all followers.
 func (s *streams) end() { s.once.Do(func() { close(s.ending) }) }
 
-// open makes the stream of a ledger. It must be called before the ledger takes writes.
+// open creates the stream of a ledger. It must be called before the ledger accepts writes.
 func (s *streams) open(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -124,7 +124,7 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 		}
 	}
 	d.Say("incomplete IPC records are a possible reason: %s; a record without output is not a run, and one without another part has no ipc_id; "+
-		"GET /records?incomplete=%s lists records", strings.Join(lacks, ", "), cli.Plain(parts[0]))
+		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
 }
 
 // fetch sends a query to the ledger. It returns the answer both parsed and as the server sent it.
