@@ -24,7 +24,7 @@ func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
 	require.NoError(t, x.SetKey(storage.Key{Key: record.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
-	require.Contains(t, p.Detail, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it")
+	require.Contains(t, p.Detail, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it")
 	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", call.NDJSON).want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), "was not recorded")
 	require.Contains(t, string(lines[1]), `"seq":2`)

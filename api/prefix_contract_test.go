@@ -97,7 +97,7 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 		s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%q,"nodes":[{"stage":"mine","hash":%[1]q}]}}`, hash)), http.StatusCreated)
 	}
 	a = s.do(t, get(records).asking("?after=7&stage:mine=00000000"), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "matches several hashes: "+strings.Repeat("0", 63)+"1, ")
+	require.Contains(t, string(a.body), "begins several hashes: "+strings.Repeat("0", 63)+"1, ")
 
 	// Filters in a body take them too.
 	for _, kind := range []string{"/state-changes", "/redactions"} {

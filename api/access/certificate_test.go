@@ -241,7 +241,7 @@ func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
 		"one of two":           {[][]*x509.Certificate{{leaf, others.cert}, {leaf, clients.cert}}, ""},
 		"no longer trusted":    {[][]*x509.Certificate{{leaf, others.cert}}, "no longer trusted"},
 		"trusted in between":   {[][]*x509.Certificate{{leaf, clients.cert, others.cert}}, "no longer trusted"},
-		"an expired authority": {[][]*x509.Certificate{{leaf, &expired}}, "holds from"},
+		"an expired authority": {[][]*x509.Certificate{{leaf, &expired}}, "is valid only from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.TLS = &tls.ConnectionState{VerifiedChains: c.chains}

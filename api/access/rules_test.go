@@ -81,7 +81,7 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		require.NotContains(t, err.Error(), "access.", change)
 	}
 	_, err := ParseRules([]byte("oidc:\n  - {issuer: \"https://a.example\", audience: a}\n"))
-	require.ErrorContains(t, err, "oidc[0].rules: there is none")
+	require.ErrorContains(t, err, "oidc[0].rules: is empty")
 }
 
 func TestSeveralIssuersHaveNames(t *testing.T) {
