@@ -97,7 +97,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	release := s.fillHeavy()
 	for name, ask := range heavy {
 		refused := ask()
-		require.Regexp(t, "^too many (large requests are|requests wait)", refused.problem(http.StatusServiceUnavailable).Detail, name)
+		require.Regexp(t, "^too many (large requests are|requests are waiting)", refused.problem(http.StatusServiceUnavailable).Detail, name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
 	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavy))

@@ -22,30 +22,25 @@ import (
 // Line is one line of a batch: either a Record with its key, or a Text.
 type Line struct {
 	Record wire.Record
-	// IdempotencyKey is as in [WriteOptions]. The default is the record's run_id or, without
-	// one, a random key.
+	// IdempotencyKey is as in [WriteOptions]. The default is the record's run_id or, without one, a random key.
 	IdempotencyKey string
-	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON in the form
-	// of POST /batch. It must have an idempotency_key or a run_id, because Batch sends it
-	// again after a failed connection. The client does not check it; the server does. The
-	// caller must not change it before its result arrives.
+	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON in the form of POST /batch. It
+	// must have an idempotency_key or a run_id, because Batch sends it again after a failed connection. The client
+	// does not check it; the server does. The caller must not change it before its result arrives.
 	Text []byte
-	// Tag is for the caller, for example the place of the line in a file. The result has the
-	// same Tag.
+	// Tag is for the caller, for example the place of the line in a file. The result has the same Tag.
 	Tag any
 }
 
-// LineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError],
-// both are.
+// LineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
 type LineResult struct {
 	Index   int // of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
-	// Text is the receipt as the server sent it. It replaces Receipt if BatchOptions.Undecoded
-	// is set. It is valid until the next result.
+	// Text is the receipt as the server sent it. It replaces Receipt if BatchOptions.Undecoded is set. It is valid
+	// until the next result.
 	Text []byte
-	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error of
-	// encoding the line.
+	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error of encoding the line.
 	Err error
 }
 
@@ -55,30 +50,26 @@ type BatchOptions struct {
 	Derive     bool   // as in [WriteOptions]
 	Whole      bool   // full receipts instead of minimal ones; always true if the client verifies receipts
 	Gzip       bool   // compress the lines
-	// Undecoded returns receipts as Text. It is for programs that need few of the receipt's
-	// members, because decoding costs more than sending. It has no effect if the client
-	// verifies receipts.
+	// Undecoded returns receipts as Text. It is for programs that need few of the receipt's members, because decoding
+	// costs more than sending. It has no effect if the client verifies receipts.
 	Undecoded bool
-	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and so the
-	// memory that the batch needs. The defaults are 8,192 lines and 16 MiB. A single line can
-	// always be sent, whatever its length.
+	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and so the memory that the batch
+	// needs. The defaults are 8,192 lines and 16 MiB. A single line can always be sent, whatever its length.
 	MaxLines, MaxBytes int
 }
 
-// Batch posts a sequence of records and returns one result for each, in order: POST /batch. It
-// sends and receives at the same time. lines runs in its own goroutine. After the loop over
-// the results ends, this goroutine ends when lines yields the next line.
+// Batch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
+// the same time. lines runs in its own goroutine. After the loop over the results ends, this goroutine ends when
+// lines yields the next line.
 //
-// A receipt means that its record is durable. Lines that fail do not affect other lines, and
-// the loop continues. If the connection fails, if it makes no progress for the time of
-// [WithTimeout], or if the server has no space for a line, Batch reconnects and sends the
-// unanswered lines again. This is safe because each line has a key or a run_id. A non-nil
-// error of the sequence ends the batch; records of lines without a result might have been
-// recorded.
+// A receipt means that its record is durable. Lines that fail do not affect other lines, and the loop continues. If
+// the connection fails, if it makes no progress for the time of [WithTimeout], or if the server has no space for a
+// line, Batch reconnects and sends the unanswered lines again. This is safe because each line has a key or a run_id.
+// A non-nil error of the sequence ends the batch; records of lines without a result might have been recorded.
 //
-// If MaxLines or MaxBytes are sent before the first answer arrives, Batch ends the request's
-// body, and begins the next request when all lines are answered. In this way a batch also
-// works through a proxy that reads a whole request before it forwards it.
+// If MaxLines or MaxBytes are sent before the first answer arrives, Batch ends the request's body, and begins the
+// next request when all lines are answered. In this way a batch also works through a proxy that reads a whole request
+// before it forwards it.
 func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
 	return func(yield func(*LineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -100,8 +91,8 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 	}
 }
 
-// batch is the state of one iteration of [RecordsService.Batch]. Three goroutines share it:
-// one reads the input, one sends on the current connection, and the caller's receives.
+// batch is the state of one iteration of [RecordsService.Batch]. Three goroutines share it: one reads the input, one
+// sends on the current connection, and the caller's receives.
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
@@ -131,8 +122,7 @@ type batchLine struct {
 	sent   bool
 }
 
-// change calls f, which changes state for which the other goroutines might wait, and wakes
-// them.
+// change calls f, which changes state for which the other goroutines might wait, and wakes them.
 func (b *batch) change(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,8 +256,8 @@ func (b *batch) giveUp() {
 	}
 }
 
-// connect makes one request. It returns nil if the body ended and all its lines were answered,
-// but there might be more lines, and errComplete if there are no more lines.
+// connect makes one request. It returns nil if the body ended and all its lines were answered, but there might be
+// more lines, and errComplete if there are no more lines.
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
@@ -289,9 +279,9 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 // errSilent ends a connection that makes no progress.
 var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
 
-// watch cancels a connection that makes no progress for between limit and twice limit, while
-// lines are unanswered and the caller waits for results. Progress means that the server takes
-// bytes or answers. If limit is 0, watch never cancels. The caller must stop the timer.
+// watch cancels a connection that makes no progress for between limit and twice limit, while lines are unanswered and
+// the caller waits for results. Progress means that the server takes bytes or answers. If limit is 0, watch never
+// cancels. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
 	seen := uint64(0) // moves when the timer last fired
@@ -339,8 +329,7 @@ func (b *batch) end() error {
 	return nil
 }
 
-// passFailed yields those lines at the head of the queue that are not sent because they
-// failed.
+// passFailed yields those lines at the head of the queue that are not sent because they failed.
 func (b *batch) passFailed(yield func(*LineResult, error) bool) bool {
 	for {
 		line := b.oldest()
@@ -363,8 +352,8 @@ func (b *batch) oldest() *batchLine {
 	return b.queue[0]
 }
 
-// oldestSent returns the line that the server answers next. It returns nil if all lines sent
-// on the connection are answered.
+// oldestSent returns the line that the server answers next. It returns nil if all lines sent on the connection are
+// answered.
 func (b *batch) oldestSent() *batchLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -424,9 +413,9 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	}
 }
 
-// take returns the texts of the next lines, at most the capacity of texts. If wait is set and
-// it returns none, the body must end: the input has ended, MaxLines or MaxBytes are sent and the
-// server has not begun to answer, or the next line failed and is not sent.
+// take returns the texts of the next lines, at most the capacity of texts. If wait is set and it returns none, the
+// body must end: the input has ended, MaxLines or MaxBytes are sent and the server has not begun to answer, or the
+// next line failed and is not sent.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -522,8 +511,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 	return answered, b.end()
 }
 
-// decode parses one line of the answer. If the caller wants undecoded receipts, it returns a
-// receipt as text.
+// decode parses one line of the answer. If the caller wants undecoded receipts, it returns a receipt as text.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // problems have no such member

@@ -33,8 +33,8 @@ func get(path string, query url.Values) request {
 	return request{method: http.MethodGet, path: path, query: query, repeat: true}
 }
 
-// send makes a request whose answer, or body, is a stream. It returns an error unless the
-// answer has a success status.
+// send makes a request whose answer, or body, is a stream. It returns an error unless the answer has a success
+// status.
 func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
@@ -83,8 +83,7 @@ func (c *Client) unreachable(err error) error {
 	return &unreachableError{c.base, err}
 }
 
-// call makes a request and returns the answer's body. It repeats the request according to
-// [Retries].
+// call makes a request and returns the answer's body. It repeats the request according to [Retries].
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	answer, err := c.do(ctx, r)
 	if err != nil {
@@ -134,8 +133,8 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads a body up to limit+1 bytes. Once the answer has begun to arrive, it allocates
-// memory according to Content-Length.
+// readUpTo reads a body up to limit+1 bytes. Once the answer has begun to arrive, it allocates memory according to
+// Content-Length.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
 	var body bytes.Buffer
@@ -170,8 +169,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// Do makes a request for which this package has no call, or whose answer the caller needs byte
-// for byte. It repeats a GET according to [Retries], and other methods not at all.
+// Do makes a request for which this package has no call, or whose answer the caller needs byte for byte. It repeats a
+// GET according to [Retries], and other methods not at all.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
@@ -205,12 +204,12 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// maxElements limits the elements of all arrays of an answer, because an element of two bytes
-// can need a few hundred bytes of memory.
+// maxElements limits the elements of all arrays of an answer, because an element of two bytes can need a few hundred
+// bytes of memory.
 const maxElements = 1 << 20
 
-// elements counts the elements of all arrays of a JSON text. It stops a little above
-// maxElements. If the text is not JSON, the number means nothing.
+// elements counts the elements of all arrays of a JSON text. It stops a little above maxElements. If the text is not
+// JSON, the number means nothing.
 func elements(text []byte) int {
 	n, inText := 0, false
 	var arrays []bool // for each enclosing value, whether it is an array or an object; innermost last
@@ -245,8 +244,7 @@ func (r request) withBody(value any) (request, error) {
 	return r, nil
 }
 
-// exchange makes a request that has a body but changes nothing on the server, so it can be
-// repeated.
+// exchange makes a request that has a body but changes nothing on the server, so it can be repeated.
 func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, error) {
 	r, err := r.withBody(body)
 	if err != nil {
@@ -255,9 +253,8 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 	return answer[T](ctx, c, r)
 }
 
-// QueryOptions are options of queries: at which size the server answers, and how much it
-// returns at a time. A nil pointer means the defaults. The server refuses an option that the
-// query does not have.
+// QueryOptions are options of queries: at which size the server answers, and how much it returns at a time. A nil
+// pointer means the defaults. The server refuses an option that the query does not have.
 type QueryOptions struct {
 	AsOf   uint64 // answer at this tree size; 0 means the size of the index
 	After  uint64 // seq of an event; the server waits until the index has it; 0 means no wait
@@ -279,8 +276,7 @@ func (o *QueryOptions) values() url.Values {
 	return q
 }
 
-// StateOptions are options of queries that, by default, leave out failed, stale and
-// quarantined records.
+// StateOptions are options of queries that, by default, leave out failed, stale and quarantined records.
 type StateOptions struct {
 	QueryOptions
 	AnyState bool // include records of all states
@@ -340,16 +336,15 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page. It sends no request before it is read. All pages
-// are for the tree size of the first page.
+// List is a list that is read page by page. It sends no request before it is read. All pages are for the tree size of
+// the first page.
 type List[T any] struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Page reads one page. The cursor is "" for the first page, and otherwise Next of the previous
-// page.
+// Page reads one page. The cursor is "" for the first page, and otherwise Next of the previous page.
 func (l *List[T]) Page(ctx context.Context, cursor string) (*wire.Page[T], error) {
 	return answer[wire.Page[T]](ctx, l.client, get(l.path, withCursor(l.query, "cursor", cursor)))
 }
@@ -382,16 +377,15 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// A CursorTrail detects cursors that form a cycle, so that the pages would never end. It
-// remembers one cursor at a time, at distances that double (Brent's algorithm). The zero value
-// is ready for use.
+// A CursorTrail detects cursors that form a cycle, so that the pages would never end. It remembers one cursor at a
+// time, at distances that double (Brent's algorithm). The zero value is ready for use.
 type CursorTrail struct {
 	mark            string
 	steps, distance int
 }
 
-// Repeats takes the cursor of the next page and reports whether the cursors form a cycle. It
-// returns false for the empty cursor, which ends a list.
+// Repeats takes the cursor of the next page and reports whether the cursors form a cycle. It returns false for the
+// empty cursor, which ends a list.
 func (t *CursorTrail) Repeats(cursor string) bool {
 	repeats := cursor != "" && cursor == t.mark
 	if t.steps++; t.steps >= t.distance {
@@ -400,8 +394,7 @@ func (t *CursorTrail) Repeats(cursor string) bool {
 	return repeats
 }
 
-// pages reads pages until a page has no cursor. It ends with an error if the cursors form a
-// cycle.
+// pages reads pages until a page has no cursor. It ends with an error if the cursors form a cycle.
 func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
 		trail := new(CursorTrail)

@@ -38,25 +38,24 @@ type Client struct {
 	Server *ServerService
 }
 
-// Retries controls how calls are repeated. A call is repeated after a failed connection and
-// after the statuses 408, 429, 502, 503 and 504 if this is safe: if it only reads, or has an
-// idempotency key. The pause doubles with each attempt, is varied at random, and is never
-// shorter than the server's Retry-After. If Retry-After is longer than Longest, the call
-// returns the error at once.
+// Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
+// 429, 502, 503 and 504 if this is safe: if it only reads, or has an idempotency key. The pause doubles with each
+// attempt, is varied at random, and is never shorter than the server's Retry-After. If Retry-After is longer than
+// Longest, the call returns the error at once.
 type Retries struct {
 	Attempts int           // including the first; 1 or less means that calls are never repeated. Default 5
 	First    time.Duration // the pause before the second attempt. Default 250 ms
 	Longest  time.Duration // the longest pause. Default 30 s
-	// Notify, if it is not nil, is called before each pause. It gets the error, the number of
-	// failures in a row, and the length of the pause.
+	// Notify, if it is not nil, is called before each pause. It gets the error, the number of failures in a row, and
+	// the length of the pause.
 	Notify func(err error, failures int, pause time.Duration)
 }
 
 // Option configures a new client.
 type Option func(*Client) error
 
-// WithToken sends a bearer token: an API token or a token of an OIDC issuer. The client sends
-// the token to the server's address only. Use https if others can read the traffic.
+// WithToken sends a bearer token: an API token or a token of an OIDC issuer. The client sends the token to the
+// server's address only. Use https if others can read the traffic.
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -67,10 +66,9 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient uses the transport, cookie jar and timeout of h. The client does not follow
-// redirects, whatever h.CheckRedirect says. A timeout of h also ends batches and followers. If
-// the transport, or a body that it returns, fails with an error that wraps [ErrAnswer], the
-// call returns that error and is not repeated.
+// WithHTTPClient uses the transport, cookie jar and timeout of h. The client does not follow redirects, whatever
+// h.CheckRedirect says. A timeout of h also ends batches and followers. If the transport, or a body that it returns,
+// fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -78,8 +76,8 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithTLS sets certificate authorities and client certificates. It replaces the transport, so
-// it cannot be used after [WithHTTPClient].
+// WithTLS sets certificate authorities and client certificates. It replaces the transport, so it cannot be used after
+// [WithHTTPClient].
 func WithTLS(config *tls.Config) Option {
 	return func(c *Client) error {
 		if c.http.Transport != nil {
@@ -90,8 +88,8 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithUserAgent sets the name of the program that appears in the server's log. The default is
-// colophon-go and the module's version.
+// WithUserAgent sets the name of the program that appears in the server's log. The default is colophon-go and the
+// module's version.
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
 		c.userAgent = name
@@ -99,10 +97,9 @@ func WithUserAgent(name string) Option {
 	}
 }
 
-// WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no
-// limit. For a batch, it limits how long a connection can go without taking or answering
-// lines. It does not apply to followers, redactions, changes of many states and snapshots,
-// which only their context ends.
+// WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no limit. For a batch, it
+// limits how long a connection can go without taking or answering lines. It does not apply to followers, redactions,
+// changes of many states and snapshots, which only their context ends.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d
@@ -110,8 +107,7 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxAnswer limits the length of each answer, and of each line of a stream, in bytes. The
-// default is 64 MiB.
+// WithMaxAnswer limits the length of each answer, and of each line of a stream, in bytes. The default is 64 MiB.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {
@@ -141,8 +137,8 @@ func WithRetries(r Retries) Option {
 	}
 }
 
-// WithoutIdempotencyKeys stops the client from adding random keys to writes that have neither
-// a key nor a run_id. Such writes are then never repeated.
+// WithoutIdempotencyKeys stops the client from adding random keys to writes that have neither a key nor a run_id.
+// Such writes are then never repeated.
 func WithoutIdempotencyKeys() Option {
 	return func(c *Client) error {
 		c.keys = false
@@ -150,10 +146,9 @@ func WithoutIdempotencyKeys() Option {
 	}
 }
 
-// WithVerifierKeys verifies every receipt that a write to the ledger returns. The keys are
-// verifier keys as colophon keys list prints them. The client trusts each key for trees of any
-// size, so give only the newest key. After a rotation has ended, receipts verify with the new
-// key only: see [LogService.Keys].
+// WithVerifierKeys verifies every receipt that a write to the ledger returns. The keys are verifier keys as colophon
+// keys list prints them. The client trusts each key for trees of any size, so give only the newest key. After a
+// rotation has ended, receipts verify with the new key only: see [LogService.Keys].
 func WithVerifierKeys(ledger string, keys ...string) Option {
 	return func(c *Client) error {
 		var verifiers []*proofs.Verifier
@@ -168,8 +163,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is [WithVerifierKeys] for parsed keys. Limit a retired key with
-// [proofs.Verifier.Until].
+// WithVerifiers is [WithVerifierKeys] for parsed keys. Limit a retired key with [proofs.Verifier.Until].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
@@ -180,8 +174,7 @@ func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	}
 }
 
-// New returns a client of the server at a URL such as https://ledger.example. It sends
-// nothing.
+// New returns a client of the server at a URL such as https://ledger.example. It sends nothing.
 func New(server string, options ...Option) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -209,8 +202,8 @@ func New(server string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// transport returns a transport that keeps up to 100 idle connections to the server, so that
-// many goroutines can reuse them. net/http keeps two by default.
+// transport returns a transport that keeps up to 100 idle connections to the server, so that many goroutines can
+// reuse them. net/http keeps two by default.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
@@ -246,8 +239,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause waits before the next attempt after a number of failures in a row. If there must be no
-// further attempt, it returns an error that wraps the last failure.
+// pause waits before the next attempt after a number of failures in a row. If there must be no further attempt, it
+// returns an error that wraps the last failure.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {
 		return last

@@ -21,8 +21,8 @@ type GroupFilter struct {
 	Sort                string    // recent (default), runs, flips or stability; the last three not together with AsOf
 }
 
-// Groups lists groups of runs that have a value in common. by is ipc_id, input, input_hash,
-// system_prompt_hash, output_hash, model, temperature or label:NAME: GET /drift/groups.
+// Groups lists groups of runs that have a value in common. by is ipc_id, input, input_hash, system_prompt_hash,
+// output_hash, model, temperature or label:NAME: GET /drift/groups.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -83,9 +83,8 @@ func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOpt
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares a text of event b with that of event a, word by word: GET /diff. of is output,
-// prompt, payload, passage, or the name of any content. [ErrGone] means that the content of
-// one event is erased.
+// Diff compares a text of event b with that of event a, word by word: GET /diff. of is output, prompt, payload,
+// passage, or the name of any content. [ErrGone] means that the content of one event is erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
 	q := between(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
@@ -98,27 +97,24 @@ func between(q url.Values, a, b string) url.Values {
 	return q
 }
 
-// Timeline lists the runs that have a value in common, each with what caused the change since
-// the previous run: GET /drift/timeline. by is input, input_hash, ipc_id, system_prompt_hash,
-// output_hash, model or label:NAME.
+// Timeline lists the runs that have a value in common, each with what caused the change since the previous run: GET
+// /drift/timeline. by is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
 func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects has the pairs of runs that differ in one variable only. It sends no request before
-// it is read.
+// Effects has the pairs of runs that differ in one variable only. It sends no request before it is read.
 type Effects struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Effects compares the runs in which a variable has the value a with the runs in which it has
-// the value b and that are otherwise equal. The variable is input, input_hash,
-// system_prompt_hash, model, temperature, max_tokens, seed, label:NAME, or the JSON pointer of
-// a payload member.
+// Effects compares the runs in which a variable has the value a with the runs in which it has the value b and that
+// are otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
+// label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)
@@ -143,8 +139,7 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// Reproduce returns whether a re-run has reproduced a record: POST /drift/reproduce. It
-// records nothing.
+// Reproduce returns whether a re-run has reproduced a record: POST /drift/reproduce. It records nothing.
 func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)

@@ -32,19 +32,17 @@ var (
 
 // Other errors.
 var (
-	// ErrUnreachable means that the server could not be reached, or that its answer broke off.
-	// A write might have been recorded.
-	ErrUnreachable = errors.New("client: no answer from the server")
-	// ErrMisdirected means that the connection will fail until the URL or a certificate
-	// changes: the server does not speak TLS, the URL lacks https, or the server's certificate
-	// does not verify. Such a call is not repeated.
-	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrAnswer means that an answer does not follow the API, or is longer than
-	// [WithMaxAnswer] allows. A write might have been recorded.
-	ErrAnswer = errors.New("client: unexpected answer")
-	// ErrUnanswered means that the connection ended before a line of a batch was answered, and
-	// that the line has no idempotency key with which it could be sent again. It might have
+	// ErrUnreachable means that the server could not be reached, or that its answer broke off. A write might have
 	// been recorded.
+	ErrUnreachable = errors.New("client: no answer from the server")
+	// ErrMisdirected means that the connection will fail until the URL or a certificate changes: the server does not
+	// speak TLS, the URL lacks https, or the server's certificate does not verify. Such a call is not repeated.
+	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
+	// ErrAnswer means that an answer does not follow the API, or is longer than [WithMaxAnswer] allows. A write might
+	// have been recorded.
+	ErrAnswer = errors.New("client: unexpected answer")
+	// ErrUnanswered means that the connection ended before a line of a batch was answered, and that the line has no
+	// idempotency key with which it could be sent again. It might have been recorded.
 	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
 	// ErrNoKeys means that the client has no verifier keys for the ledger.
 	ErrNoKeys = errors.New("client: no verifier keys; give some to WithVerifierKeys")
@@ -56,9 +54,8 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer with an error status (RFC 9457). If the answer is not a problem document,
-// because it comes from a proxy for example, Error has its status and, as Detail, the first
-// line of a plain text.
+// Error is an answer with an error status (RFC 9457). If the answer is not a problem document, because it comes from
+// a proxy for example, Error has its status and, as Detail, the first line of a plain text.
 type Error struct {
 	wire.Problem // its Receipt, if there is one, is not verified
 	// Request is the method and path of the request, or the line of the batch.
@@ -72,8 +69,7 @@ type Error struct {
 // Error returns the request, the status and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
-// Reason returns in one line what is wrong: each place if the problem names places, else its
-// detail or its title.
+// Reason returns in one line what is wrong: each place if the problem names places, else its detail or its title.
 func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
@@ -86,8 +82,8 @@ func (e *Error) Reason() string {
 	return oneLine(cmp.Or(detail, e.Title))
 }
 
-// oneLine shows characters that do not print as escapes, so that a server's text cannot add
-// lines to a log or control a terminal.
+// oneLine shows characters that do not print as escapes, so that a server's text cannot add lines to a log or control
+// a terminal.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -122,10 +118,9 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// ReceiptError means that the server has acknowledged a write, but its receipt does not
-// verify. According to the server, the record is durable: do not post it again. Keep the
-// receipt as evidence. After a rotation of keys, a possible cause is that the client does not
-// have the new key.
+// ReceiptError means that the server has acknowledged a write, but its receipt does not verify. According to the
+// server, the record is durable: do not post it again. Keep the receipt as evidence. After a rotation of keys, a
+// possible cause is that the client does not have the new key.
 type ReceiptError struct {
 	Receipt *wire.Receipt
 	Err     error // from proofs.Receipt.Verify, or because the receipt is for another record
@@ -177,8 +172,7 @@ func plainLine(response *http.Response, body []byte) string {
 	return line
 }
 
-// wantsTLS is the detail of the error if net/http or nginx answers a request that was sent
-// without TLS.
+// wantsTLS is the detail of the error if net/http or nginx answers a request that was sent without TLS.
 const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
 // refusesPlain reports whether an answer is such a refusal by net/http or nginx.

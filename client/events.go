@@ -21,12 +21,10 @@ import (
 // EventsService reads the linear log of events.
 type EventsService struct{ ledger *Ledger }
 
-// Head is the start of [EventsService.Follow] for callers that want only events that are
-// recorded from now on.
+// Head is the start of [EventsService.Follow] for callers that want only events that are recorded from now on.
 const Head uint64 = math.MaxUint64
 
-// Get reads the event with this hash: GET /events/{event_hash}. It checks that the entry has
-// the hash.
+// Get reads the event with this hash: GET /events/{event_hash}. It checks that the entry has the hash.
 func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
 	line, err := answer[wire.EventLine](ctx, s.ledger.client, get(s.ledger.path+join("events", eventHash), nil))
 	if err != nil {
@@ -38,19 +36,17 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 	return line, nil
 }
 
-// All reads the log from an event to the head, in order: GET /events. After a failed
-// connection, it continues with the next event. It checks that each entry has its event_hash
-// and links to the previous one. It does not check that the events are those of a signed
-// checkpoint; colophon audit does.
+// All reads the log from an event to the head, in order: GET /events. After a failed connection, it continues with
+// the next event. It checks that each entry has its event_hash and links to the previous one. It does not check that
+// the events are those of a signed checkpoint; colophon audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from an event or from [Head], and then each new event when it is
-// recorded. After a failed connection, it reconnects and continues without a gap. It checks
-// events as All does. It ends without an error when the ledger is frozen and all events have
-// been read. It ends with an error when ctx ends, when the server refuses the token, or after
-// as many failures in a row as [Retries] allows.
+// Follow reads the log from an event or from [Head], and then each new event when it is recorded. After a failed
+// connection, it reconnects and continues without a gap. It checks events as All does. It ends without an error when
+// the ledger is frozen and all events have been read. It ends with an error when ctx ends, when the server refuses
+// the token, or after as many failures in a row as [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != Head})
 }
@@ -159,8 +155,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	return nil
 }
 
-// readStream reads server-sent events. If the stream ends without a final event, the
-// connection has failed.
+// readStream reads server-sent events. If the stream ends without a final event, the connection has failed.
 func (r *eventReader) readStream(lines *lineScanner) error {
 	var name string
 	var data []byte
@@ -259,8 +254,8 @@ type lineScanner struct {
 	client *Client
 }
 
-// lines returns a scanner of a stream. It calls cancel if the stream pauses for longer than
-// the timeout of one attempt.
+// lines returns a scanner of a stream. It calls cancel if the stream pauses for longer than the timeout of one
+// attempt.
 func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	if c.timeout > 0 && cancel != nil {
 		body = &patientReader{body, c.timeout, cancel}
@@ -283,8 +278,7 @@ func (s *lineScanner) Err() error {
 	return s.client.unreachable(err)
 }
 
-// wholeLines is bufio.ScanLines, except that a last line without a line end is an error,
-// because it is incomplete.
+// wholeLines is bufio.ScanLines, except that a last line without a line end is an error, because it is incomplete.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil

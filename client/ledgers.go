@@ -24,8 +24,7 @@ type Ledger struct {
 	Producers *ProducersService
 }
 
-// Ledger returns the ledger with this name. It sends no request, and does not check that the
-// ledger exists.
+// Ledger returns the ledger with this name. It sends no request, and does not check that the ledger exists.
 func (c *Client) Ledger(name string) *Ledger {
 	l := &Ledger{client: c, name: name, path: join("v1", "ledgers", name)}
 	l.Records, l.Events, l.Log = &RecordsService{l}, &EventsService{l}, &LogService{l}
@@ -61,27 +60,26 @@ func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure.
-// Freezing a frozen ledger changes nothing.
+// Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure. Freezing a frozen
+// ledger changes nothing.
 func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetVisibility makes the log public or private: PUT /visibility. The call is not repeated
-// after a failure.
+// SetVisibility makes the log public or private: PUT /visibility. The call is not repeated after a failure.
 func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
-// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are
-// not registered: PUT /unregistered-sources. The call is not repeated after a failure.
+// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not registered: PUT
+// /unregistered-sources. The call is not repeated after a failure.
 func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/unregistered-sources"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
-// ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is
-// not repeated after a failure. After retire, receipts verify with the new key only.
+// ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
+// failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
@@ -98,8 +96,8 @@ func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, er
 	return ledgers.Ledgers, nil
 }
 
-// Create creates a ledger: POST /v1/ledgers. The call is not repeated after a failure. If you
-// repeat it, [ErrConflict] can mean that the first attempt succeeded.
+// Create creates a ledger: POST /v1/ledgers. The call is not repeated after a failure. If you repeat it,
+// [ErrConflict] can mean that the first attempt succeeded.
 func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, s.client, request{method: http.MethodPost, path: "/v1/ledgers"}, ledger)
 }
@@ -107,8 +105,8 @@ func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wi
 // ServerService has the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
-// Compute returns the hashes and checks that a ledger would record for a record, and records
-// nothing: POST /v1/compute/{kind}.
+// Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST
+// /v1/compute/{kind}.
 func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.Computed, error) {
 	r := request{method: http.MethodPost, path: join("v1", "compute", string(record.RecordKind())), repeat: true}
 	return exchange[wire.Computed](ctx, s.client, r, record)
@@ -124,8 +122,8 @@ func (s *ServerService) QuestionHash(ctx context.Context, question wire.Question
 	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
-// Snapshot copies the server's database within its data folder, for a backup: POST
-// /v1/snapshots. The call is not repeated after a failure, and only ctx limits its time.
+// Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. The call is not
+// repeated after a failure, and only ctx limits its time.
 func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {
 	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
 }
@@ -135,20 +133,20 @@ func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
 	return answer[wire.Version](ctx, s.client, get("/version", nil))
 }
 
-// Health returns one line about the server: GET /healthz. If the error is nil, the server is
-// running. The call is not repeated.
+// Health returns one line about the server: GET /healthz. If the error is nil, the server is running. The call is not
+// repeated.
 func (s *ServerService) Health(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
 }
 
-// Readiness returns one line about the server: GET /readyz. If the error is nil, the server
-// accepts requests; [ErrUnavailable] means that it is not ready. The call is not repeated.
+// Readiness returns one line about the server: GET /readyz. If the error is nil, the server accepts requests;
+// [ErrUnavailable] means that it is not ready. The call is not repeated.
 func (s *ServerService) Readiness(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})
 }
 
-// Metrics returns the server's metrics in the Prometheus text format: GET /metrics. Some
-// servers serve them at a separate address.
+// Metrics returns the server's metrics in the Prometheus text format: GET /metrics. Some servers serve them at a
+// separate address.
 func (s *ServerService) Metrics(ctx context.Context) (string, error) {
 	return s.text(ctx, get("/metrics", nil))
 }

@@ -11,10 +11,9 @@ import (
 // LogService reads the transparency log (C2SP tlog-tiles) and its proofs. A public log needs no token.
 type LogService struct{ ledger *Ledger }
 
-// Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the
-// client has keys, it verifies the note; the error is then that of proofs.OpenCheckpoint. It
-// cannot check that the checkpoint is the newest, or that the server shows others the same
-// one.
+// Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the client has keys, it verifies
+// the note; the error is then that of proofs.OpenCheckpoint. It cannot check that the checkpoint is the newest, or
+// that the server shows others the same one.
 func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/checkpoint", nil))
 	if err != nil || !s.ledger.verifies() {
@@ -26,11 +25,10 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
-// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by
-// its predecessor. It does not check the sizes up to which keys have signed, which are only
-// the server's statement. If you trust a key, you can also trust the keys that follow it:
-// VerifiersFrom returns these for [WithVerifiers]. Do not trust a key just because it is in
-// the answer.
+// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by its predecessor. It
+// does not check the sizes up to which keys have signed, which are only the server's statement. If you trust a key,
+// you can also trust the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Do not trust a key
+// just because it is in the answer.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
 	if err != nil {
@@ -52,8 +50,8 @@ func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, er
 	return tile, err
 }
 
-// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is 256, or
-// less for the last bundle of the tree. The entries are not verified.
+// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is 256, or less for the last bundle
+// of the tree. The entries are not verified.
 func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]byte, error) {
 	bundle, err := s.Tile(ctx, proofs.TilePath{Entries: true, Index: index, Width: width})
 	if err != nil {
@@ -69,17 +67,16 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	return entries, nil
 }
 
-// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or of the head
-// if treeSize is 0: GET /proofs/inclusion. Verify it with proofs.VerifyInclusion.
+// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or of the head if treeSize is 0: GET
+// /proofs/inclusion. Verify it with proofs.VerifyInclusion.
 func (s *LogService) Inclusion(ctx context.Context, seq, treeSize uint64) (*wire.HashList, error) {
 	q := size(treeSize)
 	q.Set("seq", decimal(seq))
 	return answer[wire.HashList](ctx, s.ledger.client, get(s.ledger.path+"/proofs/inclusion", q))
 }
 
-// Consistency reads the proof that the tree of size second, or of the head if second is 0,
-// extends the tree of size first: GET /proofs/consistency. Verify it with
-// proofs.VerifyConsistency.
+// Consistency reads the proof that the tree of size second, or of the head if second is 0, extends the tree of size
+// first: GET /proofs/consistency. Verify it with proofs.VerifyConsistency.
 func (s *LogService) Consistency(ctx context.Context, first, second uint64) (*wire.HashList, error) {
 	q := make(map[string][]string)
 	q["first"] = []string{decimal(first)}

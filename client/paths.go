@@ -49,15 +49,13 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build]
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that a build lacks and its base has: GET
-// /paths/{project}/builds/{build}/gone.
+// Gone lists the paths that a build lacks and its base has: GET /paths/{project}/builds/{build}/gone.
 func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// Compare lists the paths of two builds, with their differences in b: GET
-// /paths/{project}/compare. status is new, modified, unchanged, incomparable, gone, or "" for
-// all.
+// Compare lists the paths of two builds, with their differences in b: GET /paths/{project}/compare. status is new,
+// modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
@@ -66,20 +64,17 @@ func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *L
 	return list[wire.PathDifference](s.ledger, join("paths", project, "compare"), q)
 }
 
-// Collisions lists the paths whose path_id already belonged to another route: GET
-// /paths/{project}/collisions.
+// Collisions lists the paths whose path_id already belonged to another route: GET /paths/{project}/collisions.
 func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Collision] {
 	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate records whether the content of a path is as it should be: PUT
-// /paths/{project}/{path_id}/validation.
+// Validate records whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build, or returns what this would do: POST
-// /paths/{project}/validations.
+// ValidateAll validates many paths of a build, or returns what this would do: POST /paths/{project}/validations.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
 	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }

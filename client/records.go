@@ -17,19 +17,16 @@ type RecordsService struct{ ledger *Ledger }
 
 // WriteOptions are the options of posting a record. A nil pointer means the defaults.
 type WriteOptions struct {
-	// IdempotencyKey identifies the record for as long as the ledger exists. If the same
-	// record is posted with the same key, the server returns the first receipt; if another
-	// record is, it returns [ErrConflict]. A key has at most 1,024 bytes. The default is the
-	// record's run_id or, without one, a random key.
+	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted with the
+	// same key, the server returns the first receipt; if another record is, it returns [ErrConflict]. A key has at
+	// most 1,024 bytes. The default is the record's run_id or, without one, a random key.
 	IdempotencyKey string
-	// OnMismatch determines whether the ledger accepts or rejects a record whose claims do not
-	// match its content: accept or reject. The default is the ledger's setting.
+	// OnMismatch determines whether the ledger accepts or rejects a record whose claims do not match its content:
+	// accept or reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive waits for the index, and adds facts that follow from earlier events to the
-	// receipt.
+	// Derive waits for the index, and adds facts that follow from earlier events to the receipt.
 	Derive bool
-	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the
-	// client verifies receipts.
+	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
 	Minimal bool
 }
 
@@ -40,14 +37,12 @@ func (o *WriteOptions) values() url.Values {
 	return q
 }
 
-// ChangeOptions are the options of writes other than records. A nil pointer means the
-// defaults.
+// ChangeOptions are the options of writes other than records. A nil pointer means the defaults.
 type ChangeOptions struct {
-	// IdempotencyKey identifies the request, as the key in [WriteOptions] identifies a record.
-	// The default is a random key.
+	// IdempotencyKey identifies the request, as the key in [WriteOptions] identifies a record. The default is a
+	// random key.
 	IdempotencyKey string
-	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the
-	// client verifies receipts.
+	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
 	Minimal bool
 }
 
@@ -97,10 +92,10 @@ var routes = map[wire.Kind]string{
 	wire.KindCitationSet: "/citation-sets", wire.KindPathFingerprint: "/path-fingerprints",
 }
 
-// Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints.
-// When it returns a receipt, the record is durable. If it also returns a [ReceiptError], the
-// receipt does not verify. After [ErrUnreachable] or [ErrAnswer], the record might have been
-// recorded; to find out, post it again with the same idempotency key or run_id.
+// Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
+// the record is durable. If it also returns a [ReceiptError], the receipt does not verify. After [ErrUnreachable] or
+// [ErrAnswer], the record might have been recorded; to find out, post it again with the same idempotency key or
+// run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
 	if o == nil {
 		o = new(WriteOptions)
@@ -114,16 +109,14 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
-// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log
-// keeps the reason.
+// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log keeps the reason.
 func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateChange, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// SetStates sets the state of many records, or returns what this would do: POST
-// /state-changes. The call is not repeated after a failure, and only ctx limits its time. If
-// the client has keys, it verifies the receipts; it then returns a [ReceiptError] together
-// with the answer.
+// SetStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
+// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
+// returns a [ReceiptError] together with the answer.
 func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -143,17 +136,16 @@ func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that no
-// other record needs is erased. The event and all proofs stay valid.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that no other record needs is
+// erased. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records, or returns what this would do: POST
-// /redactions. The call is not repeated after a failure, and only ctx limits its time. If the
-// client has keys, it verifies the receipts; it then returns a [ReceiptError] together with
-// the answer.
+// RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
+// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
+// returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
 	l := s.ledger
 	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -173,15 +165,14 @@ type RecordFilter struct {
 	QueryOptions
 	Kind  wire.Kind
 	State wire.State // "" means any
-	// Clock selects the time to which Since, Until and the order refer: recorded (default), or
-	// occurred, which is the record's timestamp.
+	// Clock selects the time to which Since, Until and the order refer: recorded (default), or occurred, which is the
+	// record's timestamp.
 	Clock        string
 	Since, Until time.Time // Since is included, Until is not; zero means no limit
 	Events       bool      // each row has its whole event
-	// Where has further filters of GET /records by name: run_id, subject, project, model,
-	// label:NAME, source_id, flag, mismatch, inconsistent, record_seq and topic of notes,
-	// chunk_hash, stage:NAME, producer, producer_seq, path_id, and every hash. A record must
-	// match all of them.
+	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
+	// flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer, producer_seq,
+	// path_id, and every hash. A record must match all of them.
 	Where map[string]string
 }
 
@@ -244,16 +235,15 @@ func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*w
 	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
 }
 
-// Content reads a piece of content of a record byte for byte: GET
-// /records/{seq}/content/{name}. The event lists the names of its content, such as payload or
-// output. [ErrGone] means that the content is erased.
+// Content reads a piece of content of a record byte for byte: GET /records/{seq}/content/{name}. The event lists the
+// names of its content, such as payload or output. [ErrGone] means that the content is erased.
 func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) ([]byte, error) {
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event again, for the tree of size treeSize, or for the head
-// if treeSize is 0: GET /records/{seq}/receipt. If the client has keys, it verifies the
-// receipt; it then returns a [ReceiptError] together with the receipt.
+// Receipt reads the receipt of an event again, for the tree of size treeSize, or for the head if treeSize is 0: GET
+// /records/{seq}/receipt. If the client has keys, it verifies the receipt; it then returns a [ReceiptError] together
+// with the receipt.
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {
@@ -265,24 +255,22 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }
 
-// TlogProof reads the receipt in the format c2sp.org/tlog-proof@v1, which other tools can
-// verify: GET /records/{seq}/receipt. The client does not verify it.
+// TlogProof reads the receipt in the format c2sp.org/tlog-proof@v1, which other tools can verify: GET
+// /records/{seq}/receipt. The client does not verify it.
 func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([]byte, error) {
 	r := get(s.path(seq, "/receipt"), size(treeSize))
 	r.header = map[string]string{"Accept": "text/plain"}
 	return s.ledger.client.call(ctx, r)
 }
 
-// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage
-// with the same name is name#2. If the client has keys, it verifies the proof. The caller must
-// check that the proof is for this stage.
+// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage with the same name is
+// name#2. If the client has keys, it verifies the proof. The caller must check that the proof is for this stage.
 func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// ProveCitation proves one citation of a set, counted from 0: GET
-// /records/{seq}/proof?citation=. If the client has keys, it verifies the proof. The caller
-// must check that the proof is for this citation.
+// ProveCitation proves one citation of a set, counted from 0: GET /records/{seq}/proof?citation=. If the client has
+// keys, it verifies the proof. The caller must check that the proof is for this citation.
 func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
 }

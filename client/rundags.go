@@ -15,9 +15,8 @@ type RunDAGsService struct{ ledger *Ledger }
 type RunDAGFilter struct {
 	StateOptions
 	Since, Until time.Time // time of recording; zero means no limit
-	// Where has the filters of GET /run-dags by name: failure_stage, audit_mode, shape,
-	// verifier_method, document_root, evidence_id, inconsistent, and more. A run-DAG must
-	// match all of them.
+	// Where has the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
+	// document_root, evidence_id, inconsistent, and more. A run-DAG must match all of them.
 	Where map[string]string
 }
 
@@ -41,9 +40,9 @@ type RunGroupFilter struct {
 	Since, Until time.Time // of a group's last run-DAG; zero means no limit
 }
 
-// Groups lists groups of run-DAGs that have a hash in common. by is question_hash,
-// model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key: GET
-// /run-dags/groups. To list the run-DAGs of a group, call List with the group's hash in Where.
+// Groups lists groups of run-DAGs that have a hash in common. by is question_hash, model_profile_hash,
+// governance_policy_hash, verifier_policy_hash or cache_key: GET /run-dags/groups. To list the run-DAGs of a group,
+// call List with the group's hash in Where.
 func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
 	if f == nil {
 		f = new(RunGroupFilter)
@@ -55,8 +54,8 @@ func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGrou
 	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp finds the live run-DAG with this question and these cache dimensions, and its answer:
-// POST /run-dags/lookup. [ErrNotFound] means that there is none.
+// LookUp finds the live run-DAG with this question and these cache dimensions, and its answer: POST /run-dags/lookup.
+// [ErrNotFound] means that there is none.
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)
@@ -67,23 +66,22 @@ func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptio
 	return answer[wire.RunComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Divergence lists the run-DAGs of a question, each with the first stage in which it differs
-// from the previous one: GET /run-dags/divergence.
+// Divergence lists the run-DAGs of a question, each with the first stage in which it differs from the previous one:
+// GET /run-dags/divergence.
 func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[wire.DivergenceRow] {
 	q := o.values()
 	q.Set("question_hash", questionHash)
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
 }
 
-// ByCacheKey reads the live run-DAG with a cache key: GET /run-dags/by-cache-key/{key}.
-// [ErrNotFound] means that there is none.
+// ByCacheKey reads the live run-DAG with a cache key: GET /run-dags/by-cache-key/{key}. [ErrNotFound] means that
+// there is none.
 func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRun, error) {
 	return answer[wire.CachedRun](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
 }
 
-// StageProof reads the path from a stage to the root of its run-DAG, with the run-DAG's
-// receipt: GET /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; call
-// [Ledger.Verify].
+// StageProof reads the path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
+// /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; call [Ledger.Verify].
 func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage string, o *QueryOptions) (*wire.StageProof, error) {
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }

@@ -13,13 +13,11 @@ import (
 // expected holds the values that the receipt of a write must have.
 type expected struct {
 	kind wire.Kind
-	// digest is the digest of the idempotency key, as the event states it; "" if the write has
-	// no key.
+	// digest is the digest of the idempotency key, as the event states it; "" if the write has no key.
 	digest string
 }
 
-// expect returns what must be in the receipt of a write with this key or, without a key, with
-// this run_id.
+// expect returns what must be in the receipt of a write with this key or, without a key, with this run_id.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -50,10 +48,9 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify verifies a receipt of the ledger with the client's verifier keys: its signature,
-// inclusion proof, chain link and members. It sends nothing. The errors are those of
-// proofs.Receipt.Verify, and [ErrNoKeys]. If Verify returns nil, the signed event confirms all
-// fields of the receipt except Derived and Replayed, which no proof covers.
+// Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
+// and members. It sends nothing. The errors are those of proofs.Receipt.Verify, and [ErrNoKeys]. If Verify returns
+// nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {
@@ -75,9 +72,8 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 
 func (l *Ledger) verifies() bool { return len(l.client.verifiers[l.name]) > 0 }
 
-// accept verifies the receipt of a write if there are keys. It also checks that the event has
-// the kind and the idempotency key that were sent, because a receipt for another record would
-// verify too.
+// accept verifies the receipt of a write if there are keys. It also checks that the event has the kind and the
+// idempotency key that were sent, because a receipt for another record would verify too.
 func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	if !l.verifies() {
 		return nil
@@ -92,8 +88,7 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	return nil
 }
 
-// acceptNested checks that a proof is for the requested event, and verifies it if there are
-// keys.
+// acceptNested checks that a proof is for the requested event, and verifies it if there are keys.
 func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
 		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
