@@ -18,7 +18,7 @@ import (
 	"colophon/proofs"
 )
 
-// having returns a caller with those scopes on the ledger "default".
+// having returns a caller with these scopes on the ledger "default".
 func (g *gated) having(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}

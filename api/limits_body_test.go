@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An answer that needs no body does not wait for it: it comes soon, and is the last on its
+// An answer that needs no body does not wait for it: it is sent soon, and is the last on its
 // connection.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })

@@ -41,7 +41,7 @@ func TestZstdWindows(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
 
-// Bytes after a batch that ended early are not taken for a request.
+// Bytes that follow a batch that ended early are not read as a request.
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()

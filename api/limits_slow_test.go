@@ -33,7 +33,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	s.quiet()
 }
 
-// If a handler takes longer than the time of its body, the client does not count as gone.
+// If a handler takes longer than the time for the body, the client does not count as
+// disconnected.
 func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	committing, release := make(chan struct{}), make(chan struct{})
@@ -84,7 +85,8 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// So is a client that sends a batch and reads none of its results; nothing is left behind.
+// A client that sends a batch and reads none of its results is also disconnected; nothing is
+// left behind.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hint at %2B appears only for a time that is valid otherwise.
+// The hint about %2B appears only for a time that is otherwise valid.
 func TestHintAtPlus(t *testing.T) {
 	s := newServer(t)
 	const hint = "write + as %2B"

@@ -80,7 +80,7 @@ func TestOnlyRecordsThatCanHaveAStateHaveOne(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// A note is on a record of any kind, and is found by the record and by its topic.
+// A note belongs to a record of any kind, and is found by the record and by its topic.
 func TestNotes(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -242,8 +242,8 @@ func TestBadVerbsTakeNothing(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// Verbs with an Idempotency-Key are replayed or refused like records, even if they no longer
-// apply.
+// Verbs with an Idempotency-Key are replayed or refused like records, even if they can no
+// longer be applied.
 func TestKeysOfVerbs(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Idempotency-Key", "record").want(http.StatusCreated)

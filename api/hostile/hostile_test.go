@@ -53,7 +53,7 @@ func TestServerWithstandsHostileRequests(t *testing.T) {
 	})
 }
 
-// attackServer attacks a server on that data folder.
+// attackServer attacks a server that uses this data folder.
 func attackServer(t *testing.T, data string, credentials *credentials) {
 	contract, err := loadContract()
 	require.NoError(t, err)
@@ -293,7 +293,7 @@ func (s *attacker) settle(t *testing.T, warm level) {
 // unreadable.
 var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
 
-// digits are the parts that differ between lines of the log with the same message.
+// digits matches the parts that differ between log lines with the same message.
 var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]`)
 
 // finish checks the server and its data folder after the attack.

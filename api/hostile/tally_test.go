@@ -33,8 +33,7 @@ func newTally() *tally {
 	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
 }
 
-// add counts an answer. before is the previous request on the connection, nil if there was
-// none.
+// add counts an answer. before is the previous request on the connection, or nil.
 func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +62,7 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 	return said
 }
 
-// found lists the findings.
+// found lists all findings.
 func (t *tally) found() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +85,7 @@ func (t *tally) succeeded(operation string) bool {
 	return false
 }
 
-// report is a table of operations and classes with the number of each status.
+// report returns a table of operations and classes, with the number of answers of each status.
 func (t *tally) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
