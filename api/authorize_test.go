@@ -279,7 +279,7 @@ func sentence(oneOf, all []string) string {
 	return "Needs the scope " + list(oneOf, "or")
 }
 
-func TestCredentialsWithoutARuleGetAReason(t *testing.T) {
+func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 	for granted, want := range map[string]string{
 		"": "no rule of the access file matches these credentials", "other": "the credentials grant no scope there",
 	} {

@@ -14,7 +14,7 @@ import (
 
 // If the key of a record leads to an event that does not claim it, the server does not record
 // the record, and explains why.
-func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
+func TestPlantedClaimsAreReported(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
 	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("lost", "y")))

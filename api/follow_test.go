@@ -250,7 +250,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 }
 
 // After its token is revoked, a follower or a batch gets nothing more.
-func TestRevokedWhileUnderWay(t *testing.T) {
+func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Write | access.Log}}})
 	require.NoError(t, err)
@@ -292,7 +292,7 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 }
 
 // The same holds for a valid token that has lost the scope.
-func TestGrantsChangeWhileUnderWay(t *testing.T) {
+func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
 	require.NoError(t, err)

@@ -112,7 +112,7 @@ func allocated(f func()) int64 {
 // Whatever fills a body of the contract, the bytes that are allocated for it are in proportion
 // to its weight. Fewer are in use at any time. The places come from the contract, so new
 // members are filled too.
-func TestBodiesWeighWhatTheyTake(t *testing.T) {
+func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // times the weight; most of it soon becomes garbage
 		fixed   = 1 << 20 // for any request, and for the index at the same time

@@ -36,7 +36,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 }
 
 // A body that has arrived is read, and the connection stays open.
-func TestConnectionsOutliveRefusals(t *testing.T) {
+func TestConnectionsStayOpenAfterRefusals(t *testing.T) {
 	s := start(t)
 	client := s.dial()
 	for range 3 {

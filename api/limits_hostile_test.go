@@ -42,7 +42,7 @@ func TestZstdWindows(t *testing.T) {
 }
 
 // Bytes that follow a batch that ended early are not read as a request.
-func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
 	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSON)

@@ -19,7 +19,7 @@ import (
 const soon = 300 * time.Millisecond
 
 // A body that does not arrive ends the request, whether a handler reads it or not.
-func TestBodiesThatDoNotCome(t *testing.T) {
+func TestBodiesThatDoNotArrive(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	for path, status := range map[string]int{
 		"{ledger}/ipc-records": http.StatusRequestTimeout, "/nowhere": http.StatusNotFound, "{ledger}/freeze": http.StatusOK,
@@ -35,7 +35,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 
 // If a handler takes longer than the time for the body, the client does not count as
 // disconnected.
-func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
+func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	committing, release := make(chan struct{}), make(chan struct{})
 	s.ledger().OnCommit(func(ledger.Commit) {

@@ -94,7 +94,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 }
 
 // A time before all others is a valid bound.
-func TestBoundsOfTheYearOne(t *testing.T) {
+func TestTimesOfTheYearOneAreValid(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
 	for query, rows := range map[string]int{"since": 1, "until": 0} {

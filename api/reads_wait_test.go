@@ -85,7 +85,7 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 }
 
 // A write counts as in progress until its answer, and reads leave a core to it.
-func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
+func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s, handler, database := startStuck(t)
 	for name, write := range map[string]func() answer{
 		"record": func() answer { return s.post("/ipc-records", ipcBody("", "x")) },

@@ -8,7 +8,7 @@ import (
 )
 
 // The hint about %2B appears only for a time that is otherwise valid.
-func TestHintAtPlus(t *testing.T) {
+func TestTimesWithPlusGetAHint(t *testing.T) {
 	s := newServer(t)
 	const hint = "write + as %2B"
 	for query, hinted := range map[string]bool{

@@ -34,7 +34,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 
 // A receipt is sent in one write, although net/http buffers only 4 KiB. The same holds for the
 // next receipt on the connection.
-func TestReceiptsGoOutWhole(t *testing.T) {
+func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

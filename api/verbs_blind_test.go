@@ -11,7 +11,7 @@ import (
 // Requests that cannot be applied all get the same answer. A request with invalid values is
 // refused before any lookup. So a caller without the scope read learns nothing without leaving
 // an event.
-func TestVerbsAreBlind(t *testing.T) {
+func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1
 	s.post("/citation-sets", setBody).want(http.StatusCreated)                                                               // 2

@@ -197,7 +197,7 @@ func TestNamesInPaths(t *testing.T) {
 	s.audited()
 }
 
-func TestBadVerbsTakeNothing(t *testing.T) {
+func TestBadVerbsRecordNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody = 200 << 10 })
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
@@ -292,7 +292,7 @@ func TestMinimalReceiptOfAVerb(t *testing.T) {
 }
 
 // Many concurrent requests with one key write one event.
-func TestOneRevocationAtOnce(t *testing.T) {
+func TestConcurrentRevocationsWriteOneEvent(t *testing.T) {
 	s := start(t)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
 	var mu sync.Mutex

@@ -46,7 +46,7 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 
 // A dangling link in place of the tokens file does not open the server, even if there was
 // never a token.
-func TestALinkToNowhereIsAStore(t *testing.T) {
+func TestDanglingLinksCountAsStores(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "access")
 	require.NoError(t, os.Symlink(dir+"x", dir))
 	_, err := Open(Config{Dir: dir})

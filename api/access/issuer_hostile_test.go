@@ -146,7 +146,7 @@ func (p *provider) keysText(t *testing.T) []byte {
 }
 
 // Key sets that are too large, too long, or empty are refused, and the log stays short.
-func TestKeysThatAreNotRead(t *testing.T) {
+func TestUnusableKeySetsAreRefused(t *testing.T) {
 	p := newProvider(t)
 	one, err := json.Marshal(jose.JSONWebKey{Key: p.keys["first"].Public(), KeyID: "first"})
 	require.NoError(t, err)

@@ -83,7 +83,7 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	require.ErrorContains(t, err, "no token has")
 }
 
-func TestWhatCannotBeMade(t *testing.T) {
+func TestInvalidTokensAreNotCreated(t *testing.T) {
 	s, clock := newStore(t)
 	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	for want, n := range map[string]NewToken{
