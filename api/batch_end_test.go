@@ -16,7 +16,7 @@ import (
 	"colophon/api/limits"
 )
 
-// lockedBuffer is a log that many goroutines write.
+// lockedBuffer is a log to which many goroutines write.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -378,7 +378,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 // A follower that has used up its share waits for its next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
-	const events = 20 // of which a few may come at once
+	const events = 20 // a few of which can arrive at once
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
 	sent, beats := 0, 0

@@ -48,7 +48,7 @@ func stocked(t testing.TB) *service {
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	defer func() { // a handler may cut off half an answer, never a whole one
+	defer func() { // a handler can break off a partial answer, but never a complete one
 		if failure := recover(); failure != nil {
 			require.Equal(t, http.ErrAbortHandler, failure)
 			require.True(t, w.Flushed || w.Body.Len() > 0)

@@ -117,7 +117,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
 	c.Writer().BeginWrite(handler.shared.Limits.Reads)
-	c.Response().WriteHeader(http.StatusCreated) // its client may never read it
+	c.Response().WriteHeader(http.StatusCreated) // the client might never read it
 	s.fillTurns(handler)()                       // no write is left
 	c.End()
 }

@@ -182,7 +182,7 @@ func TestFrozenLedgerIsReadOnly(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-func TestCreatedLedgersAreApart(t *testing.T) {
+func TestCreatedLedgersAreIndependent(t *testing.T) {
 	s := start(t)
 	ledgers := s.http.URL + "/v1/ledgers"
 	s.post(ledgers, `{"name":"other"}`).want(http.StatusCreated)

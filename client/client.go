@@ -260,7 +260,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w, while waiting to retry after: %w", err, last)
+		return fmt.Errorf("%w while waiting to repeat the request, which failed: %w", err, last)
 	}
 	return nil
 }

@@ -224,7 +224,7 @@ func (r *eventReader) event(text []byte) error {
 	case err != nil:
 		return err
 	case line.Seq != r.next:
-		return fmt.Errorf("%w: event %d comes in place of event %d", ErrAnswer, line.Seq, r.next)
+		return fmt.Errorf("%w: got event %d instead of event %d", ErrAnswer, line.Seq, r.next)
 	case r.tip != nil && prev != *r.tip:
 		return fmt.Errorf("%w: event %d does not link to the previous event", ErrAnswer, line.Seq)
 	}

@@ -122,8 +122,8 @@ func TestEventsAreChecked(t *testing.T) {
 		lines []string
 		says  string
 	}{
-		"missing":       {[]string{lines[0], lines[2]}, "event 2 comes in place of event 1"},
-		"repeated":      {[]string{lines[0], lines[0]}, "event 0 comes in place of event 1"},
+		"missing":       {[]string{lines[0], lines[2]}, "event 2 instead of event 1"},
+		"repeated":      {[]string{lines[0], lines[0]}, "event 0 instead of event 1"},
 		"another event": {changed(1, func(l *wire.EventLine) { l.Event = json.RawMessage(`{}`) }), "does not match its event_hash or its event"},
 		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "does not match its event_hash or its event"},
 		"short entry":   {changed(1, func(l *wire.EventLine) { l.Entry = l.Entry[:4] }), "event 1"},

@@ -30,7 +30,7 @@ var (
 
 // Config configures an Authenticator.
 type Config struct {
-	// Dir is the folder of the token store. It may be missing.
+	// Dir is the folder of the token store. It need not exist.
 	Dir string
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
@@ -215,7 +215,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 // byIssuer authenticates with a token that an issuer has signed.
 func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
-		return nil, errors.New("it is not an API token, and no issuer is configured")
+		return nil, errors.New("the token is not an API token, and no issuer is configured")
 	}
 	unverified, err := unverifiedClaims(token)
 	if err != nil {

@@ -188,7 +188,7 @@ func TestLastUse(t *testing.T) {
 	b.accepts(with("Bearer "+one.Text), "one") // the first is written down at once
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(time.Second)
-	b.accepts(with("Bearer "+two.Text), "two") // and then once a minute
+	b.accepts(with("Bearer "+two.Text), "two") // later uses are written once a minute
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(lastUseEvery)
 	b.accepts(with("Bearer "+one.Text), "one")
@@ -196,7 +196,7 @@ func TestLastUse(t *testing.T) {
 	b.clock.add(time.Second)
 	b.accepts(with("Bearer "+three.Text), "three")
 	b.refuses(with("Bearer "+one.Text+"="), "malformed")
-	b.Close() // and when the server ends
+	b.Close() // Close also writes the times
 	all := lastUse()
 	require.Equal(t, b.clock.now(), all[2])
 	b.Close() // nothing has changed

@@ -253,7 +253,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		given := make(chan error, 1)
 		b.issuers[0].timeout = time.Hour
 		go func() {
-			for { // for an instant the library may give the answer of before
+			for { // for an instant, the library can still return the previous result
 				_, err := b.Authenticate(request)
 				select {
 				case <-h.ends:

@@ -27,9 +27,9 @@ type provider struct {
 	t     *testing.T
 	clock *clock
 	url   string
-	keys  map[string]*rsa.PrivateKey // by key id; added by the test, under mu
+	keys  map[string]*rsa.PrivateKey // by key id; the test adds them while it holds mu
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	down      bool
 	published []string         // key ids
 	asked     map[string]int   // requests by path
@@ -257,7 +257,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted, or refused. Right after a fetch the library may
+// settle returns when a request is accepted, or refused. Right after a fetch the library can
 // still give the previous answer.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()

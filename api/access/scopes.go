@@ -13,7 +13,7 @@ type Scopes uint8
 const (
 	Write   Scopes = 1 << iota // write: records and the verbs that change their state
 	Read                       // read: records, queries, counters, and everything that log allows
-	Content                    // content: content outside the log, which may be private
+	Content                    // content: content outside the log, which can be private
 	Log                        // log: events, proofs, receipts, the transparency log
 	Admin                      // admin: create, publish and freeze ledgers, erase content
 	Metrics                    // metrics: the server's metrics

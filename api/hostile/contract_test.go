@@ -152,7 +152,7 @@ func match(route, path string) (fixed int, ok bool) {
 	return fixed, len(have) == len(want)
 }
 
-// always are the headers that every answer may have; the introduction of the contract names
+// always are the headers that every answer can have; the introduction of the contract names
 // them.
 var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}

@@ -94,7 +94,7 @@ func (c *contract) documented(r *request, a *answer) error {
 		return nil
 	case a.status == http.StatusNotFound && r.way.garbled, a.status == http.StatusMethodNotAllowed && r.way.garbled,
 		a.status == http.StatusBadRequest && r.way.garbled:
-		return nil // another operation may have answered
+		return nil // another operation might have answered
 	case op == nil:
 		return fmt.Errorf("status %d for an operation that the contract does not have", a.status)
 	}

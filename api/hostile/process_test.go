@@ -147,7 +147,7 @@ func (p *process) openOutsideData(t *testing.T) (open []string) {
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(folder, e.Name()))
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed in the meantime
 		}
 		held := strings.HasPrefix(to, filepath.Join(p.data, "db")) || strings.HasPrefix(to, filepath.Join(p.data, "index"))
 		if !held || strings.HasSuffix(to, "(deleted)") {

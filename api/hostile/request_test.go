@@ -32,7 +32,7 @@ type request struct {
 
 	ledger                string
 	method, target, proto string
-	header                []field // in order; names may repeat
+	header                []field // in order; names can repeat
 	body                  []byte
 	tree                  *value   // the body as a tree; nil if it is not JSON
 	lines                 []*value // of a batch

@@ -295,7 +295,7 @@ func (s *slowAttack) sender() {
 	i := rand.IntN(1000)
 	s.client(func(conn net.Conn) bool {
 		i++
-		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server may have refused the rest
+		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server might have refused the rest
 		piece := make([]byte, 512)
 		if n, err := conn.Read(piece); err == nil {
 			s.count(piece[:n])
@@ -320,7 +320,7 @@ func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 		for s.pause(10 * time.Millisecond) {
 			conn, err := s.dialFrom(address)
 			if err != nil {
-				continue // the server may have refused the rest
+				continue // the server might have refused the rest
 			}
 			ended := context.AfterFunc(over, func() { _ = conn.Close() })
 			for use(conn) {

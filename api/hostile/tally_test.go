@@ -56,7 +56,7 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 		text = text[:min(len(text), r.way.send)]
 	}
 	said := fmt.Sprintf("%.1500s\n\trequest (%d bytes): %.800q\n\tanswer: %d %v %.1000q", wrong, len(text), text, a.status, a.header, a.body)
-	if before != nil && a.status == 0 { // it may be the one that broke the connection
+	if before != nil && a.status == 0 { // it might be the one that broke the connection
 		said += fmt.Sprintf("\n\tbefore it on the connection: %s, %.800q", before.trick, before.text())
 	}
 	return said

@@ -14,7 +14,7 @@ type value struct {
 	schema *openapi3.Schema // the schema of the value; nil if it allows anything
 	// open is { or [ of an object or array, else 0.
 	open    byte
-	members []member // of an object, in order; names may repeat
+	members []member // of an object, in order; names can repeat
 	items   []*value // of an array
 	text    string   // of any other value, as it is written
 }

@@ -68,7 +68,7 @@ type Load struct {
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
 
-	// BodyTimeout is how long the body of a request, except a batch, may take.
+	// BodyTimeout is how long the body of a request, except a batch, can take.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
 	// BatchIdle is how long a batch waits for its client to send a line. It waits twice as
 	// long for the client to read.

@@ -52,7 +52,7 @@ type stream struct {
 
 const announceEvery = 100 * time.Millisecond
 
-// changed returns a channel that closes when new events may exist, and reports whether the
+// changed returns a channel that closes when there might be new events, and reports whether the
 // ledger is frozen.
 func (s *stream) changed() (changes <-chan struct{}, frozen bool) {
 	s.mu.Lock()

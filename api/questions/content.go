@@ -87,7 +87,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	body, err := l.Store().Content(ctx, digest)
 	if err != nil { // missing content means damage, unless it is redacted
-		err = fmt.Errorf("content %q of event %d: %w", name, seq, err)
+		err = fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 	}
 	by, err := redactedSince(ctx, l, seq, err)
 	switch {
@@ -105,7 +105,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	header := c.Response().Header()
 	header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest[:])+":")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	// The bytes may be JSON, text, or text with lone surrogates, which is not valid UTF-8.
+	// The bytes can be JSON, text, or text with lone surrogates, which is not valid UTF-8.
 	// Only the client knows their type.
 	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
 }
@@ -149,7 +149,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 		}
 		text, err := l.Store().Content(ctx, digest)
 		if err != nil {
-			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}
 		if text == nil {
 			text = []byte{} // an empty text is not a missing one

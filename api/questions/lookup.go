@@ -78,7 +78,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 		}
 		text, err := l.Store().Content(view.Context, digest)
 		if err != nil {
-			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}
 		if name != "answer_text" {
 			if text, ok = answerWithin(text); !ok {

@@ -67,7 +67,7 @@ type ReplacedKey struct {
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
 
-// Stats has the numbers of a ledger's events.
+// Stats counts a ledger's records, refusals and checks.
 type Stats struct {
 	AsOf       uint64            `json:"as_of"`
 	TreeSize   uint64            `json:"tree_size"`

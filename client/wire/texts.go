@@ -29,7 +29,7 @@ const (
 	TextLimit     Unavailable = "limit"      // earlier rows of the answer used up the work that one answer is allowed
 )
 
-// AttributionTexts are the changes of three texts.
+// AttributionTexts tells how far three texts of a run changed.
 type AttributionTexts struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt

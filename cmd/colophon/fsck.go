@@ -24,9 +24,9 @@ import (
 // fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
-	store  string // URL of the database of the log; empty: in the data folder
-	ledger string // empty: all
-	key    string // empty: the key file of each ledger
+	store  string // URL of the database of the log; "" means the data folder
+	ledger string // "" means all
+	key    string // "" means the key file of each ledger
 	json   bool
 }
 
@@ -116,7 +116,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 	return findings, errors.Join(err, database.Close())
 }
 
-// notePending warns that files may still contain erased content.
+// notePending warns that files might still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {

@@ -124,7 +124,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		name    string
 		left    int64
 		index   func(s *stored)
-		queries int // the status of a query meanwhile
+		queries int // the status of a query in the meantime
 	}{
 		{"a little room", 8 << 20, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
 		{"no room at all", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
@@ -354,7 +354,7 @@ func holds(t *testing.T, dir, text string) (found bool) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // the engine may just have removed it
+			return nil // the engine might just have removed it
 		}
 		content, err := os.ReadFile(path)
 		found = found || err == nil && strings.Contains(string(content), text)

@@ -27,7 +27,7 @@ import (
 type importOptions struct {
 	server     remote.Options
 	ledger     string
-	onMismatch string // empty: as the ledger is set
+	onMismatch string // "" means the ledger's setting
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    size.Bytes
 

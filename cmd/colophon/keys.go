@@ -25,8 +25,8 @@ import (
 type keysCommand struct {
 	*cli.Console
 	server remote.Options
-	data   string // empty: use the server
-	key    string // --key; empty: none
+	data   string // "" means that the server is used
+	key    string // of --key; "" means none
 	json   bool
 }
 

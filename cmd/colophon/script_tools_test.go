@@ -80,7 +80,7 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number leaves
-// out that many bytes at the end.
+// out this number of bytes at the end.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
