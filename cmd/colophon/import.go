@@ -61,7 +61,7 @@ With --format, import reads files that another system wrote, without changes to 
   providence        providence_cache: an SQLite file, or its rows as NDJSON
 
 Hashes in the files become claims. States and validations are posted after their records.
-A member that no field of a record stands for becomes a label or content. At the end,
+A member that has no field in a record becomes a label or content. At the end,
 import prints what became of every member, and names the first members that it left out.
 --report writes this for every entry, and for every line that could not be read. With
 --dry-run, nothing is sent. A second import of the same files adds nothing.
