@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hint at %2B appears only for a time that is valid otherwise.
-func TestHintAtPlus(t *testing.T) {
+// The hint about %2B appears only for a time that is otherwise valid.
+func TestTimesWithPlusGetAHint(t *testing.T) {
 	s := newServer(t)
 	const hint = "write + as %2B"
 	for query, hinted := range map[string]bool{

@@ -11,16 +11,16 @@ import (
 // A conflict names the key in question: the Idempotency-Key or the run_id.
 func TestConflictsNameTheKey(t *testing.T) {
 	s := start(t)
-	const byRun = "another record of this kind has this run_id: event 1; give each run its own, or send the record as it was"
+	const byRun = "another record of this kind has this run_id: event 1; give each run its own run_id, or send the same record again"
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
 	require.Equal(t, byRun, s.post("/ipc-records", ipcBody("a", "y")).problem(http.StatusConflict).Detail)
 	s.post("/ipc-records", ipcBody("b", "x"), "Idempotency-Key", "k").want(http.StatusCreated)
-	require.Equal(t, "another record holds this idempotency key: event 3",
+	require.Equal(t, "another record has this idempotency key: event 3",
 		s.post("/ipc-records", ipcBody("b", "y"), "Idempotency-Key", "k").problem(http.StatusConflict).Detail)
 	keyed := `{"kind":"ipc_record","idempotency_key":"k","record":` + ipcBody("c", "z") + "}\n"
 	lines := s.do(http.MethodPost, "/batch", ipcLine("a", "z")+keyed, "Content-Type", "application/x-ndjson").want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), byRun)
-	require.Contains(t, string(lines[1]), "another record holds this idempotency key: event 3")
+	require.Contains(t, string(lines[1]), "another record has this idempotency key: event 3")
 }
 
 // An error about a parameter says how to correct it.

@@ -19,8 +19,9 @@ import (
 	"colophon/proofs"
 )
 
-// readMany reads a request about many records, and waits for its turn: a ledger handles one such
-// request at a time, because each may read a large part of the ledger. The caller calls done.
+// readMany reads a request about many records, and waits for its turn: a ledger handles only
+// one such request at a time, because each can read a large part of the ledger. The caller
+// must call done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -49,15 +50,15 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to the list of an answer, which has at most
-// ledger.MaxListed.
+// addReceipt adds the receipt of an event to a list in an answer, which has at most
+// ledger.MaxListed receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
 	if len(*list) == ledger.MaxListed {
 		return nil
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
-		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		return fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 	}
 	receipt, err = receipts.Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, c.Preference() == "minimal")
 	if err == nil {
@@ -66,8 +67,8 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// halfway completes the error of a request about many records that has changed some of them. what is
-// the participle, and verb the infinitive, for what happened to these.
+// halfway extends the error of a request about many records that has changed some of them.
+// what is the participle for this change, and verb its infinitive.
 func halfway(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
@@ -76,7 +77,7 @@ func halfway(err error, records uint64, what, verb string) error {
 	if internal {
 		return err
 	}
-	why, _, _ := strings.Cut(p.Detail, ";") // the rest describes a request that had no effect at all
+	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail is for requests without any effect
 	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
 }
 
@@ -122,7 +123,7 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
 }
 
-// inFilter returns the problem for a refusal of a filter. It returns other errors unchanged.
+// inFilter converts the refusal of a filter to a problem. It returns other errors unchanged.
 func inFilter(err error, status int) error {
 	var refused *query.Error
 	if !errors.As(err, &refused) {
@@ -155,8 +156,8 @@ func collectMatches(ctx context.Context, view *index.View, f *query.RecordFilter
 	}
 }
 
-// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
-// /records that select records.
+// bodyFilter reads the filter in the body of a request. Its members are those parameters of
+// GET /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	f, unknown, err := query.ParseFilter(members)
 	switch {
@@ -165,7 +166,7 @@ func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	case err != nil:
 		return nil, inFilter(err, http.StatusUnprocessableEntity)
 	case f.All():
-		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records that it is about")
+		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; narrow it down")
 	}
 	return &f, nil
 }

@@ -12,20 +12,20 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateChanges is the answer to a request that changes the state of many records. It describes what
-// was done or, in a dry run, what would be done.
+// stateChanges is the answer to a request that changes the state of many records. It tells
+// what was done or, in a dry run, what would be done.
 type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
-	Records      uint64            `json:"records"` // whose state changes, by one event each
-	Already      uint64            `json:"already"` // records that have the state
+	Records      uint64            `json:"records"` // number of records that change, each by one event
+	Already      uint64            `json:"already"` // number of records that already had the state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`
-	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events
+	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events only
 }
 
-// ChangeStates changes the state of all records that a request selects. By default it only reports
-// what that would do.
+// ChangeStates changes the state of all records that a request selects. By default it only
+// reports what it would change.
 func (h *Handlers) ChangeStates(c *call.Call) error {
 	l, request, done, err := readMany(h, c, record.ParseStateRequest)
 	if err != nil {
@@ -51,8 +51,8 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// inOtherStates returns the records of a set that have another state at the head. It counts the set
-// in the answer.
+// inOtherStates returns those records of a set that have another state at the head. It adds
+// the counts to the answer.
 func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
 	head := l.Head()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
@@ -91,8 +91,8 @@ func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *
 	return others, nil
 }
 
-// changeStates changes the state of each record by one event, and adds the result to the answer. If
-// it fails half-way, the error says how many records are changed.
+// changeStates changes the state of each record by one event, and adds the result to the
+// answer. If it fails after some of the records, the error says how many have changed.
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *ledger.SeqSet, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {

@@ -14,7 +14,7 @@ import (
 // caller is a function that names a caller.
 func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
 
-// work takes a turn for a caller, says so, and ends it when it may.
+// work takes a turn for a caller, reports it, and ends it when the test allows.
 func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- string, finish <-chan struct{}) {
 	var turn ReadTurn
 	if turn.Take(ctx, turns, caller(name)) != nil {

@@ -24,7 +24,8 @@ import (
 	"colophon/proofs"
 )
 
-// certified starts a server with a certificate of the authority for some names and a time.
+// certified starts a server whose certificate is signed by the authority, has these names, and
+// expires at until.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,7 +49,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 }
 
 // If a command cannot reach its server, the error names the cause and what to change.
-func TestWhyNoServerCanBeAsked(t *testing.T) {
+func TestConnectionErrorsNameTheCause(t *testing.T) {
 	ours, another := authority.New(t), authority.New(t)
 	soon := time.Now().Add(time.Hour)
 	good := certified(t, ours, []string{"127.0.0.1"}, soon)

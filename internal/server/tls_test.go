@@ -209,9 +209,9 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("1 token", "tokens travel unencrypted")
 	_, err = store.Revoke("one")
 	require.NoError(t, err)
-	says("no token that holds", "tokens travel unencrypted")
+	says("no valid token", "tokens travel unencrypted")
 	config.Listen = "127.0.0.1:80"
-	says("no token that holds", "")
+	says("no valid token", "")
 }
 
 // A start as the wrong user fails, and the error says which user to run as.
