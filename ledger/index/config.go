@@ -124,4 +124,4 @@ func (c Config) Settings() (Settings, error) {
 
 // Layout names the form of keys and values, and what is counted. It must change whenever
 // either changes: an index of another layout is emptied.
-const Layout = "colophon index, layout 11\n"
+const Layout = "colophon index, layout 12\n"

@@ -1,26 +1,36 @@
-package record
+package record_test
 
 import (
+	"fmt"
 	"testing"
 
+	"colophon/ledger/record"
 	"colophon/ledger/record/members"
 )
 
-// BenchmarkMembers decodes a record of eight payload members and writes its event, without digests of them and with them.
-func BenchmarkMembers(b *testing.B) {
-	body := []byte(`{"run_id":"r","payload":{"axes":{"difficulty":{"label":"plain","score":0.5},"style":{"label":"formal","score":0.25},"tone":{"label":"terse","score":1.0}},"policy_hash":"0000000000000000000000000000000000000000000000000000000000000001","seed":7,"world_id":"w1","instruction":"river stone lamp north seven bright cold gate echo moss harbor salt wire dust green river stone lamp north seven","dataset":"helpful_base","entity":"e1","channel":"say","room":"r1"},"system_prompt":"Be kind.","output":"Yes.","model":"m","temperature":0.7,"max_tokens":256}`)
-	for name, secret := range map[string]*members.Secret{"none": nil, "eight": members.NewSecret()} {
-		b.Run(name, func(b *testing.B) {
-			limits := DefaultLimits().For(secret)
+// BenchmarkParseMembers reads records and writes their events, with and without digests of the
+// members of their payloads.
+func BenchmarkParseMembers(b *testing.B) {
+	for _, digests := range []bool{false, true} {
+		limits := record.DefaultLimits()
+		if digests {
+			limits = limits.For(members.NewSecret())
+		}
+		b.Run(fmt.Sprintf("digests=%t", digests), func(b *testing.B) {
+			body := []byte(`{"run_id":"run-1","payload":{"instruction":"Explain to a child why the sea is salt, and what would happen if it were not. Use short words.","dataset":"helpful_base","world_id":"w17",` +
+				`"seed":8123,"axes":{"difficulty":{"label":"plain","score":0.3},"style":{"label":"terse","score":0.9},"tone":{"label":"formal","score":0.1}}},` +
+				`"system_prompt":"Be kind.","output":"Because rivers carry salt to it.","model":"gpt-4","temperature":0.7,"max_tokens":2048}`)
+			var event []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := limits.Parse(IPCRecord, body)
+				r, err := limits.Parse(record.IPCRecord, body)
 				if err != nil {
 					b.Fatal(err)
 				}
-				r.Body(Event{Actor: "a", Ledger: "l"})
+				event = r.AppendBody(event[:0], record.Event{Actor: "tester", Ledger: "default"})
 				r.Release()
 			}
+			b.ReportMetric(float64(len(event)), "bytes")
 		})
 	}
 }
