@@ -124,5 +124,5 @@ func (c Config) Settings() (Settings, error) {
 }
 
 // Layout names the form of keys and values, and what is counted. It must change whenever
-// either of them changes, since an index with another layout is emptied.
-const Layout = "colophon index, layout 11\n"
+// either changes: an index of another layout is emptied.
+const Layout = "colophon index, layout 12\n"

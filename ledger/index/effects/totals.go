@@ -23,60 +23,51 @@ type Totals struct {
 // between the two sizes than combinations, Count reads only the combinations that these events
 // touch, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
-	e, err := newWalk(v, q)
+	e, at, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
 	}
-	if known == nil || max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf) > e.count {
-		return e.countAll(ctx)
+	if known != nil {
+		more, err := e.hasMore(ctx, at, max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf))
+		if err != nil {
+			return Totals{}, err
+		}
+		if more {
+			return e.countFrom(ctx, *known)
+		}
 	}
-	return e.countFrom(ctx, *known)
+	t := Totals{AsOf: v.Size()}
+	return t, e.each(ctx, at, t.add)
+}
+
+// hasMore reports whether each of the two lists has more combinations than that.
+func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (more bool, err error) {
+	for range 2 * combinations {
+		if err = cmp.Or(err, ctx.Err()); err != nil || !at.more() {
+			return false, err
+		}
+		at, err = e.after(at)
+	}
+	return at.more(), err
 }
 
 // CountFrom is Count with known totals, whatever the number of events between the sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
-	e, err := newWalk(v, q)
+	e, _, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
 	}
 	return e.countFrom(ctx, known)
 }
 
-// countAll counts the pairs of all combinations.
-func (e *walk) countAll(ctx context.Context) (Totals, error) {
-	t := Totals{AsOf: e.view.Size()}
-	for at := (position{condition: e.last}); at.condition != 0; {
-		pair, err := e.pair(ctx, at.condition)
-		if err != nil {
-			return t, err
-		}
-		if err := t.add(ctx, &pair); err != nil {
-			return t, err
-		}
-		if at, err = e.before(at.condition); err != nil {
-			return t, err
-		}
+// add adds a pair.
+func (t *Totals) add(pair *paired) {
+	t.Pairs++
+	if pair.changed() {
+		t.Changed++
+	} else {
+		t.Unchanged++
 	}
-	return t, nil
-}
-
-// add adds the pairs of two combinations.
-func (t *Totals) add(ctx context.Context, p *matched) error {
-	var at position
-	for one, err := range p.walk(&at) {
-		switch err := cmp.Or(err, ctx.Err()); {
-		case err != nil:
-			return err
-		case !one.found:
-		case one.changed():
-			t.Pairs++
-			t.Changed++
-		default:
-			t.Pairs++
-			t.Unchanged++
-		}
-	}
-	return nil
 }
 
 // countFrom counts from the totals at another size.
@@ -166,11 +157,8 @@ func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *T
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)
 	for ids := range these {
-		pair, err := e.pairOf(ids)
-		if err != nil {
-			return err
-		}
-		if err := t.add(ctx, &pair); err != nil {
+		pair := e.pairOf(ids)
+		if err := pair.each(ctx, t.add); err != nil {
 			return err
 		}
 	}

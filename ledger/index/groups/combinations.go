@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record/members"
 )
 
 // By says how a combination compares the input.
@@ -25,13 +26,14 @@ var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInpu
 // the model, which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
+	var digests [members.MaxMembers * members.DigestBytes]byte
 	switch {
 	case by == ByInput:
 		of = ipc.Input()
 	case by == ByMembers && !ipc.Members.Any():
 		return rowstore.Identity{}
 	case by == ByMembers:
-		of = ipc.Members
+		of = ipc.Members.AppendBytes(digests[:0])
 	}
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
@@ -49,31 +51,48 @@ type labelled struct{ group, combination rowstore.Identity }
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
-		r.first[by] = id != (rowstore.Identity{}) && addTo(f, id, seq)
+		switch {
+		case id == (rowstore.Identity{}):
+			r.first[by] = false
+		case By(by) == ByMembers:
+			r.first[by] = r.first[ByInput] || !f.isKnown(id) // members determine the input
+			addTo(f, id, seq, r.first[by])
+		default:
+			r.first[by] = addFiltered(f, id, seq)
+		}
 	}
 	r.firstWith = r.firstWith[:0]
 	for _, l := range of.labels {
-		if addTo(f, l.combination, seq) {
+		if addFiltered(f, l.combination, seq) {
 			r.firstWith = append(r.firstWith, l.group)
 		}
 	}
 }
 
-// addTo adds a run to a combination; f.value is the run's output. It reports whether the run
-// is the first of the combination.
-func addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
-	first = !f.Filter().MayContain(id) // most seeds are new
-	if !first {
-		_, _, known := f.Rows.Newest(Combinations, id[:])
-		first = !known
-	}
+// isKnown reports whether a combination has a run.
+func (f *Deriver) isKnown(id rowstore.Identity) bool {
+	_, _, known := f.Rows.Newest(Combinations, id[:])
+	return known
+}
+
+// addFiltered adds a run to a combination that is in the filter once it has runs. It reports whether
+// the run is the first.
+func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
+	first = !f.Filter().MayContain(id) || !f.isKnown(id) // most seeds are new
 	if first {
 		f.Filter().Add(id)
+	}
+	addTo(f, id, seq, first)
+	return first
+}
+
+// addTo adds a run to a combination; f.value is its output.
+func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
+	if first {
 		f.Rows.Start(Combinations, id[:], seq, f.value)
 	} else {
 		f.Rows.Put(Combinations, id[:], seq, f.value)
 	}
-	return first
 }
 
 // OutputOf returns the output of the run that wrote a version in Combinations.

@@ -55,9 +55,9 @@ type evidence interface {
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
-// AlsoLoad makes the filter include the rows of a dimension when it is loaded. The rows must
+// AlsoLoad makes the filter include the rows of some dimensions when it is loaded. The rows must
 // be identities.
-func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) }
+func (f *Deriver) AlsoLoad(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
 
 // preparedRun has the values that follow from the event of a run alone.
 type preparedRun struct {
@@ -214,15 +214,15 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.addCondition(r.first[ByInput])
+		g.markCondition(r.first[ByInput])
 	case records.HashFamily, records.PromptFamily, records.ModelFamily:
-		g.addCondition(r.first[ByInputHash])
+		g.markCondition(r.first[ByInputHash])
 	case records.OutputFamily:
 		if r.repeats {
 			g.flags |= isMarked
 		}
 	default:
-		g.addCondition(slices.Contains(r.firstWith, p.ID)) // never true for an ipc_id
+		g.markCondition(slices.Contains(r.firstWith, p.ID)) // never for an ipc_id
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
@@ -233,12 +233,11 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// addCondition adds the version's run to the group's list of conditions, if condition is true:
-// the run is the first of its combination.
-func (g *Version) addCondition(condition bool) {
+// markCondition adds the version to the list of conditions if its run is the first of its
+// combination.
+func (g *Version) markCondition(condition bool) {
 	if condition {
 		g.flags |= AddsCondition
-		g.Conditions++
 	}
 }
 

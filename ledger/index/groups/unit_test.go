@@ -57,7 +57,6 @@ func TestGroupEncoding(t *testing.T) {
 		if g.lone() {
 			return
 		}
-		g.Conditions = rapid.Uint64Range(0, g.All.Runs).Draw(t, "conditions")
 		value := g.append(nil)
 		got, err := Decode(seq, value)
 		require.NoError(t, err)

@@ -38,8 +38,7 @@ type Version struct {
 	// versions into two lists, newest first. The list of conditions exists in groups of the
 	// input, the input_hash, the system prompt, the model, and labels.
 	outputBefore, ConditionBefore uint64
-	Conditions                    uint64 // length of the list of conditions, including this event
-	// Facts are the facts of the last live run. Only groups of an input have them.
+	// Facts are the facts of the last live run; only in groups of an input.
 	Facts []byte
 }
 
@@ -99,11 +98,6 @@ func (g *Version) append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.ConditionBefore))
-	if g.Conditions == 0 {
-		dst = append(dst, 0)
-	} else {
-		dst = binary.AppendUvarint(dst, 1+g.All.Runs-g.Conditions)
-	}
 	return append(dst, g.Facts...)
 }
 
@@ -145,9 +139,6 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if flags&isLone != 0 {
 		g.Live.add(seq, g.Output, 0)
 		g.All = g.Live
-		if flags&AddsCondition != 0 {
-			g.Conditions = 1
-		}
 		g.Facts = d.rest
 		return g, d.err()
 	}
@@ -156,11 +147,8 @@ func Decode(seq uint64, value []byte) (Version, error) {
 		d.tally(&g.All, &g)
 	}
 	g.outputBefore, g.ConditionBefore = d.before(), d.before()
-	if missing := d.uvarint(); missing > 0 {
-		g.Conditions = 1 + g.All.Runs - missing
-	}
 	g.Facts = d.rest
-	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs, g.Conditions) || !g.Live.possible() || !g.All.possible()
+	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.possible() || !g.All.possible()
 	return g, d.err()
 }
 

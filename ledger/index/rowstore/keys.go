@@ -79,7 +79,7 @@ type Identity [16]byte
 
 // Identify returns the identity of a list of texts.
 func Identify(parts ...[]byte) Identity {
-	var scratch [256]byte
+	var scratch [768]byte
 	b := scratch[:0]
 	for _, p := range parts {
 		b = binary.AppendUvarint(b, uint64(len(p)))

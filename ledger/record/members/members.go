@@ -4,6 +4,7 @@ package members
 
 import (
 	"bytes"
+	"encoding/hex"
 	"iter"
 	"sync"
 
@@ -65,6 +66,15 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 			rest = rest[end+value+1:]
 		}
 	}
+}
+
+// AppendBytes appends the bytes of all digests. They stand for the pointers too, because a digest
+// covers its pointer.
+func (m Digests) AppendBytes(dst []byte) []byte {
+	for _, digest := range m.All() {
+		dst, _ = hex.AppendDecode(dst, digest) // digests of events are well-formed
+	}
+	return dst
 }
 
 // Text returns the text of a pointer that All yields.
