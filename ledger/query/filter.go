@@ -34,6 +34,15 @@ func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Pa
 	return records.List(ctx, view, f.Filter, page)
 }
 
+// Exceeds reports whether the filter selects among more events than that, as far as the index shows
+// it without reading any.
+func (f *RecordFilter) Exceeds(view *index.View, most int) (bool, error) {
+	if f.byOccurrence {
+		return false, nil
+	}
+	return records.Exceeds(view, f.Filter, most)
+}
+
 // All reports whether the filter selects every record.
 func (f *RecordFilter) All() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
