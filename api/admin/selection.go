@@ -12,6 +12,7 @@ import (
 	"colophon/api/receipts"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -148,11 +149,13 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 	most := h.Limits.Load.MaxSelected
 	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
 		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))
-	switch more, err := f.Exceeds(view, most); {
-	case err != nil:
-		return err
-	case more:
-		return tooMany
+	if !f.ByOccurrence {
+		switch more, err := records.Exceeds(view, f.Filter, most); {
+		case err != nil:
+			return err
+		case more:
+			return tooMany
+		}
 	}
 	for page := (index.Page{Limit: findPage}); ; {
 		found, next, err := f.List(c.Request().Context(), view, page)
