@@ -35,8 +35,9 @@ var Searched = Bounds{50_000, 128 << 20}
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
 // Find returns the different hashes of a name that begin with some digits, sorted: those of runs or,
-// if no run has one, those of all records. A small log is read in full. Of a large one, Find reads one
-// event of each group of runs by that name, or the records of the only kind that can have the hash.
+// if no run has one, those of all records. If records of only one kind can have the hash, Find reads
+// these. Otherwise it reads a small log in full, and of a large one an event of each group of runs by
+// that name.
 // It returns ErrTooMany before it reads any event if these are too many.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return Searched.Find(ctx, v, name, digits)
@@ -65,6 +66,9 @@ type search struct {
 }
 
 func (s *search) run(ctx context.Context) error {
+	if kind := kindWith(s.name); kind != "" {
+		return s.events(ctx, records.OfKind(s.view, kind))
+	}
 	if s.view.Size() <= uint64(s.left.Events) {
 		return s.log(ctx)
 	}
@@ -73,11 +77,7 @@ func (s *search) run(ctx context.Context) error {
 			return err
 		}
 	}
-	kind := kindWith(s.name)
-	if kind == "" {
-		return ErrTooMany
-	}
-	return s.events(ctx, records.OfKind(s.view, kind))
+	return ErrTooMany
 }
 
 // log searches the whole log.
