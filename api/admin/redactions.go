@@ -60,17 +60,17 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 		return err
 	}
 	defer done()
-	ctx := c.Request().Context()
-	wanted, asOf, err := h.selectRecords(ctx, l, &request.Selection)
+	wanted, asOf, err := h.selectRecords(c, l, &request.Selection)
 	if err != nil {
 		return err
 	}
-	plan, err := l.PlanRedaction(ctx, wanted)
+	plan, err := l.PlanRedaction(c.Request().Context(), wanted, c.RestRead)
 	if err != nil {
 		return err
 	}
 	answer := redactionOf(asOf, request.DryRun, plan)
 	if !request.DryRun {
+		c.BeginWrite()
 		if err := h.redact(c, l, wanted, request.Reason, answer); err != nil {
 			return err
 		}

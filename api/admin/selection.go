@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,15 +12,16 @@ import (
 	"colophon/api/receipts"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
-// readMany reads a request about many records, and waits for its turn: a ledger handles only
-// one such request at a time, because each can read a large part of the ledger. The caller
-// must call done.
+// readMany reads a request about many records, and waits for its turn: a ledger handles one such
+// request at a time, because each may read a large part of the ledger. Until the request writes, it
+// takes turns with reads. The caller calls done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -40,6 +40,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	request, err = parse(body.Bytes())
 	body.Release()
 	c.EndHeavy()
+	c.EndWrite()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -82,8 +83,8 @@ func halfway(err error, records uint64, what, verb string) error {
 }
 
 // selectRecords returns the records that a request selects, and the tree size at which it
-// selected them.
-func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
+// selected them. The request then has a turn.
+func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
 	head := l.Head()
 	size := head.Size
 	if request.AsOf != nil {
@@ -103,14 +104,18 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 		set.Add(seq)
 	}
 	if len(request.Seqs) > 0 {
-		return set, size, nil
+		return set, size, c.BeginRead()
 	}
 	f, err := bodyFilter(request.Filter)
 	if err != nil {
 		return nil, 0, err
 	}
+	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, 0, err
 	}
 	view, err := follower.View(size)
@@ -118,7 +123,7 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 		return nil, 0, err
 	}
 	if err = f.Resolve(ctx, view); err == nil {
-		err = collectMatches(ctx, view, f, set)
+		err = h.collectMatches(c, view, f, set)
 	}
 	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
 }
@@ -139,20 +144,37 @@ func inFilter(err error, status int) error {
 // findPage is the number of records in one index lookup.
 const findPage = 1000
 
-// collectMatches adds all records that a filter selects to set.
-func collectMatches(ctx context.Context, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+// collectMatches adds all records that a filter selects to set, if they are not too many.
+func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+	most := h.Limits.Load.MaxSelected
+	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
+		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))
+	if !f.ByOccurrence {
+		switch more, err := records.Exceeds(view, f.Filter, most); {
+		case err != nil:
+			return err
+		case more:
+			return tooMany
+		}
+	}
 	for page := (index.Page{Limit: findPage}); ; {
-		found, next, err := f.List(ctx, view, page)
+		found, next, err := f.List(c.Request().Context(), view, page)
 		if err != nil {
 			return err
 		}
 		for i := range found {
 			set.Add(found[i].Seq)
 		}
+		if set.Len() > uint64(most) {
+			return tooMany
+		}
 		if next == nil {
 			return nil
 		}
 		page.After = next
+		if err := c.RestRead(); err != nil {
+			return err
+		}
 	}
 }
 

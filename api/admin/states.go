@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,17 +31,17 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 		return err
 	}
 	defer done()
-	ctx := c.Request().Context()
-	wanted, asOf, err := h.selectRecords(ctx, l, &request.Selection)
+	wanted, asOf, err := h.selectRecords(c, l, &request.Selection)
 	if err != nil {
 		return err
 	}
 	answer := &stateChanges{AsOf: asOf, DryRun: request.DryRun, FirstSeqs: []uint64{}}
-	others, err := h.inOtherStates(ctx, l, wanted, request.State, answer)
+	others, err := h.inOtherStates(c, l, wanted, request.State, answer)
 	if err != nil {
 		return err
 	}
 	if !request.DryRun {
+		c.BeginWrite()
 		if err := h.changeStates(c, l, others, request, answer); err != nil {
 			return err
 		}
@@ -51,12 +50,16 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// inOtherStates returns those records of a set that have another state at the head. It adds
-// the counts to the answer.
-func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
-	head := l.Head()
+// inOtherStates returns the records of a set that have another state at the head. It counts the set
+// in the answer.
+func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
+	head, ctx := l.Head(), c.Request().Context()
+	c.EndHeavy() // before the wait
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, err
 	}
 	view, err := follower.View(head.Size)
@@ -66,6 +69,9 @@ func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *
 	defer func() { err = errors.Join(err, view.Close()) }()
 	others = new(ledger.SeqSet)
 	for seq := range wanted.All() {
+		if err := c.RestRead(); err != nil {
+			return nil, err
+		}
 		one, err := records.Read(ctx, view, &records.Filter{}, seq)
 		if err != nil {
 			return nil, err

@@ -84,7 +84,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, unreadable(err)
 	}
 	if budget == c.shared.Limits.Writing {
-		c.writer.BeginWrite(c.shared.Limits.Reads)
+		c.BeginWrite()
 	}
 	return body, nil
 }

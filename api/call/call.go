@@ -201,9 +201,23 @@ func (c *Call) BeginRead() error {
 	return c.writer.Turn.TakeWithin(ctx, turns, c.Holder)
 }
 
-// BeginDecoding begins the work on a body for which the request already holds memory. A
-// request that records nothing takes a turn. A write of HeavyMemory or more takes a slot for
-// heavy work, which is released when the response begins, or earlier by EndHeavy.
+// BeginWrite ends the turn of a request, and notes that it is a write that is under way.
+func (c *Call) BeginWrite() {
+	c.writer.ReleaseSlot()
+	c.writer.BeginWrite(c.shared.Limits.Reads)
+}
+
+// EndWrite notes that a request records nothing until BeginWrite, so that reads need not rest beside
+// it. It may take turns meanwhile.
+func (c *Call) EndWrite() { c.writer.EndWrite() }
+
+// RestRead lets others compute if the turn of a request has taken long, and waits for the next one.
+// Work of any length calls it between its steps.
+func (c *Call) RestRead() error { return c.writer.Turn.Rest(c.Request().Context(), c.Holder) }
+
+// BeginDecoding begins the work on a body, which the request already holds memory for. A request
+// that records nothing takes a turn; a write from HeavyMemory on takes a slot for heavy work,
+// which is released when the response begins, or earlier by EndHeavy.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

@@ -61,9 +61,11 @@ type Load struct {
 	MaxBody size.Bytes `yaml:"max-body"` // of a request, except a batch
 	MaxLine size.Bytes `yaml:"max-line"` // of a batch
 	MaxPage int        `yaml:"max-page"` // rows of a page
-	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the
-	// bytes of a label's name and of its value, and the number of its JSON values and member
-	// names.
+	// MaxSelected bounds the records that the filter of a redaction or of a change of states
+	// selects.
+	MaxSelected int `yaml:"max-selected"`
+	// MaxLabels, MaxLabelBytes, and MaxValues bound a record: its labels, the bytes of a
+	// label's name and of its value, and its JSON values and member names.
 	MaxLabels     int `yaml:"max-labels"`
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
@@ -116,6 +118,7 @@ func (l *Load) settings() []setting {
 		{"max-body", &l.MaxBody, 8 << 20, "largest `size` of a request's body"},
 		{"max-line", &l.MaxLine, 8 << 20, "largest `size` of a line of a batch"},
 		{"max-page", &l.MaxPage, 1000, "largest `number` of rows of a page"},
+		{"max-selected", &l.MaxSelected, 100_000, "largest `number` of records that the filter of one redaction or change of states may select"},
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "largest `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "largest `length` of a label's name, and of its value"},
 		{"max-values", &l.MaxValues, record.DefaultLimits().Values, "largest `number` of JSON values and names in a record"},
@@ -185,6 +188,8 @@ func (l Load) Check() error {
 		return errors.New("address-rate-limit: must be at least 1 per second, or 0 for no limit")
 	case l.MaxPage < 1:
 		return fmt.Errorf("max-page: %d: a page has at least one row", l.MaxPage)
+	case l.MaxSelected < 1:
+		return fmt.Errorf("max-selected: %d: a filter selects at least one record", l.MaxSelected)
 	}
 	largest := max(l.MaxBody, l.MaxLine)
 	if err := atLeast("max-body-memory", l.BodyMemory, bodyFactor, largest); err != nil {

@@ -45,7 +45,10 @@ const (
 	lull        = 2 * time.Millisecond
 )
 
-// readCaller is a caller with waiting requests, the oldest first.
+// longestTurn is how long a turn takes at most if the work can rest in between.
+const longestTurn = 10 * time.Millisecond
+
+// readCaller is a caller whose requests wait, the oldest first.
 type readCaller struct {
 	who   Holder
 	queue []*readWaiter
@@ -235,6 +238,16 @@ func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Hold
 	}
 	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
 		"too many requests are waiting for a core; nothing was recorded, try again later")
+}
+
+// Rest ends a turn that has taken longestTurn, and waits for the next one until ctx is done.
+func (s *ReadTurn) Rest(ctx context.Context, who func() Holder) error {
+	if s.turns == nil || time.Since(s.began) < longestTurn {
+		return nil
+	}
+	turns := s.turns
+	s.Release()
+	return s.Take(ctx, turns, who)
 }
 
 // Release ends the turn, if one is held.

@@ -115,6 +115,8 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 	}
 	request, err := parseValidations(body.Bytes())
 	body.Release()
+	c.EndHeavy()
+	c.EndWrite()
 	if err != nil {
 		return err
 	}
@@ -128,6 +130,7 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 		}
 		return err
 	}
+	c.BeginWrite()
 	if err := h.validate(c, l, project, request, answer); err != nil {
 		return err
 	}
@@ -137,7 +140,6 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 // planValidations selects the paths of a request at its as_of, and excludes those that have
 // changed since.
 func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidations, err error) {
-	c.EndHeavy() // release the slot of the body before the wait for the index
 	head := l.Head().Size
 	size := head
 	if request.AsOf != nil {
@@ -148,6 +150,9 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, err
 	}
 	then, err := follower.View(size)
@@ -163,7 +168,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	build := string(request.Build)
 	answer = &wire.PathValidations{AsOf: size, DryRun: request.DryRun, Build: build, Validated: request.Validated,
 		Paths: []wire.ValidatedPath{}, Refused: []wire.RefusedPath{}}
-	selected, err := selectPaths(ctx, then, project, build, request, answer)
+	selected, err := selectPaths(c, then, project, build, request, answer)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +188,9 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	return answer, nil
 }
 
-// selectPaths returns the paths of a request as a view has them. To the answer, it adds the
-// listed paths that cannot be validated.
-func selectPaths(ctx context.Context, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
+// selectPaths returns the paths of a request as a view has them. It adds those that the request
+// lists and that it cannot be about to the answer.
+func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
 		switch {
@@ -204,7 +209,10 @@ func selectPaths(ctx context.Context, v *index.View, project, build string, requ
 	}
 	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.Page{Limit: maxValidations}
 	for {
-		rows, next, err := paths.List(ctx, v, project, filter, page)
+		if err := c.RestRead(); err != nil {
+			return nil, err
+		}
+		rows, next, err := paths.List(c.Request().Context(), v, project, filter, page)
 		if errors.Is(err, paths.ErrNotFound) {
 			return nil, problem.New(http.StatusNotFound, "the project has no such build; GET /paths/{project}/builds lists its builds")
 		}

@@ -82,8 +82,8 @@ func (v *View) Close() error {
 	return v.Reader.Close()
 }
 
-// read reads an entry of the log. The caller owns it.
-func (v *View) read(ctx context.Context, seq uint64) ([]byte, error) {
+// Read reads an entry of the log. The caller owns it.
+func (v *View) Read(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
@@ -100,7 +100,7 @@ func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
 
 // Entry is Event together with the entry, which the caller owns.
 func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
-	entry, err := v.read(ctx, seq)
+	entry, err := v.Read(ctx, seq)
 	if err != nil {
 		return nil, event.Event{}, err
 	}
@@ -117,7 +117,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	entry, err := v.read(ctx, seq)
+	entry, err := v.Read(ctx, seq)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ var (
 // RecordFilter selects records.
 type RecordFilter struct {
 	records.Filter
-	byOccurrence bool // since, until, and the order use the records' timestamps
+	ByOccurrence bool // since, until and the order refer to the records' timestamps
 
 	parameters Parameters // the request's parameters, if prefixes is not empty
 	prefixes   []prefixed // hashes given by their first digits, until Resolve
@@ -28,7 +28,7 @@ type RecordFilter struct {
 
 // List returns a page of the records that the filter selects, newest first.
 func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Page) (found []records.Record, next []byte, err error) {
-	if f.byOccurrence {
+	if f.ByOccurrence {
 		return records.ListByOccurrence(ctx, view, f.Filter, page)
 	}
 	return records.List(ctx, view, f.Filter, page)
@@ -69,7 +69,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.State, err = oneOf("state", p["state"], "any", record.States[:]); err != nil {
 		return f, err
 	}
-	if f.byOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
+	if f.ByOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
 		return f, err
 	}
 	if f.Bounds, err = p.bounds(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -359,7 +360,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	routes := routesOf(t)
 	random := rand.New(rand.NewPCG(5, 5))
 	chosen := make(map[string]question)
-	for _, q := range asClientsAsk(w.questions.all(), w.size, random) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.form.text)
 		if q.asOf > 0 && q.asOf < w.size {
 			key += " before"
@@ -433,7 +434,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 		},
 	}
 	tried := 0
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		if !q.paged() || tried > 3000 {
 			continue
 		}
@@ -548,7 +549,7 @@ func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	asked := make(map[string]bool)
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		asked[patternOf(t, routes, q)] = true
 	}
 	document, err := os.ReadFile("../../docs/audit.md")
@@ -571,7 +572,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	w := compareLedger(t, world)
 	asked := func(seed uint64) (list []string) {
-		for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(seed, 1))) {
+		for _, q := range asClientsAsk(w.questions.all(), w.size, seed) {
 			list = append(list, q.at(pageRequest{size: q.asOf, limit: q.limit}))
 		}
 		return list
@@ -590,11 +591,34 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	require.Len(t, forms, 18, "each is asked with and without a size")
 }
 
-// An answer in another JSON form is not a finding, and neither is another wording of an error.
+// A new question changes neither the variation of the others nor their order.
+func TestANewQuestionShiftsNoOther(t *testing.T) {
+	b := &questionBuilder{}
+	for i := range 100 {
+		b.ask("/records", rowsList, "kind", decimal(uint64(i)))
+		b.ask("/records", rowsList, "kind", decimal(uint64(i/2)))
+		b.askAll("/drift/groups", "by", decimal(uint64(i)))
+	}
+	asked := func(list []question) (texts []string) {
+		for _, q := range asClientsAsk(list, 1000, 7) {
+			if q.path != "/producers" {
+				texts = append(texts, q.at(pageRequest{size: q.asOf, limit: q.limit})+" "+strconv.Itoa(q.pages))
+			}
+		}
+		return texts
+	}
+	before := asked(b.questions)
+	require.Len(t, before, 400)
+	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(before)))), 200, "they vary")
+	b.ask("/producers", rowsList)
+	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
+}
+
+// An answer in another JSON form is not a lie, and neither is another wording of an error.
 func TestWhatIsNoLie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		if q.form.lines || q.form.text || q.form == documentForm {
 			continue
 		}

@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"net/url"
@@ -538,12 +541,20 @@ const (
 	fewPages = 3                 // pages of a ranking, or of a list that is requested a second time
 )
 
-// asClientsAsk adds a random variation to each question and shuffles the questions, so that a
-// server cannot tell an audit from other clients. A list of everything is requested both with
-// and without a size: once to its end, and once only for its first pages.
-func asClientsAsk(questions []question, size uint64, random *rand.Rand) []question {
-	var all []question
+// asClientsAsk adds a random variation to each question, and shuffles them, so that a server
+// cannot tell an audit from other clients. A list of everything is requested with a size and
+// without: once to its end, once for its first pages. The seed and the question's own text choose
+// its variation and its place, so that a new question does not change those of the others.
+func asClientsAsk(questions []question, size, seed uint64) []question {
+	type placed struct {
+		question
+		place uint64
+	}
+	var all []placed
+	texts := make(map[string]uint64) // how many questions have had it
 	for _, q := range questions {
+		random := randomOf(seed, texts[q.String()], q.String())
+		texts[q.String()]++
 		switch {
 		case q.listsAll:
 			sized := q
@@ -553,7 +564,7 @@ func asClientsAsk(questions []question, size uint64, random *rand.Rand) []questi
 			} else {
 				sized.pages = fewPages
 			}
-			all = append(all, sized.varied(size, random))
+			all = append(all, placed{sized.varied(size, random), random.Uint64()})
 		case q.atHead:
 			q.pages = fewPages
 		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
@@ -562,10 +573,20 @@ func asClientsAsk(questions []question, size uint64, random *rand.Rand) []questi
 		default:
 			q.asOf = size
 		}
-		all = append(all, q.varied(size, random))
+		all = append(all, placed{q.varied(size, random), random.Uint64()})
 	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
+	shuffled := make([]question, len(all))
+	for i := range all {
+		shuffled[i] = all[i].question
+	}
+	return shuffled
+}
+
+// randomOf returns the random numbers of the n-th question with a text.
+func randomOf(seed, n uint64, text string) *rand.Rand {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), n), text...))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) // #nosec G404 -- the server does not know the seed
 }
 
 // varied returns the question with random parameters that do not change the answer.

@@ -146,8 +146,11 @@ func (l *ledger) references(
 	if !first.Withdrawn && first.Seq >= from && first.Seq < end {
 		seqs = append(seqs, first.Seq)
 	}
-	at := keys.AppendReference(nil, l.number, digest, from)
-	for ok := holding.SeekGE(at); ok && len(seqs) < most; ok = holding.Next() {
+	more := holding.Next()
+	if from > 0 {
+		more = holding.SeekGE(keys.AppendReference(nil, l.number, digest, from))
+	}
+	for ; more && len(seqs) < most; more = holding.Next() {
 		seq, ok := keys.ReferenceSeq(holding.Key())
 		if !ok {
 			return nil, fmt.Errorf("%w: one of its references has a key of %d bytes", storage.ErrDamaged, len(holding.Key()))

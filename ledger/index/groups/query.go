@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -126,7 +127,7 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	if t == nil {
 		return rows, nil
 	}
-	value, err := valueOf(ctx, v, t.Last, q.By)
+	value, err := ValueOf(ctx, v, t.Last, q.By)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +135,8 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// valueOf returns the value of a run for a name by which runs are grouped.
-func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
+// ValueOf returns a run's value of a name by which runs are grouped.
+func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
@@ -202,6 +203,12 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 		}
 	}
 	return rows, nil, nil
+}
+
+// FirstRuns yields the first run, of any state, of each group by a name, newest first.
+func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
+	family := rowstore.Identify([]byte(by))
+	return rowstore.Seqs(v.Descend(families, family[:], v.Size()))
 }
 
 // memberAt returns the group of a family whose first run is event first.

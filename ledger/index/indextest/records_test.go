@@ -103,6 +103,14 @@ func TestListsEqualModel(t *testing.T) {
 				seqs = append(seqs, row.Seq)
 			}
 			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)
+			before := v.EventBytes()
+			for most := range int(size) + 1 {
+				exceeds, err := records.Exceeds(v, q, most)
+				require.NoError(t, err)
+				require.False(t, !exceeds && !byOccurrence && len(seqs) > most, "%d are more than %d", len(seqs), most)
+				require.False(t, exceeds && most == int(size), "there are no more")
+			}
+			require.Equal(t, before, v.EventBytes(), "no event is read")
 			require.NoError(t, v.Close())
 		}
 	})

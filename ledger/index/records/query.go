@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -79,14 +80,7 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 		}
 		below = min(below, after)
 	}
-	ids := q.valueIDs()
-	if q.Kind != "" {
-		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
-	}
-	if q.State != "" && q.State != record.Live {
-		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
-	}
-	search := newSearch(v, ids)
+	search := newSearch(v, q.searched())
 	defer func() { err = errors.Join(err, search.close()) }()
 	for b := v.Budget(p); below > from; {
 		var found bool
@@ -103,6 +97,48 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 		}
 	}
 	return rows, nil, nil
+}
+
+// searched returns the identities of the rows in Postings that a search walks.
+func (q *Filter) searched() []rowstore.Identity {
+	ids := q.valueIDs()
+	if q.Kind != "" {
+		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
+	}
+	if q.State != "" && q.State != record.Live {
+		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
+	}
+	return ids
+}
+
+// Exceeds reports whether List with a filter would look at more events than that. It reads none of
+// them.
+func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
+	from, below, err := v.SeqsIn(q.Bounds)
+	if err != nil {
+		return false, err
+	}
+	search := newSearch(v, q.searched())
+	defer func() { err = errors.Join(err, search.close()) }()
+	for events := 0; below > from; {
+		var found bool
+		if below, found, err = search.step(below); err != nil {
+			return false, err
+		}
+		if found && below >= from {
+			events++
+		}
+		if events > most {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// OfKind yields the records of a kind, newest first.
+func OfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
+	id := rowstore.Identify([]byte(kindName), []byte(kind))
+	return rowstore.Seqs(v.Descend(Postings, id[:], v.Size()))
 }
 
 // appendRecord appends the record at seq if it has the kind and state that the filter selects.

@@ -106,6 +106,17 @@ func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version
 	}
 }
 
+// Seqs yields the seqs of versions.
+func Seqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for one, err := range versions {
+			if !yield(one.Seq, err) {
+				return
+			}
+		}
+	}
+}
+
 // Ascend yields the versions of a row from a seq up to the reader's size, oldest first. A
 // value is valid until the next step.
 func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
