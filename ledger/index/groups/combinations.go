@@ -55,7 +55,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		case id == (rowstore.Identity{}):
 			r.first[by] = false
 		case By(by) == ByMembers:
-			r.first[by] = r.first[ByInput] || !f.isKnown(id) // members determine the input
+			r.first[by] = r.first[ByInput] || !isKnown(f, id) // members determine the input
 			addTo(f, id, seq, r.first[by])
 		default:
 			r.first[by] = addFiltered(f, id, seq)
@@ -70,7 +70,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 }
 
 // isKnown reports whether a combination has a run.
-func (f *Deriver) isKnown(id rowstore.Identity) bool {
+func isKnown(f *Deriver, id rowstore.Identity) bool {
 	_, _, known := f.Rows.Newest(Combinations, id[:])
 	return known
 }
@@ -78,7 +78,7 @@ func (f *Deriver) isKnown(id rowstore.Identity) bool {
 // addFiltered adds a run to a combination that is in the filter once it has runs. It reports whether
 // the run is the first.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
-	first = !f.Filter().MayContain(id) || !f.isKnown(id) // most seeds are new
+	first = !f.Filter().MayContain(id) || !isKnown(f, id) // most seeds are new
 	if first {
 		f.Filter().Add(id)
 	}
