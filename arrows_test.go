@@ -60,7 +60,7 @@ var arrows = map[string][]string{
 	"ledger/figures":                     {"client/wire", "ledger/event", "ledger/record/members", "ledger/record/pyjson", "ledger/textdiff", "proofs"},
 	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "storage"},
-	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
+	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/members"},
 	"ledger/index/effects":               {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/members", "ledger/record/pyjson", "storage"},
 	"ledger/index/rundags":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "storage"},
 	"ledger/index/producers":             {"ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "storage"},

@@ -60,7 +60,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 		}
 		for _, mode := range []string{"", `,"dry_run":false,"as_of":` + decimal(size)} {
 			release := use(limits.NewReadTurns(2, time.Millisecond), 2)
-			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "wait for a core", c.path)
+			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a core", c.path)
 			release()
 			release = use(limits.NewReadTurns(2, patience), 1) // there would be no other beside a write
 			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)
