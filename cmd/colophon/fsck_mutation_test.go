@@ -424,8 +424,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 		says       string
 	}{
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last assigned number is 0"},
-		"two names for a number": {name("twin"), number(1), `and so has ledger`},
-		"another name":           {name("second"), number(1), `and so has ledger "default"`},
+		"two names for a number": {name("twin"), number(1), `which ledger`},
+		"another name":           {name("second"), number(1), `which ledger "default"`},
 		"a lost name":            {name("second"), nil, "no name leads to it"},
 		"number 0":               {name("zero"), number(0), "which no ledger has"},
 	} {
