@@ -28,6 +28,9 @@ var (
 	ErrNoSpace = errors.New("storage: free space below the mark")
 	// ErrInUse: another process holds the database.
 	ErrInUse = errors.New("storage: in use by another process")
+	// ErrNotHeld: several servers share the database, and this one does not hold the ledger.
+	// Nothing was written.
+	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
 	// ErrFormat: this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged: files of the database were changed after they were written. It cannot be
@@ -174,6 +177,14 @@ type Store interface {
 	SetSetting(ctx context.Context, name string, value []byte) error
 	// Writable returns nil if a commit may be tried, and ErrNoSpace if not.
 	Writable(ctx context.Context) error
+}
+
+// Leased is a Store of a database that several servers may share. Only the server that holds a
+// ledger writes to it; every write of another one returns ErrNotHeld.
+type Leased interface {
+	Store
+	// Held reports whether this server holds the ledger. It never waits for a write.
+	Held() bool
 }
 
 // Database holds all ledgers of one server.

@@ -56,6 +56,9 @@ type Config struct {
 	// Patience is how long a write may take, and how long the store then tries to learn its
 	// outcome; 0 means one minute each. Afterwards the outcome is unknown.
 	Patience time.Duration
+	// Server names this server among several that share the database. Opening a ledger then
+	// takes nothing over; Leases does. nil: opening a ledger takes it over.
+	Server *Server
 	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
 	ReadOnly bool
 }
@@ -106,7 +109,12 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
 // client may have gone away without closing the connection, and the transaction holds the row
 // of the head, which raising the epoch waits for.
-func (c Config) idleLimit() time.Duration { return min(10*time.Second, c.Patience/8) }
+func (c Config) idleLimit() time.Duration {
+	if c.Server != nil { // another server waits
+		return min(idleBesideOthers, c.Patience/8)
+	}
+	return min(10*time.Second, c.Patience/8)
+}
 
 // prepareWrites checks the settings that commits depend on, each time that a connection is
 // made: the server may have started again with others. It then keeps synchronous_commit as it
