@@ -45,6 +45,10 @@ type Config struct {
 	SpoolDir string
 	// Load is how much clients may ask.
 	limits.Load
+	// Holder returns the URL of the server that writes a ledger, and false if this one does, or
+	// does not know the ledger. The URL is empty if there is no such server now. nil: this
+	// server writes all ledgers.
+	Holder func(ledger string) (address string, ok bool)
 	// Snapshot copies the database for a backup. nil if the storage cannot.
 	Snapshot admin.Snapshot
 }
@@ -68,6 +72,7 @@ type Server struct {
 	// origins refuses requests that a web page of another origin caused.
 	origins *http.CrossOriginProtection
 	shared  *call.Shared
+	forward *forwarder // nil if this server writes all ledgers
 
 	// The handlers of the routes.
 	records   *records.Handlers
@@ -87,6 +92,10 @@ func New(config Config) (*Server, error) {
 	s.log = log.New(s.shared)
 	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
+	if config.Holder != nil {
+		s.forward = newForwarder(s)
+		config.Metrics.Register(s.forward.requests)
+	}
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}
@@ -116,13 +125,24 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	}
 	committed := s.log.Open(l)
 	l.OnCommit(func(c ledger.Commit) {
-		s.config.Metrics.observeCommit(l.Name(), c)
+		if c.Elsewhere {
+			s.noteFrozen(l.Name())
+		} else {
+			s.config.Metrics.observeCommit(l.Name(), c)
+		}
 		follower.Wake()
 		committed()
 	})
 	// A commit before OnCommit would otherwise wait for the next commit.
 	follower.Wake()
 	return nil
+}
+
+// noteFrozen ends the streams of a ledger that another server has frozen.
+func (s *Server) noteFrozen(name string) {
+	if l, err := s.host.Ledger(name); err == nil && l.Info().Frozen {
+		s.log.Frozen(l)
+	}
 }
 
 // ServeHTTP answers one request.
