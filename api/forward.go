@@ -185,7 +185,10 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		// answer, so it is read first.
 		var text io.Reader = answer.Body
 		if !w.ended() {
-			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes))
+			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
+			if err == nil && len(kept) > limits.DrainBytes {
+				err = errors.New("it has sent a long answer before the body ended")
+			}
 			if err != nil {
 				return err
 			}
@@ -240,6 +243,9 @@ type forwarding struct {
 	idle       time.Duration // of a batch: the longest that the client sends nothing; else 0
 	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970
 
+	read atomic.Int64 // bytes of the body
+	eof  atomic.Bool  // the body has ended
+
 	mu      sync.Mutex // held during a read
 	stopped bool
 	err     error // of the last read
@@ -269,6 +275,8 @@ func (w *forwarding) Read(b []byte) (int, error) {
 	w.renew()
 	n, err := w.call.Request().Body.Read(b)
 	w.err = err
+	w.read.Add(int64(n))
+	w.eof.Store(errors.Is(err, io.EOF))
 	w.moved.Store(time.Now().UnixNano())
 	return n, err
 }
@@ -297,14 +305,8 @@ func (w *forwarding) progress() {
 
 // ended reports whether the whole body was read. It does not wait for a read.
 func (w *forwarding) ended() bool {
-	if body := w.call.Request().Body; body == nil || body == http.NoBody {
-		return true
-	}
-	if !w.mu.TryLock() {
-		return false
-	}
-	defer w.mu.Unlock()
-	return errors.Is(w.err, io.EOF)
+	r := w.call.Request()
+	return r.Body == nil || r.Body == http.NoBody || w.eof.Load() || r.ContentLength >= 0 && w.read.Load() == r.ContentLength
 }
 
 // stop ends reading, even if the client sends nothing.
@@ -338,7 +340,9 @@ func (w *forwarding) end() {
 
 // unreadable returns the problem of a body that the client has not sent to its end, or nil.
 func (w *forwarding) unreadable(patience time.Duration) error {
-	w.mu.Lock()
+	if !w.mu.TryLock() { // it waits for the client
+		return nil
+	}
 	defer w.mu.Unlock()
 	if w.err == nil || errors.Is(w.err, io.EOF) || w.stopped {
 		return nil

@@ -96,8 +96,8 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	}
 	before := l.Head()
 	head, err := l.sequencer.load(ctx)
-	if err == nil && head.Size < before.Size {
-		err = fmt.Errorf("%w: it had %d events, the store now has %d", ErrRollback, before.Size, head.Size)
+	if err == nil {
+		err = l.reader.checkExtends(ctx, head, before)
 	}
 	if err != nil {
 		return fmt.Errorf("following ledger %q: %w", name, err)
@@ -111,6 +111,21 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	l.sequencer.head.Store(head)
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
+	}
+	return nil
+}
+
+// checkExtends returns ErrRollback if a log does not extend an earlier state of it.
+func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
+	if head.Size < before.Size {
+		return fmt.Errorf("%w: it had %d events, the store now has %d", ErrRollback, before.Size, head.Size)
+	}
+	root, err := r.prover(ctx, head).Root(before.Size)
+	if err != nil {
+		return fmt.Errorf("root at size %d: %w", before.Size, err)
+	}
+	if root != before.Root {
+		return fmt.Errorf("%w: its first %d events had the root %x, the store now has the root %x for them", ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }

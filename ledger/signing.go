@@ -54,12 +54,12 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	return ring, nil
 }
 
-// follow returns the keyring of a ledger that another server writes. It signs nothing.
+// follow returns the keyring of a ledger that another server writes. refusal is set already.
 func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 	if history == nil {
 		return nil, fmt.Errorf("%w: another server is creating it", errNoFirstEvent)
 	}
-	ring := &keyring{history: history, refusal: storage.ErrNotHeld}
+	ring := &keyring{history: history}
 	s.keys.Store(ring)
 	return ring, nil
 }

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -194,6 +195,19 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(5), first.Head().Size)
 }
 
+// A ledger that was closed to be opened again publishes nothing, so that it cannot put back the
+// head of the next one.
+func TestClosedStandby(t *testing.T) {
+	_, _, hosts, _ := sharedHosts(t)
+	hosts[1].StepDown(ledger.Default)
+	writer := openLedger(t, hosts[0])
+	_, err := writer.Submit(event(t, writer))
+	require.NoError(t, err)
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.Equal(t, uint64(1), openLedger(t, hosts[1]).Head().Size)
+	require.Equal(t, ledger.Closed, hosts[1].Role(ledger.Default))
+}
+
 // A host without the key cannot sign, and follows all the same.
 func TestStandbyWithoutKey(t *testing.T) {
 	l, _, hosts, _ := sharedHosts(t)
@@ -226,4 +240,39 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	databases[1].older = &older
 	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
 	require.Equal(t, uint64(2), reader.Head().Size)
+}
+
+// replaced is a ledger that this server only reads, and whose store can be replaced.
+type replaced struct{ storage.Store }
+
+func (*replaced) Held() bool { return false }
+
+type replacedDatabase struct {
+	storage.Database
+	store *replaced
+}
+
+func (d replacedDatabase) Ledger(context.Context, string) (storage.Store, error) { return d.store, nil }
+
+// A store that was rolled back and continued in another way is not followed either.
+func TestStandbyOfAFork(t *testing.T) {
+	logs := [2]*memory.Database{memory.New(), memory.New()}
+	var stores [2]storage.Store
+	for i, events := range []int{2, 4} {
+		stores[i] = store(t, logs[i])
+		l := open(t, stores[i], config(t))
+		for n := range events {
+			post(t, l, ipc(t, "", fmt.Sprint(i, n)), "")
+		}
+	}
+	shared := &replaced{stores[0]}
+	host, err := ledger.OpenHost(t.Context(), replacedDatabase{logs[0], shared}, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	seen := openLedger(t, host).Head()
+	require.Equal(t, uint64(3), seen.Size)
+	shared.Store = stores[1]
+	require.ErrorIs(t, host.Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
+	require.Equal(t, seen, openLedger(t, host).Head())
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -323,6 +324,24 @@ func forwarding(c *cluster) {
 	require.NoError(c, answer.Body.Close())
 	require.Equal(c, 2000, strings.Count(string(text2), `"seq":`), "%.500s", text2)
 	require.Equal(c, 2002, c.size(b, "default"))
+
+	// A stream of events shows what comes through either server.
+	stream, err := http.NewRequestWithContext(c.Context(), http.MethodGet, b.url+"/v1/ledgers/default/events?from=2002", nil)
+	require.NoError(c, err)
+	stream.Header.Set("Accept", "text/event-stream")
+	events, err := http.DefaultClient.Do(stream)
+	require.NoError(c, err)
+	defer events.Body.Close()
+	c.mustPost(a, "default")
+	c.mustPost(b, "default")
+	seen := 0
+	for lines := bufio.NewScanner(events.Body); seen < 2 && lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "id: ") {
+			require.Equal(c, fmt.Sprintf("id: %d", 2002+seen), lines.Text())
+			seen++
+		}
+	}
+	require.Equal(c, 2, seen)
 
 	// Errors of the holder pass through.
 	status, _, text = c.postRecord(b, "default", `{"unknown":1}`)
