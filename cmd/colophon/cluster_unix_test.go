@@ -174,6 +174,12 @@ func (c *cluster) holds(p *process, ledger string) bool {
 	return strings.Contains(text, fmt.Sprintf("colophon_lease_held{ledger=%q} 1\n", ledger))
 }
 
+// waitFor waits until a server shows that it writes a ledger.
+func (c *cluster) waitFor(p *process, ledger string) {
+	c.Helper()
+	require.Eventually(c, func() bool { return c.holds(p, ledger) }, patience, 20*time.Millisecond)
+}
+
 // requireAll requires that a server's ledger has each acknowledged record once.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()
@@ -188,14 +194,14 @@ func (c *cluster) requireAll(p *process, ledger string) {
 // forwards.
 func killedHolder(c *cluster) {
 	a, b := c.two()
-	require.True(c, c.holds(a, "default"))
+	c.waitFor(a, "default")
 	require.False(c, c.holds(b, "default"))
 	c.mustPost(a, "default")
 	c.mustPost(b, "default")
 	require.NoError(c, a.cmd.Process.Kill())
 	a.wait()
 	c.mustPost(b, "default")
-	require.True(c, c.holds(b, "default"))
+	c.waitFor(b, "default")
 	c.requireAll(b, "default")
 
 	again := c.start(a.cmd.Args[3])
@@ -223,7 +229,7 @@ func cleanStop(c *cluster) {
 	require.Eventually(c, func() bool { return c.posted.Load() > until }, patience, time.Millisecond)
 	stop.Store(true)
 	writers.Wait()
-	require.True(c, c.holds(b, "default"))
+	c.waitFor(b, "default")
 	c.requireAll(b, "default")
 }
 
@@ -253,7 +259,7 @@ func pausedWriter(c *cluster) {
 		require.Eventually(c, func() bool { return c.posted.Load() > until }, patience, time.Millisecond)
 		require.NoError(c, holder.cmd.Process.Signal(syscall.SIGSTOP))
 		c.mustPost(other, "default")
-		require.True(c, c.holds(other, "default"))
+		c.waitFor(other, "default")
 		require.NoError(c, holder.cmd.Process.Signal(syscall.SIGCONT))
 		c.mustPost(holder, "default")
 		stop.Store(true)
@@ -285,7 +291,7 @@ func noKeyNoLease(c *cluster) {
 	// The operator copies the key.
 	c.shareKeys(a.cmd.Args[3], b.cmd.Args[3])
 	c.mustPost(b, "default")
-	require.True(c, c.holds(b, "default"))
+	c.waitFor(b, "default")
 	c.requireAll(b, "default")
 }
 
@@ -394,6 +400,6 @@ func spread(c *cluster) {
 	require.Equal(c, 0, second.wait(), "%s", second.said)
 	for _, name := range names {
 		c.mustPost(first, name)
-		require.True(c, c.holds(first, name))
+		c.waitFor(first, name)
 	}
 }
