@@ -5,10 +5,11 @@
 // # Fence
 //
 // The row of a ledger's head has the writer and the epoch. Opening a ledger raises the epoch
-// and names the writer; if servers share the database, taking its lease does (Leases). Every transaction that writes to the ledger first updates or locks
-// this row, on the condition that it still has the writer's epoch; a commit also requires the
-// size and the tip that it builds on. If the condition does not hold, nothing is written. So two
-// processes can open the same ledger: the first one can write nothing from then on.
+// and names the writer; if servers share the database, taking its lease does (Leases). Every
+// transaction that writes to the ledger first updates or locks this row, on the condition that
+// it still has the writer's epoch; a commit also requires the size and the tip that it builds
+// on. If the condition does not hold, nothing is written. So two processes can open the same
+// ledger: the first one can write nothing from then on.
 //
 // # Unknown outcomes
 //
