@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"ledger/index/counters":              {"ledger/event", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/index":                       {"ledger/event", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "storage"},
 	"ledger/index/rowstore":              {"internal/enginelog", "internal/frames"},
-	"api":                                {"", "api/access", "api/admin", "api/batch", "api/call", "api/limits", "api/log", "api/problem", "api/questions", "api/records", "api/reference", "ledger", "ledger/figures", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record"},
+	"api":                                {"", "api/access", "api/admin", "api/batch", "api/call", "api/limits", "api/log", "api/problem", "api/questions", "api/records", "api/reference", "ledger", "ledger/figures", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "storage"},
 	"api/access":                         {"internal/safefile", "ledger/record", "ledger/record/pyjson"},
 	"api/hostile":                        {},
 	"client/wire":                        {},
@@ -114,6 +114,7 @@ var arrows = map[string][]string{
 	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
+	"internal/cluster":                   {"ledger", "storage/postgres"},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

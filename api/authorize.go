@@ -16,6 +16,9 @@ func (s *Server) guard(r route) call.Handler {
 	if r.needs.On == call.NoLedger {
 		return handler
 	}
+	if s.forward != nil {
+		handler = s.forward.wrap(r, handler)
+	}
 	if r.reads() {
 		handler = inTurn(handler)
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"runtime"
 
@@ -10,6 +11,7 @@ import (
 	"colophon/api/call"
 	"colophon/api/problem"
 	"colophon/api/reference"
+	"colophon/storage"
 )
 
 // home redirects to the documentation.
@@ -25,7 +27,8 @@ func (s *Server) healthz(c *call.Call) error {
 // while disk space is short, a ledger cannot sign, or an index has stopped.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
-		if err := l.Writable(c.Request().Context()); err != nil {
+		// Another server may write the ledger, and this one serves its reads.
+		if err := l.Writable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
 			return err
 		}
 	}

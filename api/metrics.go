@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
+	"colophon/storage"
 )
 
 // Metrics holds the process's metrics and the registry that /metrics shows. The number of
@@ -143,7 +145,9 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		// The index might have passed the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
-		gauge(writable, gaugeOf(l.Writable(context.Background()) == nil))
+		if err := l.Writable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // else its server shows it
+			gauge(writable, gaugeOf(err == nil))
+		}
 	}
 }
 

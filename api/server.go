@@ -46,7 +46,11 @@ type Config struct {
 	SpoolDir string
 	// Load has the limits for clients.
 	limits.Load
-	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
+	// Holder returns the URL of the server that writes a ledger, and false if this one does, or
+	// does not know the ledger. The URL is empty if there is no such server now. nil: this
+	// server writes all ledgers.
+	Holder func(ledger string) (address string, ok bool)
+	// Snapshot copies the database for a backup. nil if the storage cannot.
 	Snapshot admin.Snapshot
 }
 
@@ -69,6 +73,7 @@ type Server struct {
 	// origins detects requests that a web page of another origin has caused.
 	origins *http.CrossOriginProtection
 	shared  *call.Shared
+	forward *forwarder // nil if this server writes all ledgers
 
 	// The handlers of the routes.
 	records   *records.Handlers
@@ -88,6 +93,10 @@ func New(config Config) (*Server, error) {
 	s.log = log.New(s.shared)
 	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
 	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
+	if config.Holder != nil {
+		s.forward = newForwarder(s)
+		config.Metrics.Register(s.forward.requests)
+	}
 	if err := s.host.OnOpen(s.follow); err != nil {
 		return nil, err
 	}
@@ -117,7 +126,11 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	}
 	committed := s.log.Open(l)
 	l.OnCommit(func(c ledger.Commit) {
-		s.config.Metrics.observeCommit(l.Name(), c)
+		if c.Elsewhere {
+			s.noteFrozen(l.Name())
+		} else {
+			s.config.Metrics.observeCommit(l.Name(), c)
+		}
 		follower.Wake()
 		committed()
 	})
@@ -125,6 +138,13 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	// commit.
 	follower.Wake()
 	return nil
+}
+
+// noteFrozen ends the streams of a ledger that another server has frozen.
+func (s *Server) noteFrozen(name string) {
+	if l, err := s.host.Ledger(name); err == nil && l.Info().Frozen {
+		s.log.Frozen(l)
+	}
 }
 
 // ServeHTTP answers one request.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"colophon/ledger/record"
 	"colophon/proofs"
@@ -157,21 +158,16 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	}
 	config := h.config(name)
 	config.Creator = creator
-	config.Signer, err = h.loadOrConfirm(ctx, name, store)
-	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
-		config.KeyFault, err = err, nil // affects this ledger alone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
+	leased, shared := store.(storage.Leased)
+	config.standby = shared && !leased.Held()
+	before, _ := h.Ledger(name)
+	if before != nil {
+		config.published = before.sequencer.published
 	}
 	rotating, ok := h.keys.(RotatingKeys)
-	if ok {
-		config.Signers, err = rotating.Others(name)
-		if errors.Is(err, ErrBadKey) {
-			config.KeyFault, err = errors.Join(config.KeyFault, err), nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", name, err)
+	if !config.standby {
+		if err := h.loadKeys(ctx, store, name, &config); err != nil {
+			return nil, err
 		}
 	}
 	if err := h.checkOpening(ctx, store, config); err != nil { // before Open signs a first event
@@ -181,16 +177,18 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok && l.signing.refusal == nil { // a rotation may have been interrupted between event and key
+	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted between event and key
 		if err := rotating.Reconcile(name, l.Keys()); err != nil {
 			l.signing.refuseUnreconciled(err)
 		}
 	}
-	h.mu.RLock()
-	onOpen := h.onOpen
-	h.mu.RUnlock()
-	if err := onOpen(l); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+	if before == nil {
+		h.mu.RLock()
+		onOpen := h.onOpen
+		h.mu.RUnlock()
+		if err := onOpen(l); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,9 +196,123 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// loadOrConfirm returns the newest stored key of a ledger. If the creation of the ledger was
-// interrupted before its staged key was confirmed, loadOrConfirm confirms it, unless the log
-// does not know that key.
+// Reopen opens a ledger of a shared database: to write it if this server holds it
+// (storage.Leased), and else to read it. If it is open already, Reopen first commits what it
+// has accepted. What watches the ledger continues with the new one.
+func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
+	before, _ := h.Ledger(name)
+	h.StepDown(name)
+	h.creating.Lock()
+	defer h.creating.Unlock()
+	l, err := h.open(ctx, name, Anonymous)
+	if err == nil && before != nil {
+		l.sequencer.notify(Commit{At: time.UnixMicro(l.Head().Time), Elsewhere: true})
+	}
+	return l, err
+}
+
+// StepDown closes a ledger that another server is to write. It refuses new writes with
+// storage.ErrNotHeld, and commits what was accepted. Reads continue.
+func (h *Host) StepDown(name string) {
+	if l, err := h.Ledger(name); err == nil {
+		end(l, storage.ErrNotHeld)
+	}
+}
+
+// Role is what a server does with a ledger.
+type Role uint8
+
+// The roles.
+const (
+	Absent Role = iota // the ledger is not open
+	Closed             // it was closed, or another server has taken it
+	Reader             // it is only read, or its keys do not fit its log
+	Writer
+)
+
+// Role returns what this server does with a ledger.
+func (h *Host) Role(name string) Role {
+	l, err := h.Ledger(name)
+	switch {
+	case err != nil:
+		return Absent
+	case l.queue.isClosed():
+		return Closed
+	case l.signing.refusal != nil:
+		return Reader
+	}
+	return Writer
+}
+
+// CanSign returns nil if this server has the keys that sign the next commit of a stored ledger.
+// It reads the stored keys, which an operator may have changed, and changes none.
+func (h *Host) CanSign(ctx context.Context, name string) error {
+	store, err := h.database.Ledger(ctx, name)
+	if err != nil {
+		return err
+	}
+	config := h.config(name)
+	config.Signer, err = h.keys.Load(name)
+	if errors.Is(err, storage.ErrNotFound) {
+		if staged, stagedErr := h.keys.Staged(name); stagedErr == nil {
+			config.Signer, err = staged, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if rotating, ok := h.keys.(RotatingKeys); ok {
+		if config.Signers, err = rotating.Others(name); err != nil {
+			return err
+		}
+	}
+	info, err := store.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if config.Signer.Origin() != info.Origin {
+		return fmt.Errorf("%w: it is of %s, the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
+	}
+	history, err := StoredKeys(ctx, store)
+	if err != nil || history == nil {
+		return err
+	}
+	s := &signing{config: &config, name: name}
+	for _, key := range []*proofs.Verifier{history.Current(), history.Overlapping()} {
+		if key != nil && s.signerFor(key) == nil {
+			return fmt.Errorf("%w: %s", ErrKeyMissing, key)
+		}
+	}
+	return nil
+}
+
+// loadKeys puts the stored keys of a ledger into its configuration. A wrong or missing key
+// concerns this ledger alone.
+func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, config *Config) (err error) {
+	config.Signer, err = h.loadOrConfirm(ctx, name, store)
+	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
+		config.KeyFault, err = err, nil
+	}
+	if err != nil {
+		return fmt.Errorf("signing key of ledger %q: %w", name, err)
+	}
+	rotating, ok := h.keys.(RotatingKeys)
+	if !ok {
+		return nil
+	}
+	config.Signers, err = rotating.Others(name)
+	if errors.Is(err, ErrBadKey) {
+		config.KeyFault, err = errors.Join(config.KeyFault, err), nil
+	}
+	if err != nil {
+		return fmt.Errorf("signing keys of ledger %q: %w", name, err)
+	}
+	return nil
+}
+
+// loadOrConfirm returns the newest stored key of a ledger. It confirms a staged key if the
+// ledger's creation was interrupted between database and key, unless the log does not know
+// that key.
 func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -263,7 +375,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.Writable(ctx); err != nil { // all are in one database
+		if err := l.store.Writable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // all are in one database
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}

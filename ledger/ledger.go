@@ -59,8 +59,9 @@ type Config struct {
 	// Clock returns the time of events. Default time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called when continuing could lose or fork the log. It must not return. The
-	// default logs the error and exits with status 1.
+	// Fatal is called when continuing could lose or fork the log, or another server has taken
+	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the
+	// ledger takes no writes until Host.Reopen.
 	Fatal func(error)
 	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes
 	// of events and content. They also bound a commit, except that a single record may be
@@ -70,6 +71,11 @@ type Config struct {
 	// CachedTiles bounds the tile cache, at up to 16 KiB per tile. The default 4,096 covers
 	// all tiles of a million leaves. To recompute a tile that is not cached takes 255 hashes.
 	CachedTiles int
+
+	// standby: another server may write the ledger, this one only reads it.
+	standby bool
+	// published is that of the ledger before it was opened again; nil at first.
+	published *published
 }
 
 // OnCommit registers f. The sequencer calls it after every later commit. f must be fast,
@@ -81,6 +87,9 @@ type Commit struct {
 	Events   int
 	Duration time.Duration // of storage.Store.Commit
 	At       time.Time     // time of its events
+	// Elsewhere: another server has made it, or several together, or has frozen the ledger.
+	// Duration is 0.
+	Elsewhere bool
 }
 
 func (c Config) withDefaults() Config {
@@ -109,6 +118,9 @@ func (c Config) withDefaults() Config {
 	if c.CachedTiles == 0 {
 		c.CachedTiles = 4096
 	}
+	if c.published == nil {
+		c.published = new(published)
+	}
 	return c
 }
 
@@ -128,6 +140,9 @@ type Ledger struct {
 
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
+
+	standby    bool       // this server only reads it: there is no sequencer and no mark
+	refreshing sync.Mutex // held during Refresh, and to close a ledger on standby
 
 	setting             sync.Mutex  // held during SetPublic and RejectUnregistered
 	public              atomic.Bool // written under setting, read by all
@@ -151,9 +166,16 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("reading ledger description: %w", err)
 	}
 	l := newLedger(store, info, config)
+	if l.standby {
+		l.signing.refusal = storage.ErrNotHeld
+		close(l.queue.ended)
+	}
 	if err := errors.Join(l.sequencer.recover(ctx), recoverSetting(ctx, store, logSetting, &l.public),
 		recoverSetting(ctx, store, sourcesSetting, &l.rejectsUnregistered), l.recoverMemberSecret(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
+	}
+	if l.standby {
+		return l, nil
 	}
 	if err := l.recoverMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -179,14 +201,14 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 // newLedger assembles a ledger. Its config must have the defaults filled in.
 func newLedger(store storage.Store, info storage.Info, config Config) *Ledger {
 	l := &Ledger{
-		config: config, store: store, info: info,
+		config: config, store: store, info: info, standby: config.standby,
 		reader: reader{store, proofs.NewTileCache(config.CachedTiles)},
 		queue:  newQueue(config.MaxPending, config.MaxPendingBytes, info.Frozen),
 	}
 	l.signing = &signing{config: &l.config, name: info.Name, origin: info.Origin}
 	l.sequencer = &sequencer{
 		config: &l.config, origin: info.Origin, store: store,
-		reader: l.reader, queue: l.queue, signing: l.signing, headMoved: make(chan struct{}, 1),
+		reader: l.reader, queue: l.queue, signing: l.signing, published: config.published, headMoved: make(chan struct{}, 1),
 	}
 	return l
 }
@@ -225,6 +247,9 @@ func (l *Ledger) Queue() int { return l.queue.len() }
 // Freeze refuses all later writes for good, durably. Submissions that were accepted before are
 // committed first. The last checkpoint is final (spec: Frozen ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
+	if l.standby {
+		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrNotHeld)
+	}
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
 	if !l.queue.setFrozen(true) {
@@ -244,11 +269,20 @@ func (l *Ledger) Freeze(ctx context.Context) error {
 // Close refuses new writes, commits what was accepted, writes the high-water mark, and stops
 // the sequencer.
 func (l *Ledger) Close() error {
-	l.queue.close()
+	end(l, ErrClosed)
+	return nil
+}
+
+// end closes a ledger with the reason for which new writes are refused.
+func end(l *Ledger, reason error) {
+	if l.standby {
+		l.refreshing.Lock()
+		defer l.refreshing.Unlock()
+	}
+	l.queue.close(reason)
 	if l.marks != nil {
 		<-l.marks.done
 	}
-	return nil
 }
 
 // Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
@@ -13,8 +14,8 @@ type queue struct {
 	mu      sync.Mutex // guards the fields below
 	pending *batch
 	frozen  bool
-	closed  bool
-	failed  bool // the sequencer has stopped after an unknown outcome
+	closed  error // why it was closed; nil while it is open
+	failed  error // why the sequencer has stopped; nil while it runs
 
 	wake  chan struct{} // holds a token when pending has items, or closed is set
 	ended chan struct{} // closed when the sequencer has ended and takes no more batches
@@ -49,10 +50,10 @@ func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 func (q *queue) refuse(size int, refusal error) error {
 	b := q.pending
 	switch {
-	case q.failed:
-		return ErrOutcomeUnknown
-	case q.closed:
-		return ErrClosed
+	case q.failed != nil:
+		return q.failed
+	case q.closed != nil:
+		return q.closed
 	case q.frozen:
 		return ErrFrozen
 	case refusal != nil:
@@ -70,25 +71,26 @@ func (q *queue) take() (b *batch, closed bool) {
 	b = q.pending
 	q.pending = newBatch()
 	close(b.taken)
-	return b, q.closed
+	return b, q.closed != nil
 }
 
-// fail refuses the pending batch and all later submissions with ErrOutcomeUnknown.
-func (q *queue) fail() {
+// fail refuses the pending batch and all later submissions with reason.
+func (q *queue) fail(reason error) {
 	q.mu.Lock()
-	q.failed = true
+	q.failed = reason
 	b := q.pending
 	q.pending = newBatch()
 	q.mu.Unlock()
-	b.err = ErrOutcomeUnknown
+	b.err = reason
 	close(b.taken)
 	close(b.done)
 }
 
-// close refuses all later submissions. It returns once all accepted submissions are committed.
-func (q *queue) close() {
+// close refuses all later submissions with reason. It returns when what was accepted is
+// committed. Of several calls the first gives the reason.
+func (q *queue) close(reason error) {
 	q.mu.Lock()
-	q.closed = true
+	q.closed = cmp.Or(q.closed, reason)
 	q.mu.Unlock()
 	signal(q.wake)
 	<-q.ended
@@ -123,6 +125,13 @@ func (q *queue) isFrozen() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.frozen
+}
+
+// isClosed reports whether all later submissions are refused, except by freezing.
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed != nil || q.failed != nil
 }
 
 // len returns the number of submissions in the pending batch.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"colophon/ledger/event"
 	"colophon/ledger/record"
@@ -14,34 +15,42 @@ import (
 	"colophon/storage"
 )
 
-// recover loads the stored head and verifies that head, chain tip, tree edge and signature fit
-// together. It repairs nothing. Open calls it before run.
+// recover loads the stored head and publishes it. Open calls it before run.
 func (s *sequencer) recover(ctx context.Context) error {
+	head, err := s.load(ctx)
+	if err == nil {
+		s.head.Store(head)
+	}
+	return err
+}
+
+// load reads the stored head and verifies that head, chain tip, tree edge and signature fit
+// together. It repairs nothing.
+func (s *sequencer) load(ctx context.Context) (*Head, error) {
 	stored, err := s.reader.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the head: %w", err)
+		return nil, fmt.Errorf("reading the head: %w", err)
 	}
 	s.tree, err = proofs.OpenTree(stored.Size, s.reader.tiles(ctx), s.reader.cache)
 	if err != nil {
-		return fmt.Errorf("%w: the tree edge at size %d: %w", ErrDamaged, stored.Size, err)
+		return nil, fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)
 	}
 	s.tip, s.time = stored.Tip, stored.Time
 	view := s.tree.Snapshot()
-	s.head.Store(&Head{Head: stored, Root: view.Root(), view: view})
+	head := &Head{Head: stored, Root: view.Root(), view: view}
 	if s.ring, err = s.signing.recover(ctx, s.reader); err != nil {
-		return err
+		return nil, err
 	}
 	if stored.Size == 0 {
-		return nil
+		return head, nil
 	}
-	if err := s.verifyCheckpoint(); err != nil {
-		return err
+	if err := s.verifyCheckpoint(head); err != nil {
+		return nil, err
 	}
-	return s.verifyTip(ctx)
+	return head, s.verifyTip(ctx, head)
 }
 
-func (s *sequencer) verifyCheckpoint() error {
-	head := s.head.Load()
+func (s *sequencer) verifyCheckpoint(head *Head) error {
 	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, s.ring.history.Verifiers()...)
 	if err != nil {
 		return fmt.Errorf("%w: the stored checkpoint: %w", ErrDamaged, err)
@@ -54,8 +63,7 @@ func (s *sequencer) verifyCheckpoint() error {
 }
 
 // verifyTip checks that the last entry is the chain's tip and the last leaf.
-func (s *sequencer) verifyTip(ctx context.Context) error {
-	head := s.head.Load()
+func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	last := head.Size - 1
 	entry, err := s.reader.Entry(ctx, last)
 	if err != nil {
@@ -70,6 +78,54 @@ func (s *sequencer) verifyTip(ctx context.Context) error {
 	}
 	if err := proofs.VerifyInclusion(proofs.LeafHash(entry), last, head.Size, path, head.Root); err != nil {
 		return fmt.Errorf("%w: entry %d is not the last leaf: %w", ErrDamaged, last, err)
+	}
+	return nil
+}
+
+// Refresh publishes what another server has committed to a ledger that this one only reads,
+// and its settings. To a ledger that this server writes, or that is closed, it does nothing.
+func (h *Host) Refresh(ctx context.Context, name string) error {
+	l, err := h.Ledger(name)
+	if err != nil || !l.standby {
+		return err
+	}
+	l.refreshing.Lock()
+	defer l.refreshing.Unlock()
+	if l.queue.isClosed() {
+		return nil
+	}
+	before := l.Head()
+	head, err := l.sequencer.load(ctx)
+	if err == nil {
+		err = l.reader.checkExtends(ctx, head, before)
+	}
+	if err != nil {
+		return fmt.Errorf("following ledger %q: %w", name, err)
+	}
+	info, err := l.store.Info(ctx)
+	if err := errors.Join(err, recoverSetting(ctx, l.store, logSetting, &l.public),
+		recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered)); err != nil {
+		return fmt.Errorf("following ledger %q: %w", name, err)
+	}
+	froze := info.Frozen && l.queue.setFrozen(true)
+	l.sequencer.head.Store(head)
+	if froze || head.Size > before.Size {
+		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
+	}
+	return nil
+}
+
+// checkExtends returns ErrRollback if a log does not extend an earlier state of it.
+func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
+	if head.Size < before.Size {
+		return fmt.Errorf("%w: it had %d events, the store now has %d", ErrRollback, before.Size, head.Size)
+	}
+	root, err := r.prover(ctx, head).Root(before.Size)
+	if err != nil {
+		return fmt.Errorf("root at size %d: %w", before.Size, err)
+	}
+	if root != before.Root {
+		return fmt.Errorf("%w: its first %d events had the root %x, the store now has the root %x for them", ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -26,13 +27,10 @@ type sequencer struct {
 	queue   *queue
 	signing *signing // run publishes the keys of each commit there
 
-	head      atomic.Pointer[Head] // the last durable state; written by run, read by all
-	headMoved chan struct{}        // holds a token when head has moved
+	*published               // run publishes each commit there
+	headMoved  chan struct{} // holds a token when head has moved
 
-	watching sync.Mutex // guards watchers
-	watchers []func(Commit)
-
-	// Owned by run; by Open before that.
+	// Owned by run; by Open before that; by Refresh in a ledger that only reads.
 	tree  *proofs.Tree
 	ring  *keyring // signs the next commit
 	tip   proofs.Hash
@@ -40,7 +38,17 @@ type sequencer struct {
 	short bool  // the last commit failed for lack of space
 }
 
-// run commits batches until the queue is closed or an outcome is unknown. It needs no timer:
+// published is what readers see of a log. It stays the same when Host.Reopen opens the ledger
+// again.
+type published struct {
+	head atomic.Pointer[Head] // the last durable state that was verified or committed
+
+	watching sync.Mutex // guards watchers
+	watchers []func(Commit)
+}
+
+// run commits batches until the queue is closed, an outcome is unknown, or another server holds
+// the ledger. It needs no timer:
 // submissions collect in the next batch while the current one commits.
 func (s *sequencer) run() {
 	defer close(s.queue.ended)
@@ -53,8 +61,8 @@ func (s *sequencer) run() {
 			b.err = s.commit(context.Background(), b)
 		}
 		close(b.done)
-		if errors.Is(b.err, ErrOutcomeUnknown) {
-			s.queue.fail()
+		if errors.Is(b.err, ErrOutcomeUnknown) || errors.Is(b.err, storage.ErrNotHeld) {
+			s.queue.fail(cmp.Or(notHeld(b.err), ErrOutcomeUnknown))
 			s.config.Fatal(b.err)
 			return
 		}
@@ -62,6 +70,15 @@ func (s *sequencer) run() {
 			return
 		}
 	}
+}
+
+// notHeld returns storage.ErrNotHeld if err is of that kind, which means that nothing was
+// written, or nil.
+func notHeld(err error) error {
+	if errors.Is(err, storage.ErrNotHeld) {
+		return storage.ErrNotHeld
+	}
+	return nil
 }
 
 // commit makes a batch durable as a whole. After any error except ErrOutcomeUnknown nothing
@@ -94,7 +111,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	}
 	start := time.Now()
 	if err := s.store.Commit(ctx, old.Head, next.storage); err != nil {
-		return fmt.Errorf("%w: committing events %d to %d: %w", ErrOutcomeUnknown, old.Size, head.Size-1, err)
+		return fmt.Errorf("%w: committing events %d to %d: %w", cmp.Or(notHeld(err), ErrOutcomeUnknown), old.Size, head.Size-1, err)
 	}
 	took := time.Since(start)
 	s.time = at
@@ -122,17 +139,17 @@ func (s *sequencer) checkSpace(ctx context.Context) error {
 	return err
 }
 
-// watch registers f, which run calls after every later commit.
-func (s *sequencer) watch(f func(Commit)) {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	s.watchers = append(slices.Clip(s.watchers), f)
+// watch registers f, which is called after every later commit.
+func (p *published) watch(f func(Commit)) {
+	p.watching.Lock()
+	defer p.watching.Unlock()
+	p.watchers = append(slices.Clip(p.watchers), f)
 }
 
-func (s *sequencer) notify(c Commit) {
-	s.watching.Lock()
-	watchers := s.watchers
-	s.watching.Unlock()
+func (p *published) notify(c Commit) {
+	p.watching.Lock()
+	watchers := p.watchers
+	p.watching.Unlock()
 	for _, watch := range watchers {
 		watch(c)
 	}

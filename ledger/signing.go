@@ -28,6 +28,9 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	if err != nil {
 		return nil, err
 	}
+	if s.config.standby {
+		return s.follow(history)
+	}
 	if history == nil && s.config.KeyFault != nil { // the log has no signature yet
 		return nil, fmt.Errorf("%w, and no signing key: %w", errNoFirstEvent, s.config.KeyFault)
 	}
@@ -47,6 +50,16 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
 			"The operator must put the right key there, or move the file away, and start the server again", s.name, KeyVariable(s.name)), s.config.KeyFault)
 	}
+	s.keys.Store(ring)
+	return ring, nil
+}
+
+// follow returns the keyring of a ledger that another server writes. refusal is set already.
+func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
+	if history == nil {
+		return nil, fmt.Errorf("%w: another server is creating it", errNoFirstEvent)
+	}
+	ring := &keyring{history: history}
 	s.keys.Store(ring)
 	return ring, nil
 }

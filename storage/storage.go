@@ -28,6 +28,9 @@ var (
 	ErrNoSpace = errors.New("storage: free space below the mark")
 	// ErrInUse: another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
+	// ErrNotHeld: several servers share the database, and this one does not hold the ledger.
+	// Nothing was written.
+	ErrNotHeld = errors.New("storage: this server does not hold the ledger")
 	// ErrFormat: this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged: files of the database were changed after they were written. The database
@@ -176,7 +179,15 @@ type Store interface {
 	Writable(ctx context.Context) error
 }
 
-// Database contains all ledgers of one server.
+// Leased is a Store of a database that several servers may share. Only the server that holds a
+// ledger writes to it; every write of another one returns ErrNotHeld.
+type Leased interface {
+	Store
+	// Held reports whether this server holds the ledger. It never waits for a write.
+	Held() bool
+}
+
+// Database holds all ledgers of one server.
 type Database interface {
 	// Ledgers returns the descriptions of the ledgers, sorted by name.
 	Ledgers(ctx context.Context) ([]Info, error)

@@ -36,8 +36,11 @@ type Config struct {
 	Store string `yaml:"store"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
-	// Insecure allows an address that other machines can reach without requiring credentials.
-	// Anyone who can reach the address may do anything.
+	// Advertise is the address, host:port or a URL, at which the other servers on the same
+	// store reach this one. It needs Store. Empty means Listen.
+	Advertise string `yaml:"advertise"`
+	// Insecure permits an address that other machines can reach without requiring
+	// credentials. Anyone who can reach the address may do anything.
 	Insecure bool `yaml:"insecure"`
 	// AccessFile says what tokens of OpenID Connect issuers and client certificates may do
 	// (access.Rules). API tokens do not need this file.
@@ -104,7 +107,11 @@ func (c Config) validate() error {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
 	case c.Store != "" && !postgres.IsURL(c.Store):
-		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+		return errors.New("store: it is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+	case c.Advertise != "" && c.Store == "":
+		return errors.New("advertise: there are no other servers without --store; leave it out")
+	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
+		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert and tls-key: set both or neither")
 	case c.TLSClientCA != "" && c.TLSCert == "":
@@ -138,6 +145,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` for the database and the keys; created if it does not exist")
 	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
+	flags.StringVar(&c.Advertise, "advertise", c.Advertise, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")

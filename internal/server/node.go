@@ -9,9 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"colophon/internal/cli"
+	"colophon/internal/cluster"
 	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
@@ -24,9 +26,11 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database   // the database if it is in the data folder; otherwise nil
-	remote   *postgres.Database // the database if it is not; otherwise nil
-	lock     io.Closer          // lock on the data folder if the database is elsewhere; otherwise nil
+	local    *pebble.Database                // database, if it is in the data folder; else nil
+	remote   *postgres.Database              // database, if it is not; else nil
+	lock     io.Closer                       // on the data folder, if the database is elsewhere; else nil
+	cluster  *cluster.Cluster                // the servers on remote; nil without it
+	started  atomic.Pointer[cluster.Cluster] // cluster, for other goroutines
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -88,7 +92,7 @@ func makeSpool(data string) error {
 // open opens the ledgers and the index on top of the database.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data)}
+		return ledger.Config{Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
@@ -97,6 +101,9 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 		return fmt.Errorf("creating a folder for copies: %w", err)
 	}
 	if n.Host, err = ledger.OpenHost(ctx, n.database, keys, ledgerConfig); err != nil {
+		return err
+	}
+	if err := n.share(ctx); err != nil {
 		return err
 	}
 	if err := n.makeDefault(ctx); err != nil {
@@ -112,17 +119,26 @@ func (n *Node) makeDefault(ctx context.Context) error {
 		_, err = n.Host.Create(ctx, ledger.New{Name: ledger.Default})
 		n.madeDefault = err == nil
 	}
+	if n.remote != nil && errors.Is(err, ledger.ErrExists) {
+		return n.waitForDefault(ctx)
+	}
 	return err
 }
 
 // Close closes the index, the ledgers, and the database, in this order.
 func (n *Node) Close() error {
 	var errs []error
+	if n.cluster != nil {
+		n.cluster.Settle()
+	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())
 	}
 	if n.Host != nil {
 		errs = append(errs, n.Host.Close())
+	}
+	if n.cluster != nil {
+		errs = append(errs, n.cluster.Close())
 	}
 	errs = append(errs, n.database.Close())
 	if n.lock != nil {

@@ -45,8 +45,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 	if busy != nil && !datadir.HasDatabase(config.Data) {
 		return busy // before anything is created
 	}
-	// The folder is opened first, so that a second server on the same folder reports this even
-	// if the address is free.
+	if at.server != nil {
+		config.Advertise = advertise(config, g.scheme(), at.server.Addr(), log)
+	}
+	// The folder comes first: a second server on the same folder reports that even if the
+	// address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // told to stop before it began to serve
@@ -89,7 +92,10 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 // Serve serves requests until ctx is done, and then finishes the requests in progress.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
-	var snapshot admin.Snapshot // nil for a database elsewhere, which has its own backups
+	if n.cluster != nil {
+		metrics.Register(n.cluster)
+	}
+	var snapshot admin.Snapshot // nil for a database elsewhere, which has backups of its own
 	if n.local != nil {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
@@ -100,7 +106,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
 		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
-		Snapshot: snapshot,
+		Snapshot: snapshot, Holder: n.holder(),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -135,6 +141,9 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 	defer cancel()
+	if n.cluster != nil {
+		n.cluster.HandOver(limited)
+	}
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the remaining connections", "reason", err)
 		return errors.Join(room, server.Close())
@@ -179,7 +188,7 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
 	for _, l := range n.Host.Ledgers() {
-		if err := l.Writable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) {
+		if err := l.Writable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrNotHeld) {
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}

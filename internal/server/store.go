@@ -2,20 +2,30 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"colophon/internal/cli"
+	"colophon/internal/cluster"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
+	"colophon/internal/safefile"
 	"colophon/ledger"
 	"colophon/storage/postgres"
 )
 
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder
-// has the signing keys, the marks, the tokens, and the index. Another server that uses the
-// same database with its own folder loses its ledgers to this one (see storage/postgres).
+// has the signing keys, the marks, the tokens, and the index. Other servers, with folders of
+// their own, share the database.
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	if datadir.HasDatabase(config.Data) {
 		return nil, cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, or omit --store", config.Data)
@@ -27,7 +37,12 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, config.Data)
 	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage")})
+	id, err := serverID(config.Data)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	self := postgres.Server{ID: id, Address: config.Advertise}
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -40,3 +55,105 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 
 // readOnly reports whether the database was opened for reading only, because space was low.
 func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
+
+// serverID returns the name of the server among those on its database. The first start draws
+// it. The caller has the folder's lock.
+func serverID(data string) (string, error) {
+	path := filepath.Join(datadir.Store(data), "server")
+	text, err := safefile.ReadPrivate(path)
+	if err == nil && strings.TrimSpace(string(text)) != "" {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading the name of this server: %w", err)
+	}
+	id := rand.Text()
+	if err := safefile.Replace(path, []byte(id+"\n")); err != nil {
+		return "", fmt.Errorf("storing the name of this server: %w", err)
+	}
+	return id, nil
+}
+
+// share begins to share the ledgers with the other servers on the database, if it is elsewhere.
+func (n *Node) share(ctx context.Context) (err error) {
+	if n.remote == nil {
+		return nil
+	}
+	started, err := cluster.Start(ctx, n.remote.Leases(), n.Host, n.log.With("part", "cluster"))
+	if err != nil {
+		return fmt.Errorf("taking the ledgers of the store: %w", err)
+	}
+	n.cluster = started
+	n.started.Store(started)
+	return nil
+}
+
+// fatal returns what a ledger calls when it cannot continue. A ledger of a shared database is
+// opened again, to read it.
+func (n *Node) fatal(name string) func(error) {
+	if n.remote == nil {
+		return nil // the default: the process ends
+	}
+	return func(err error) {
+		n.log.Warn("the ledger takes no more writes here: it is opened again", "ledger", name, "error", err)
+		if c := n.started.Load(); c != nil {
+			c.Wake()
+		}
+	}
+}
+
+// holder returns what finds the server that writes a ledger; nil if this one writes all.
+func (n *Node) holder() func(ledger string) (address string, ok bool) {
+	if n.cluster == nil {
+		return nil
+	}
+	return n.cluster.Holder
+}
+
+// defaultWait is how long a start waits for another server that is making the first ledger.
+const defaultWait = 10 * time.Second
+
+// waitForDefault waits until the ledger "default", which another server is making, can be read.
+func (n *Node) waitForDefault(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, defaultWait)
+	defer cancel()
+	for {
+		_, err := n.Host.Ledger(ledger.Default)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another server is making the ledger %q, and has not finished: %w", ledger.Default, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// advertise returns the URL at which other servers reach this one, or "" if there is none.
+func advertise(config Config, scheme string, listening net.Addr, log *slog.Logger) string {
+	if config.Store == "" {
+		return ""
+	}
+	if config.Advertise != "" {
+		return advertised(config.Advertise, scheme)
+	}
+	host, _, err := net.SplitHostPort(listening.String())
+	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
+		log.Warn("other servers on the same store cannot reach this one: name its address with --advertise", "listen", listening.String())
+		return ""
+	}
+	return scheme + "://" + listening.String()
+}
+
+// advertised returns the URL of an address, host:port or a URL; "" if it is neither.
+func advertised(address, scheme string) string {
+	if !strings.Contains(address, "://") {
+		address = scheme + "://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -5,10 +5,11 @@
 // # Fence
 //
 // The row of a ledger's head has the writer and the epoch. Opening a ledger raises the epoch
-// and names the writer. Every transaction that writes to the ledger first updates or locks
-// this row, on the condition that it still has the writer's epoch; a commit also requires the
-// size and the tip that it builds on. If the condition does not hold, nothing is written. So two
-// processes can open the same ledger: the first one can write nothing from then on.
+// and names the writer; if servers share the database, taking its lease does (Leases). Every
+// transaction that writes to the ledger first updates or locks this row, on the condition that
+// it still has the writer's epoch; a commit also requires the size and the tip that it builds
+// on. If the condition does not hold, nothing is written. So two processes can open the same
+// ledger: the first one can write nothing from then on.
 //
 // # Unknown outcomes
 //
@@ -56,7 +57,10 @@ type Config struct {
 	// Patience is how long a write can take, and how long the store then tries to find out its
 	// outcome; 0 means one minute each. After that, the outcome is unknown.
 	Patience time.Duration
-	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
+	// Server names this server among several that share the database. Opening a ledger then
+	// takes nothing over; Leases does. nil: opening a ledger takes it over.
+	Server *Server
+	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
 	ReadOnly bool
 }
 
@@ -104,9 +108,14 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
-// client can have disappeared without closing the connection. Its transaction still locks the
-// row of the head, for which raising the epoch waits.
-func (c Config) idleLimit() time.Duration { return min(10*time.Second, c.Patience/8) }
+// client may have gone away without closing the connection, and the transaction holds the row
+// of the head, which raising the epoch waits for.
+func (c Config) idleLimit() time.Duration {
+	if c.Server != nil { // another server waits
+		return min(idleBesideOthers, c.Patience/8)
+	}
+	return min(10*time.Second, c.Patience/8)
+}
 
 // prepareWrites checks the settings that commits depend on. It does so for each new
 // connection, because the server can have been restarted with other settings. It then pins

@@ -26,6 +26,7 @@ type Database struct {
 	patience time.Duration
 	log      *slog.Logger
 	closed   atomic.Bool
+	leases   *Leases // nil: opening a ledger takes it over
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; guarded by mu
@@ -60,6 +61,11 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	}
 	if err := d.prepare(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
+	}
+	if cfg.Server != nil {
+		if d.leases, err = newLeases(ctx, d, cfg); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
 	return d, nil
 }
@@ -210,9 +216,9 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	return infos, nil
 }
 
-// Ledger implements storage.Database. Unless the database is open for reading only, the first
-// call for a ledger takes it over: other processes that have the ledger open can no longer
-// write to it. So does a call after a write with an unknown outcome.
+// Ledger implements storage.Database. The first call for a ledger takes it over: other
+// processes that have it open can no longer write to it. So does a call after a write with an
+// unknown outcome. If the database is open for reading only, or shared, nothing is taken over.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,6 +295,10 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 				return nil, err
 			}
 			l.number, l.epoch = found.number, 1
+			if d.leases != nil {
+				l.held.Store(true)
+				d.leases.note(l)
+			}
 			return l, nil
 		case err != nil && !temporary(err):
 			return nil, err
@@ -317,6 +327,9 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 		made = true
 		_, err = tx.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
 			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
+		if err == nil && d.leases != nil {
+			_, err = d.leases.insert(ctx, tx, numbers[0], false)
+		}
 		return err
 	})
 	return made && err == nil, err
@@ -360,6 +373,9 @@ func (d *Database) Close() error {
 		return fmt.Errorf("closing the database: %w", errClosed)
 	}
 	d.reads.Close()
+	if d.leases != nil {
+		d.leases.pool.Close()
+	}
 	if d.writes != nil {
 		d.writes.Close()
 	}

@@ -61,7 +61,7 @@ func temporary(err error) bool {
 // that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
-		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged,
+		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged, storage.ErrNotHeld,
 		errClosed, errReadOnly, errTakenOver, errRefused,
 	} {
 		if errors.Is(err, is) {

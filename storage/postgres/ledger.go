@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,6 +27,9 @@ type ledger struct {
 	// doubt is the error of a write whose outcome is unknown. No write is tried until the
 	// ledger is opened again. Guarded by mu.
 	doubt error
+	// held: this server holds the ledger. Only a shared database reads it (Held). Written by
+	// create, under mu by TakeLease, and by all who find the lease lost.
+	held atomic.Bool
 }
 
 var _ storage.Store = (*ledger)(nil)
@@ -54,6 +58,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
+	if !l.Held() {
+		return storage.ErrNotHeld
+	}
 	if l.doubt != nil {
 		return fmt.Errorf("the ledger must be opened again: %w", l.doubt)
 	}
@@ -67,6 +74,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	}
 	if errors.Is(err, errTakenOver) {
 		l.doubt = err
+	}
+	if l.doubt != nil {
+		l.held.Store(false)
 	}
 	return explained(err)
 }
@@ -117,15 +127,24 @@ const (
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
-	return l.takeOver(ctx, takeOwn)
+	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// takeOver raises the epoch and then returns the head. From then on, no transaction of an
-// earlier epoch can commit (see the package's comment). The caller must hold l.mu.
-func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error) {
+// raise returns a statement of takeOver that raises the epoch.
+func (l *ledger) raise(ctx context.Context, how string) func(pgx.Tx) (int64, error) {
+	return func(tx pgx.Tx) (epoch int64, err error) {
+		err = tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(&epoch)
+		return epoch, err
+	}
+}
+
+// takeOver raises the epoch, and then returns the head. No transaction of an earlier epoch can
+// commit from then on (see the package's comment). The caller holds l.mu.
+func (l *ledger) takeOver(ctx context.Context, raise func(pgx.Tx) (epoch int64, err error)) (storage.Head, error) {
 	var epoch int64
-	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(&epoch)
+	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) (err error) {
+		epoch, err = raise(tx)
+		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return storage.Head{}, errTakenOver
@@ -152,11 +171,11 @@ func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error)
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.db.writes == nil || l.epoch != 0 && l.doubt == nil {
+	if l.db.writes == nil || l.db.leases != nil || l.epoch != 0 && l.doubt == nil {
 		return nil
 	}
-	_, err := l.takeOver(ctx, takeFrom)
-	if errors.Is(err, errTakenOver) { // there is no row, or the ledger was taken over just now
+	_, err := l.takeOver(ctx, l.raise(ctx, takeFrom))
+	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
 		_, err = l.head(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
@@ -181,6 +200,8 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 		return fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading it: %w", storage.ErrConflict, errRefused, err)
+	case row.epoch != l.epoch && l.db.leases != nil:
+		return fmt.Errorf("%w: the head has epoch %d of %s, the write has epoch %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:
 		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
@@ -243,7 +264,11 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 // Writable implements storage.Store. The server does not report how much space it has. A
 // commit for which there is no space returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
-	if err := l.db.writable(ctx); err != nil {
+	err := l.db.writable(ctx)
+	if err == nil && !l.Held() {
+		err = storage.ErrNotHeld
+	}
+	if err != nil {
 		return fmt.Errorf("checking whether ledger %q can be written: %w", l.name, err)
 	}
 	return nil

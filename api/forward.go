@@ -1,0 +1,354 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/api/access"
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/api/problem"
+	"colophon/storage"
+)
+
+// forwardedHeader marks a request that another server has forwarded. It is not forwarded again.
+const forwardedHeader = "Colophon-Forwarded"
+
+const (
+	// connectTime bounds how long this server tries to reach another one.
+	connectTime = 2 * time.Second
+	// catchUpTime bounds how long an answer waits until this server shows what it confirms.
+	catchUpTime = time.Second
+	// silence is how long a server that no longer writes the ledger may send nothing.
+	silence = 2 * time.Second
+)
+
+// forwarder sends requests for ledgers that another server writes to that server.
+type forwarder struct {
+	*Server
+	transport *http.Transport
+	requests  *prometheus.CounterVec // by outcome
+}
+
+func newForwarder(s *Server) *forwarder {
+	return &forwarder{
+		Server: s,
+		transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: connectTime}).DialContext,
+			TLSHandshakeTimeout: connectTime,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     time.Minute,
+			DisableCompression:  true, // the client's encodings pass through
+		},
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "colophon_forwarded_requests_total",
+			Help: "Requests for ledgers that another server writes, by outcome: answered by it, broken, or no_holder.",
+		}, []string{"outcome"}),
+	}
+}
+
+// writes reports whether the handler writes to the ledger of the path.
+func (r route) writes() bool {
+	return r.method != http.MethodGet && r.needs.On == call.TheLedger && (r.needs.Any|r.needs.All)&(access.Write|access.Admin) != 0
+}
+
+// wrap forwards writes, and reads that need a signature, if another server writes the ledger.
+func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
+	if r.writes() {
+		return func(c *call.Call) error {
+			if address, elsewhere := f.config.Holder(c.Param("ledger")); elsewhere {
+				return f.send(c, address, strings.HasSuffix(r.path, "/batch"))
+			}
+			return handler(c)
+		}
+	}
+	if r.method != http.MethodGet {
+		return handler
+	}
+	return func(c *call.Call) error {
+		err := handler(c)
+		if !errors.Is(err, storage.ErrNotHeld) || c.Response().Committed {
+			return err
+		}
+		address, elsewhere := f.config.Holder(c.Param("ledger"))
+		if !elsewhere {
+			return err
+		}
+		c.Abandon()
+		return f.send(c, address, false)
+	}
+}
+
+// send answers a call with the answer of the server at address. batch says that body and
+// answer are sent at the same time.
+func (f *forwarder) send(c *call.Call, address string, batch bool) error {
+	r := c.Request()
+	if address == "" || r.Header.Get(forwardedHeader) != "" {
+		f.requests.WithLabelValues("no_holder").Inc()
+		return storage.ErrNotHeld
+	}
+	target, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	w := &forwarding{call: c, controller: http.NewResponseController(c.Response().Writer)}
+	if batch {
+		if err := w.stream(f.shared.Limits.Load.BatchIdle); err != nil {
+			return err
+		}
+	}
+	defer w.end()
+	out := r.Clone(ctx)
+	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = target.Scheme, target.Host, target.Host, ""
+	if out.Body = nil; r.Body != nil && r.Body != http.NoBody {
+		out.Body = w
+	}
+	for _, name := range perConnection {
+		out.Header.Del(name)
+	}
+	out.Header.Set(echo.HeaderXForwardedFor, f.shared.ClientAddress(r))
+	out.Header.Set(forwardedHeader, "1")
+	w.moved.Store(time.Now().UnixNano())
+	go f.watch(ctx, cancel, c.Param("ledger"), address, &w.moved)
+	answer, err := f.transport.RoundTrip(out)
+	if err == nil {
+		defer answer.Body.Close()
+		err = f.relay(c, w, answer, batch)
+	}
+	if err == nil {
+		f.requests.WithLabelValues("answered").Inc()
+		return nil
+	}
+	f.requests.WithLabelValues("broken").Inc()
+	if problem := w.unreadable(f.shared.Limits.Load.BodyTimeout); problem != nil {
+		return problem
+	}
+	f.config.Log.Warn("a request was not answered by the server that writes the ledger", "ledger", c.Param("ledger"), "server", address, "error", err)
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+	}
+	return limits.Refuse("", http.StatusServiceUnavailable, time.Second,
+		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
+}
+
+// perConnection are headers that concern one connection, or that this server has checked.
+var perConnection = []string{
+	echo.HeaderConnection, "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", echo.HeaderUpgrade,
+	"Expect", "Forwarded", echo.HeaderXForwardedFor, echo.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
+}
+
+// watch ends a request to a server that no longer writes the ledger and sends nothing. It may
+// be stopped, so that its connections stay open.
+func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
+	tick := time.NewTicker(silence / 8)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if to, elsewhere := f.config.Holder(name); elsewhere && to == address {
+				moved.Store(now.UnixNano())
+			} else if now.Sub(time.Unix(0, moved.Load())) > silence {
+				cancel()
+			}
+		}
+	}
+}
+
+// relay sends an answer to the client. If the answer is not of a batch, this server then
+// already shows what it confirms; for a batch it does when the answer ends.
+func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, batch bool) error {
+	h := c.Response().Header()
+	for name, values := range answer.Header {
+		h[name] = values
+	}
+	for _, name := range perConnection {
+		h.Del(name)
+	}
+	if !batch {
+		// The rest of the body is not read. Closing the connection for that could lose the
+		// answer, so it is read first.
+		var text io.Reader = answer.Body
+		if !w.ended() {
+			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
+			if err == nil && len(kept) > limits.DrainBytes {
+				err = errors.New("it has sent a long answer before the body ended")
+			}
+			if err != nil {
+				return err
+			}
+			text = strings.NewReader(string(kept))
+			h.Del(echo.HeaderContentLength)
+			w.stop()
+		}
+		f.catchUp(c)
+		c.Response().WriteHeader(answer.StatusCode)
+		_, err := io.Copy(c.Response(), text)
+		return err
+	}
+	c.Response().WriteHeader(answer.StatusCode)
+	if err := w.controller.Flush(); err != nil {
+		return err
+	}
+	piece := make([]byte, limits.MaxWrite)
+	for {
+		n, err := answer.Body.Read(piece)
+		w.progress()
+		if n > 0 {
+			_, failed := c.Response().Write(piece[:n])
+			if failed = errors.Join(failed, w.controller.Flush()); failed != nil {
+				return failed
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			f.catchUp(c)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp makes this server show what the store has now, which includes everything that the
+// answer of another server confirms. If the store does not answer in time, it gives up.
+func (f *forwarder) catchUp(c *call.Call) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
+	defer cancel()
+	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
+		f.config.Log.Warn("an answer was forwarded before this server shows what it confirms", "ledger", c.Param("ledger"), "error", err)
+	}
+}
+
+// forwarding is the body of a request on its way to another server. The transport may read it
+// until stop returns.
+type forwarding struct {
+	call       *call.Call
+	controller *http.ResponseController
+	idle       time.Duration // of a batch: the longest that the client sends nothing; else 0
+	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970
+
+	read atomic.Int64 // bytes of the body
+	eof  atomic.Bool  // the body has ended
+
+	mu      sync.Mutex // held during a read
+	stopped bool
+	err     error // of the last read
+	renewed time.Time
+}
+
+// stream prepares a batch (see batch.Handlers).
+func (w *forwarding) stream(idle time.Duration) error {
+	w.idle = idle
+	if err := w.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("enabling full duplex: %w", err)
+	}
+	w.call.Writer().Stream(2 * idle)
+	return nil
+}
+
+// Read implements io.Reader.
+func (w *forwarding) Read(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	w.renew()
+	n, err := w.call.Request().Body.Read(b)
+	w.err = err
+	w.read.Add(int64(n))
+	w.eof.Store(errors.Is(err, io.EOF))
+	w.moved.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// renew renews the deadlines of a batch. The caller holds w.mu.
+func (w *forwarding) renew() {
+	if now := time.Now(); w.idle > 0 && now.Sub(w.renewed) > w.idle/8 {
+		w.renewed = now
+		_ = w.controller.SetReadDeadline(now.Add(w.idle))
+		_ = w.controller.SetWriteDeadline(now.Add(2 * w.idle))
+	}
+}
+
+// Close implements io.Closer. The server closes the body.
+func (w *forwarding) Close() error { return nil }
+
+// progress notes that the other server has sent something. The client may send nothing
+// meanwhile.
+func (w *forwarding) progress() {
+	now := time.Now()
+	w.moved.Store(now.UnixNano())
+	if w.idle > 0 {
+		_ = w.controller.SetReadDeadline(now.Add(w.idle))
+	}
+}
+
+// ended reports whether the whole body was read. It does not wait for a read.
+func (w *forwarding) ended() bool {
+	r := w.call.Request()
+	return r.Body == nil || r.Body == http.NoBody || w.eof.Load() || r.ContentLength >= 0 && w.read.Load() == r.ContentLength
+}
+
+// stop ends reading, even if the client sends nothing.
+func (w *forwarding) stop() {
+	_ = w.controller.SetReadDeadline(time.Now())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+}
+
+// end reads the rest of a short body, and otherwise ends the connection. It runs before the
+// handler returns.
+func (w *forwarding) end() {
+	r := w.call.Request()
+	if w.ended() {
+		return
+	}
+	w.stop()
+	if w.idle == 0 {
+		return // what writes the answer reads the rest
+	}
+	_ = w.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
+	n, err := io.CopyN(io.Discard, r.Body, limits.DrainBytes)
+	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
+		limits.EndConnection(r)
+		if r.ProtoMajor == 1 {
+			_ = r.Body.Close() // see batch.exchange
+		}
+	}
+}
+
+// unreadable returns the problem of a body that the client has not sent to its end, or nil.
+func (w *forwarding) unreadable(patience time.Duration) error {
+	if !w.mu.TryLock() { // it waits for the client
+		return nil
+	}
+	defer w.mu.Unlock()
+	if w.err == nil || errors.Is(w.err, io.EOF) || w.stopped {
+		return nil
+	}
+	if slow := limits.SlowBody(w.err, patience); slow != nil {
+		return slow
+	}
+	return problem.New(http.StatusBadRequest, "the body cannot be read to its end")
+}

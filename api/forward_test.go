@@ -1,0 +1,196 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/call"
+)
+
+// startForwarding starts a server that forwards the writes of its ledger to another one.
+func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
+	return start(t, func(c *Config) { c.Holder = holder })
+}
+
+// holderOf starts the other server.
+func holderOf(t *testing.T, answer http.HandlerFunc) func(string) (string, bool) {
+	other := httptest.NewServer(answer)
+	t.Cleanup(other.Close)
+	return func(string) (string, bool) { return other.URL, true }
+}
+
+// Request and answer pass through unchanged.
+func TestForward(t *testing.T) {
+	var seen *http.Request
+	var body []byte
+	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+		seen = r
+		body, _ = io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/x")
+		w.Header().Set("Location", "/somewhere")
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, "as it is")
+	}))
+	large := strings.Repeat("x", 1<<20)
+	a := s.do(http.MethodPost, "/ipc-records?on_mismatch=reject", large, "Authorization", "Bearer token", "Idempotency-Key", "k", "Content-Type", "application/json",
+		"X-Forwarded-For", "192.0.2.7").want(http.StatusTeapot)
+	require.Equal(t, "as it is", string(a.body))
+	require.Equal(t, "application/x", a.header.Get("Content-Type"))
+	require.Equal(t, "/somewhere", a.header.Get("Location"))
+	require.Equal(t, "/v1/ledgers/default/ipc-records?on_mismatch=reject", seen.URL.String())
+	require.Equal(t, large, string(body))
+	require.Equal(t, "Bearer token", seen.Header.Get("Authorization"))
+	require.Equal(t, "k", seen.Header.Get("Idempotency-Key"))
+	require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"), "what the client says does not count")
+	require.NotEmpty(t, seen.Header.Get(forwardedHeader))
+
+	// Reads and questions are answered here.
+	seen = nil
+	s.get(s.url).want(http.StatusOK)
+	s.get("/log/checkpoint").want(http.StatusOK)
+	s.get("/ipc-records/drift").problem(http.StatusNotFound)
+	s.post("/drift/reproduce", `{}`).problem(http.StatusUnprocessableEntity)
+	require.Nil(t, seen)
+	for _, path := range []string{"/records/0/state", "/state-changes", "/freeze", "/keys", "/redactions"} {
+		s.post(path, `{}`).want(http.StatusTeapot)
+	}
+	s.do(http.MethodDelete, "/records/1/content", "").want(http.StatusTeapot)
+	s.do(http.MethodPut, "/visibility", `{}`).want(http.StatusTeapot)
+	require.EqualValues(t, 1, s.size())
+}
+
+// A request is forwarded once, and only to a server that there is.
+func TestForwardRefuses(t *testing.T) {
+	var first, second *service
+	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
+	second = startForwarding(t, func(string) (string, bool) { return first.http.URL, true })
+	none := startForwarding(t, func(string) (string, bool) { return "", true })
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	gone := startForwarding(t, func(string) (string, bool) { return "http://" + closed.Addr().String(), true })
+	for name, s := range map[string]*service{"circle": first, "no holder": none, "dead holder": gone} {
+		a := s.post("/ipc-records", ipcBody("", "o"))
+		p := a.problem(http.StatusServiceUnavailable)
+		require.Contains(t, p.Detail, "nothing was written", name)
+		require.Equal(t, "1", a.header.Get("Retry-After"), name)
+		require.EqualValues(t, 1, s.size())
+	}
+}
+
+// The other server stops in the middle of a request, and loses the ledger.
+func TestForwardToASilentServer(t *testing.T) {
+	silent := make(chan struct{})
+	var moved atomic.Bool
+	address := holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		moved.Store(true)
+		<-silent
+	})
+	defer close(silent)
+	s := startForwarding(t, func(name string) (string, bool) {
+		if moved.Load() {
+			return "", true
+		}
+		return address(name)
+	})
+	p := s.post("/ipc-records", ipcBody("", "o")).problem(http.StatusServiceUnavailable)
+	require.Contains(t, p.Detail, "it is unknown whether anything was written")
+}
+
+// The other server answers without reading the body.
+func TestForwardOfARefusedBody(t *testing.T) {
+	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		fmt.Fprint(w, "too large")
+	}))
+	for _, size := range []int{1 << 10, 1 << 18, 1 << 20} {
+		a := s.post("/ipc-records", strings.Repeat("x", size))
+		if a.status != http.StatusServiceUnavailable { // the connection broke before the answer was read
+			a.want(http.StatusRequestEntityTooLarge)
+			require.Equal(t, "too large", string(a.body))
+		}
+	}
+	s.get(s.url).want(http.StatusOK)
+}
+
+// A client that does not send its whole body gets no answer of the other server.
+func TestForwardOfABrokenBody(t *testing.T) {
+	read := make(chan error, 1)
+	s := startForwarding(t, holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		read <- err
+	}))
+	conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "POST /v1/ledgers/default/ipc-records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	select {
+	case err := <-read:
+		require.Error(t, err, "the other server does not take it for a whole body")
+	case <-time.After(time.Minute):
+		t.Fatal("the other server waits")
+	}
+}
+
+// A batch streams in both directions at once, and its connection serves further requests.
+func TestForwardOfABatch(t *testing.T) {
+	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+		controller := http.NewResponseController(w)
+		_ = controller.EnableFullDuplex()
+		w.Header().Set("Content-Type", call.NDJSON)
+		w.WriteHeader(http.StatusOK)
+		_ = controller.Flush()
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+			fmt.Fprintf(w, "answer to %s\n", lines.Text())
+			_ = controller.Flush()
+		}
+	}))
+	for round := range 3 {
+		body, feed := io.Pipe()
+		r, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", call.NDJSON)
+		answered, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, answered.StatusCode)
+		lines := bufio.NewReader(answered.Body)
+		for i := range 5 {
+			text := strconv.Itoa(100*round + i)
+			_, err := io.WriteString(feed, text+"\n")
+			require.NoError(t, err)
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "answer to "+text+"\n", line)
+		}
+		require.NoError(t, feed.Close())
+		rest, err := io.ReadAll(lines)
+		require.NoError(t, err)
+		require.Empty(t, rest)
+		require.NoError(t, answered.Body.Close())
+	}
+	// The other server ends the answer early.
+	early := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, "not now")
+	}))
+	for range 3 {
+		a := early.do(http.MethodPost, "/batch", string(bytes.Repeat([]byte("line\n"), 1<<10)), "Content-Type", call.NDJSON)
+		a.want(http.StatusServiceUnavailable)
+		require.Equal(t, "not now", string(a.body))
+		early.get(early.url).want(http.StatusOK)
+	}
+}

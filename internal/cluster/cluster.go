@@ -1,0 +1,440 @@
+// Package cluster decides which of several servers on one database writes which ledger, and
+// lets the others follow. Each ledger is written by the server that holds its lease
+// (postgres.Leases). A server takes a lease that is free if it has the ledger's signing key.
+// Of several it is the one that rendezvous hashing prefers, and the holder passes the lease to
+// that one.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"colophon/ledger"
+	"colophon/storage/postgres"
+)
+
+const (
+	// roundPause is the time between two looks at the database: the lag of a follower.
+	roundPause = 200 * time.Millisecond
+	// beatPause is the time between two renewals.
+	beatPause = postgres.LeaseTime / 6
+	// grace is how long a free lease waits for the preferred server.
+	grace = time.Second
+	// settle is how long another server is preferred before a ledger is passed to it, so that a
+	// server that keeps failing gets none.
+	settle = 5 * time.Second
+	// followTime bounds one attempt to follow a ledger.
+	followTime = 10 * time.Second
+	// keysFor is how long the result of looking for a ledger's keys is used.
+	keysFor = 10 * time.Second
+	// unfitFor is how long a server does not try again to hold a ledger that it could not write.
+	unfitFor = time.Minute
+)
+
+// Cluster is this server among those on one database. Its methods are safe for concurrent use.
+type Cluster struct {
+	leases *postgres.Leases
+	host   *ledger.Host
+	log    *slog.Logger
+	wake   chan struct{} // holds a token when a ledger has lost its lease
+
+	stop    context.CancelFunc
+	running sync.WaitGroup // the two loops
+	steps   sync.WaitGroup // what decide has begun
+	leaving atomic.Bool    // takes no more leases
+
+	mu      sync.Mutex
+	settled bool              // begins no more steps; under mu
+	places  map[string]*place // by name of the ledger; under mu
+	servers []postgres.Live   // as of the last round; under mu
+}
+
+// place is what this server knows of a ledger.
+type place struct {
+	postgres.State           // as of the last round
+	busy           bool      // a change is under way
+	lost           bool      // this server has held it, and resumes no earlier lease
+	free           time.Time // since when the lease is free; zero while it is not
+	preferred      string    // the server that was preferred at the last round
+	since          time.Time // since when
+	followed       string    // Version that was published last
+	failing        bool      // following failed last
+	able           bool      // this server can sign
+	looked         time.Time // when able was found out
+	unfit          time.Time // until when this server does not take it
+	changes        uint64    // of the epoch, seen by this server
+}
+
+// Start begins to share the ledgers of a database. When it returns, this server has taken the
+// leases that were free for it, or its own of an earlier run.
+func Start(ctx context.Context, leases *postgres.Leases, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
+	c := &Cluster{leases: leases, host: host, log: log, wake: make(chan struct{}, 1), places: make(map[string]*place)}
+	// Twice: the keys of the ledgers are known after the first round.
+	for range 2 {
+		if err := c.look(ctx); err != nil {
+			return nil, err
+		}
+		if err := leases.Beat(ctx, c.able(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	running, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.decide(running)
+	c.steps.Wait()
+	c.running.Go(func() { c.every(running, roundPause, c.round) })
+	c.running.Go(func() { c.every(running, beatPause, c.beat) })
+	return c, nil
+}
+
+// Wake makes the next round begin at once. It never blocks.
+func (c *Cluster) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// every calls f until ctx is done, and logs when it begins to fail and succeeds again.
+func (c *Cluster) every(ctx context.Context, pause time.Duration, f func(context.Context) error) {
+	failing := false
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime/3)
+		err := f(limited)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			c.log.Warn("the leases of ledgers cannot be read or renewed: another server may take this one's ledgers", "error", err)
+		case err == nil && failing:
+			c.log.Info("the leases of ledgers can be read and renewed again")
+		}
+		failing = err != nil
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// beat renews the leases, and says that this server runs.
+func (c *Cluster) beat(ctx context.Context) error {
+	if err := c.leases.Renew(ctx); err != nil {
+		return err
+	}
+	if c.leaving.Load() {
+		return nil
+	}
+	return c.leases.Beat(ctx, c.able(ctx))
+}
+
+// able returns the ledgers whose signing keys this server has.
+func (c *Cluster) able(ctx context.Context) (names []string) {
+	c.mu.Lock()
+	var unknown []string
+	for name, p := range c.places {
+		if time.Since(p.looked) > keysFor {
+			unknown = append(unknown, name)
+		}
+	}
+	c.mu.Unlock()
+	for _, name := range unknown {
+		err := c.host.CanSign(ctx, name)
+		if ctx.Err() != nil {
+			break
+		}
+		c.mu.Lock()
+		p := c.places[name]
+		if p.able != (err == nil) || p.looked.IsZero() && err != nil {
+			c.log.Info("the signing keys of a ledger were looked for", "ledger", name, "found", err == nil, "reason", err)
+		}
+		p.able, p.looked = err == nil, time.Now()
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, p := range c.places {
+		if p.able && time.Now().After(p.unfit) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Cluster) round(ctx context.Context) error {
+	if err := c.look(ctx); err != nil {
+		return err
+	}
+	c.decide(ctx)
+	return nil
+}
+
+// look reads the state of all ledgers and servers.
+func (c *Cluster) look(ctx context.Context) error {
+	states, err := c.leases.States(ctx)
+	if err != nil {
+		return err
+	}
+	servers, err := c.leases.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = servers
+	for _, state := range states {
+		p := c.places[state.Name]
+		if p == nil {
+			p = &place{}
+			c.places[state.Name] = p
+		}
+		if p.Epoch != 0 && p.Epoch != state.Epoch {
+			p.changes++
+		}
+		p.State = state
+		if state.Holder != nil {
+			p.free = time.Time{}
+		} else if p.free.IsZero() {
+			p.free = time.Now()
+		}
+		if now := Preferred(state.Name, servers); now != p.preferred {
+			p.preferred, p.since = now, time.Now()
+		}
+	}
+	return nil
+}
+
+// decide begins what is to be done for each ledger.
+func (c *Cluster) decide(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled {
+		return
+	}
+	for name, p := range c.places {
+		if p.busy {
+			continue
+		}
+		if step := c.step(p); step != nil {
+			p.busy = true
+			c.steps.Go(func() {
+				step(context.WithoutCancel(ctx), name, p)
+				c.mu.Lock()
+				p.busy = false
+				c.mu.Unlock()
+			})
+		}
+	}
+}
+
+// step returns what is to be done for a ledger; nil if nothing is. The caller holds c.mu.
+func (c *Cluster) step(p *place) func(context.Context, string, *place) {
+	held, role := c.leases.Held(p.Name), c.host.Role(p.Name)
+	switch self := c.leases.Self().ID; {
+	case held && role == ledger.Writer:
+		p.lost = true
+		other := p.preferred != self && p.preferred != ""
+		if other && time.Since(p.since) > settle && !c.leaving.Load() {
+			return c.pass
+		}
+		return nil
+	case held: // it was lost and taken again, or could not be opened
+		return c.lead
+	case role == ledger.Writer, role == ledger.Closed: // the lease is lost
+		return c.follow
+	case c.mayTake(p, self):
+		return c.take
+	case p.Size > 0 && (role == ledger.Absent || p.followed != p.Version):
+		return c.follow
+	}
+	return nil
+}
+
+// mayTake reports whether this server is to take the lease. The caller holds c.mu.
+func (c *Cluster) mayTake(p *place, self string) bool {
+	if !p.able || time.Now().Before(p.unfit) || c.leaving.Load() {
+		return false
+	}
+	if p.Holder != nil {
+		return p.Holder.ID == self && (!p.Taken || !p.lost) // offered, or of an earlier run
+	}
+	return p.preferred == self || p.preferred == "" || time.Since(p.free) > grace
+}
+
+// take takes the lease of a ledger and opens it for writing.
+func (c *Cluster) take(ctx context.Context, name string, p *place) {
+	limited, cancel := context.WithTimeout(ctx, 2*postgres.LeaseTime)
+	defer cancel()
+	c.mu.Lock()
+	resume := !p.lost
+	c.mu.Unlock()
+	if err := c.leases.Take(limited, name, resume); err != nil {
+		c.log.Debug("a ledger was not taken", "ledger", name, "error", err)
+		return
+	}
+	c.mu.Lock()
+	p.lost = true
+	c.mu.Unlock()
+	c.lead(ctx, name, p)
+}
+
+// lead opens a ledger that this server holds. If it cannot be written here, another server may
+// take it.
+func (c *Cluster) lead(ctx context.Context, name string, p *place) {
+	l, err := c.host.Reopen(ctx, name)
+	switch {
+	case err == nil && c.host.Role(name) == ledger.Writer:
+		c.log.Info("this server now writes the ledger", "ledger", name, "size", l.Head().Size)
+		return
+	case err == nil:
+		err = l.Writable(ctx)
+	case !errors.Is(err, ledger.ErrDamaged):
+		c.log.Warn("this server has taken a ledger and cannot open it yet; it tries again", "ledger", name, "error", err)
+		time.Sleep(beatPause)
+		return
+	}
+	c.log.Error("this server has taken a ledger that it cannot write, and gives it up", "ledger", name, "error", err)
+	c.mu.Lock()
+	p.unfit = time.Now().Add(unfitFor)
+	c.mu.Unlock()
+	c.give(ctx, name, p, nil)
+}
+
+// pass lets the preferred server write a ledger.
+func (c *Cluster) pass(ctx context.Context, name string, p *place) {
+	c.mu.Lock()
+	to := serverOf(c.servers, p.preferred)
+	c.mu.Unlock()
+	if to != nil {
+		c.give(ctx, name, p, to)
+	}
+}
+
+// serverOf returns the server with that ID, or nil.
+func serverOf(servers []postgres.Live, id string) *postgres.Server {
+	for _, s := range servers {
+		if s.ID == id {
+			return &s.Server
+		}
+	}
+	return nil
+}
+
+// give commits what a ledger has accepted, gives it up, and follows it.
+func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
+	c.host.StepDown(name)
+	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
+	defer cancel()
+	if err := c.leases.Pass(limited, name, to); err != nil {
+		c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", name, "error", err)
+	} else if to != nil {
+		c.log.Info("another server is to write the ledger", "ledger", name, "server", to.Address)
+	}
+	c.follow(ctx, name, p)
+}
+
+// follow opens a ledger that another server writes, or brings it up to date.
+func (c *Cluster) follow(ctx context.Context, name string, p *place) {
+	c.mu.Lock()
+	version := p.Version
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	var err error
+	switch c.host.Role(name) {
+	case ledger.Reader:
+		err = c.host.Refresh(ctx, name)
+	case ledger.Writer, ledger.Closed:
+		c.log.Info("this server no longer writes the ledger, and follows it", "ledger", name)
+		fallthrough
+	default:
+		_, err = c.host.Reopen(ctx, name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if !p.failing {
+			c.log.Error("a ledger that another server writes cannot be followed: its reads are of an older state", "ledger", name, "error", err)
+		}
+		p.failing = true
+		return
+	}
+	p.followed, p.failing = version, false
+}
+
+// Holder returns the address of the server that writes a ledger, if this one does not. ok is
+// false if this server writes it, or does not know the ledger. The address is empty if there is
+// no such server now.
+func (c *Cluster) Holder(name string) (address string, ok bool) {
+	if role := c.host.Role(name); role == ledger.Writer || role == ledger.Absent {
+		return "", false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.places[name]
+	if p == nil || p.Holder == nil || p.Holder.ID == c.leases.Self().ID {
+		return "", true
+	}
+	return p.Holder.Address, true
+}
+
+// HandOver lets other running servers write the ledgers that this one writes, as far as they
+// have the keys. This server takes no more ledgers.
+func (c *Cluster) HandOver(ctx context.Context) {
+	c.leaving.Store(true)
+	c.mu.Lock()
+	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.Live) bool { return s.ID == c.leases.Self().ID })
+	c.mu.Unlock()
+	for _, l := range c.host.Ledgers() {
+		to := serverOf(others, Preferred(l.Name(), others))
+		c.mu.Lock()
+		p := c.places[l.Name()]
+		begun := p != nil && to != nil && !p.busy && c.host.Role(l.Name()) == ledger.Writer
+		if begun {
+			p.busy = true
+		}
+		c.mu.Unlock()
+		if !begun {
+			continue
+		}
+		c.give(ctx, l.Name(), p, to)
+		c.mu.Lock()
+		p.busy = false
+		c.mu.Unlock()
+	}
+}
+
+// Settle lets each ledger stay what it is here. The leases are still renewed. It must be called
+// before the host is closed.
+func (c *Cluster) Settle() {
+	c.mu.Lock()
+	c.settled = true
+	c.mu.Unlock()
+	c.steps.Wait()
+}
+
+// Close ends the sharing. The host must be closed, so that nothing is written any more. The
+// leases are free afterwards.
+func (c *Cluster) Close() error {
+	c.leaving.Store(true)
+	c.stop()
+	c.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), postgres.LeaseTime)
+	defer cancel()
+	for _, l := range c.host.Ledgers() {
+		if c.leases.Held(l.Name()) {
+			if err := c.leases.Pass(ctx, l.Name(), nil); err != nil {
+				c.log.Warn("the lease of a ledger was not given up, and expires", "ledger", l.Name(), "error", err)
+			}
+		}
+	}
+	return c.leases.Leave(ctx)
+}

@@ -1,0 +1,26 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+
+	"colophon/storage/postgres"
+)
+
+// Preferred returns the ID of the server that is to write a ledger: of those that have its
+// keys, the one with the largest hash of ledger and ID. If a server comes or goes, only its own
+// ledgers move. It returns "" if no server has the keys.
+func Preferred(name string, servers []postgres.Live) string {
+	var best string
+	var most [sha256.Size]byte
+	for _, s := range servers {
+		if !slices.Contains(s.Ledgers, name) {
+			continue
+		}
+		if weight := sha256.Sum256([]byte(name + "\x00" + s.ID)); best == "" || bytes.Compare(weight[:], most[:]) > 0 {
+			best, most = s.ID, weight
+		}
+	}
+	return best
+}

@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage/postgres"
+)
+
+// If a server ends, only its ledgers move. Each server is preferred for about as many.
+func TestPreferred(t *testing.T) {
+	const ledgers = 300
+	var names []string
+	for i := range ledgers {
+		names = append(names, fmt.Sprintf("ledger-%d", i))
+	}
+	var servers []postgres.Live
+	for _, id := range []string{"a", "b", "c"} {
+		servers = append(servers, postgres.Live{Server: postgres.Server{ID: id}, Ledgers: names})
+	}
+	counts := make(map[string]int)
+	for _, name := range names {
+		best := Preferred(name, servers)
+		counts[best]++
+		require.Equal(t, best, Preferred(name, []postgres.Live{servers[2], servers[0], servers[1]}), "their order does not matter")
+		if without := Preferred(name, servers[:2]); best != "c" {
+			require.Equal(t, best, without)
+		}
+	}
+	for _, s := range servers {
+		require.Greater(t, counts[s.ID], ledgers/5)
+	}
+	servers[0].Ledgers = []string{"other"}
+	require.Equal(t, "a", Preferred("other", servers))
+	require.Empty(t, Preferred("unknown", servers))
+}

@@ -1,0 +1,278 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger"
+	"colophon/ledger/keystore"
+	"colophon/storage"
+	"colophon/storage/memory"
+)
+
+// lease is the place of a database that several hosts share.
+type lease struct {
+	storage.Database
+	mu     sync.Mutex
+	holder *leasing // of all ledgers
+}
+
+func (l *lease) give(to *leasing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holder = to
+}
+
+// leasing is the database as one of the hosts sees it.
+type leasing struct {
+	*lease
+	older *storage.Head // read in place of the newest; nil for that
+}
+
+func (l *leasing) held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder == l
+}
+
+func (l *leasing) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	store, err := l.Database.Ledger(ctx, name)
+	return leasedStore{store, l}, err
+}
+
+type leasedStore struct {
+	storage.Store
+	of *leasing
+}
+
+func (s leasedStore) Held() bool { return s.of.held() }
+
+func (s leasedStore) Head(ctx context.Context) (storage.Head, error) {
+	if s.of.older != nil {
+		return *s.of.older, nil
+	}
+	return s.Store.Head(ctx)
+}
+
+func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	if !s.Held() {
+		return storage.ErrNotHeld
+	}
+	return s.Store.Commit(ctx, old, b)
+}
+
+// sharedHosts opens hosts on one database with the same keys. The first one has made the ledger
+// default, and holds it.
+func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
+	l = &lease{Database: memory.New()}
+	keys := keystore.Files{Dir: t.TempDir()}
+	for i := range hosts {
+		databases[i] = &leasing{lease: l}
+		if i == 0 {
+			l.give(databases[0])
+		}
+		lost[i] = make(chan error, 1)
+		host, err := ledger.OpenHost(t.Context(), databases[i], keys, func(string) ledger.Config {
+			return ledger.Config{Fatal: func(err error) { lost[i] <- err }}
+		})
+		require.NoError(t, err)
+		hosts[i] = host
+		t.Cleanup(func() { require.NoError(t, host.Close()) })
+		if i == 0 {
+			_, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+			require.NoError(t, err)
+		}
+	}
+	return l, databases, hosts, lost
+}
+
+// event is a submission to the ledger default.
+func event(t *testing.T, l *ledger.Ledger) ledger.Submission {
+	return submission(t, l, ipcOf(t, l.MemberSecret(), "", "o"), "")
+}
+
+func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
+	l, err := h.Ledger(ledger.Default)
+	require.NoError(t, err)
+	return l
+}
+
+// A ledger that another host writes is only read. It follows, and what watches it does too.
+func TestStandby(t *testing.T) {
+	_, _, hosts, _ := sharedHosts(t)
+	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
+	require.True(t, hosts[0].Role(ledger.Default) == ledger.Writer)
+	require.Equal(t, ledger.Reader, hosts[1].Role(ledger.Default))
+	var seen []ledger.Commit
+	reader.OnCommit(func(c ledger.Commit) { seen = append(seen, c) })
+	_, err := reader.Submit(event(t, reader))
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, reader.Writable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, reader.Freeze(t.Context()), storage.ErrNotHeld)
+	_, err = hosts[1].RotateKey(t.Context(), ledger.Default, "x")
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+	_, err = hosts[1].RetireKey(t.Context(), ledger.Default, "x")
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+
+	for range 3 {
+		_, err := writer.Submit(event(t, writer))
+		require.NoError(t, err)
+	}
+	require.NoError(t, writer.SetPublic(t.Context(), true))
+	require.Equal(t, uint64(1), reader.Head().Size)
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.Equal(t, writer.Head().Root, reader.Head().Root)
+	require.Equal(t, writer.Head().Checkpoint, reader.Head().Checkpoint)
+	require.True(t, reader.Public())
+	require.Len(t, seen, 1)
+	require.Equal(t, 3, seen[0].Events)
+	require.True(t, seen[0].Elsewhere)
+	_, err = reader.Checkpoint(t.Context(), reader.Head(), 2)
+	require.ErrorIs(t, err, storage.ErrNotHeld, "it signs nothing")
+
+	require.NoError(t, writer.Freeze(t.Context()))
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.True(t, reader.Info().Frozen)
+	_, err = reader.Submit(event(t, reader))
+	require.ErrorIs(t, err, ledger.ErrFrozen)
+}
+
+// A writer that has lost its ledger commits nothing, says so, and is opened again to read. The
+// other one continues the log.
+func TestLostLedger(t *testing.T) {
+	l, databases, hosts, lost := sharedHosts(t)
+	writer := openLedger(t, hosts[0])
+	_, err := writer.Submit(event(t, writer))
+	require.NoError(t, err)
+	var seen int
+	writer.OnCommit(func(c ledger.Commit) { seen += c.Events })
+	published := writer.Published()
+
+	l.give(databases[1])
+	require.NoError(t, hosts[1].CanSign(t.Context(), ledger.Default))
+	second, err := hosts[1].Reopen(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Writer, hosts[1].Role(ledger.Default))
+	_, err = second.Submit(event(t, second))
+	require.NoError(t, err)
+
+	_, err = writer.Submit(event(t, writer))
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.NotErrorIs(t, err, ledger.ErrOutcomeUnknown)
+	require.ErrorIs(t, <-lost[0], storage.ErrNotHeld)
+	require.Equal(t, ledger.Closed, hosts[0].Role(ledger.Default))
+	_, err = writer.Submit(event(t, writer))
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.Equal(t, uint64(2), writer.Head().Size)
+
+	reader, err := hosts[0].Reopen(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Reader, hosts[0].Role(ledger.Default))
+	require.Equal(t, second.Head().Root, reader.Head().Root)
+	_, err = second.Submit(event(t, second))
+	require.NoError(t, err)
+	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default))
+	head, err := published.Head(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, uint64(4), head.Size, "what was opened before sees the new ledger")
+	require.Equal(t, 1, seen)
+
+	// And back, with a clean hand-over.
+	hosts[1].StepDown(ledger.Default)
+	_, err = second.Submit(event(t, second))
+	require.ErrorIs(t, err, storage.ErrNotHeld)
+	l.give(databases[0])
+	first, err := hosts[0].Reopen(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	_, err = first.Submit(event(t, first))
+	require.NoError(t, err)
+	require.Equal(t, 2, seen)
+	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default), "a closed ledger publishes nothing")
+	require.Equal(t, uint64(5), first.Head().Size)
+}
+
+// A ledger that was closed to be opened again publishes nothing, so that it cannot put back the
+// head of the next one.
+func TestClosedStandby(t *testing.T) {
+	_, _, hosts, _ := sharedHosts(t)
+	hosts[1].StepDown(ledger.Default)
+	writer := openLedger(t, hosts[0])
+	_, err := writer.Submit(event(t, writer))
+	require.NoError(t, err)
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.Equal(t, uint64(1), openLedger(t, hosts[1]).Head().Size)
+	require.Equal(t, ledger.Closed, hosts[1].Role(ledger.Default))
+}
+
+// A host without the key cannot sign, and follows all the same.
+func TestStandbyWithoutKey(t *testing.T) {
+	l, _, hosts, _ := sharedHosts(t)
+	other := &leasing{lease: l}
+	host, err := ledger.OpenHost(t.Context(), other, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	require.ErrorIs(t, host.CanSign(t.Context(), ledger.Default), storage.ErrNotFound)
+	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
+	require.NoError(t, err)
+	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	require.Equal(t, uint64(2), openLedger(t, host).Head().Size)
+
+	_, err = hosts[0].RotateKey(t.Context(), ledger.Default, "x")
+	require.NoError(t, err)
+	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	require.Equal(t, openLedger(t, hosts[0]).VerifierKey(), openLedger(t, host).VerifierKey())
+}
+
+// A store that has lost events is not followed.
+func TestStandbyOfAnOlderStore(t *testing.T) {
+	_, databases, hosts, _ := sharedHosts(t)
+	older, err := openLedger(t, hosts[0]).Store().Head(t.Context())
+	require.NoError(t, err)
+	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
+	require.NoError(t, err)
+	reader := openLedger(t, hosts[1])
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.Equal(t, uint64(2), reader.Head().Size)
+	databases[1].older = &older
+	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
+	require.Equal(t, uint64(2), reader.Head().Size)
+}
+
+// replaced is a ledger that this server only reads, and whose store can be replaced.
+type replaced struct{ storage.Store }
+
+func (*replaced) Held() bool { return false }
+
+type replacedDatabase struct {
+	storage.Database
+	store *replaced
+}
+
+func (d replacedDatabase) Ledger(context.Context, string) (storage.Store, error) { return d.store, nil }
+
+// A store that was rolled back and continued in another way is not followed either.
+func TestStandbyOfAFork(t *testing.T) {
+	logs := [2]*memory.Database{memory.New(), memory.New()}
+	var stores [2]storage.Store
+	for i, events := range []int{2, 4} {
+		stores[i] = store(t, logs[i])
+		l := open(t, stores[i], config(t))
+		for n := range events {
+			post(t, l, ipc(t, "", fmt.Sprint(i, n)), "")
+		}
+	}
+	shared := &replaced{stores[0]}
+	host, err := ledger.OpenHost(t.Context(), replacedDatabase{logs[0], shared}, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	seen := openLedger(t, host).Head()
+	require.Equal(t, uint64(3), seen.Size)
+	shared.Store = stores[1]
+	require.ErrorIs(t, host.Refresh(t.Context(), ledger.Default), ledger.ErrRollback)
+	require.Equal(t, seen, openLedger(t, host).Head())
+}

@@ -1,0 +1,287 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"colophon/storage"
+)
+
+// Server is one of several servers that share a database.
+type Server struct {
+	ID string // stays the same over restarts
+	// Address is the URL at which other servers reach this one; empty if they cannot.
+	Address string
+}
+
+const (
+	// LeaseTime is how long a server holds a ledger, and counts as running, after it has last
+	// said so. It says so every LeaseTime/6.
+	LeaseTime = 3 * time.Second
+	// offerTime is how long only the server to which a ledger is offered may take it.
+	offerTime = 2 * time.Second
+	// idleBesideOthers replaces the bound of idleLimit, so that a server that is stopped in the
+	// middle of a write does not keep another one from taking the ledger.
+	idleBesideOthers = time.Second
+	// leaseConnections are connections of their own: leases must not wait for reads and writes.
+	leaseConnections = 3
+)
+
+var _ storage.Leased = (*ledger)(nil)
+
+// Held implements storage.Leased. It is always true in a database that is not shared.
+func (l *ledger) Held() bool { return l.db.leases == nil || l.held.Load() }
+
+// Leases says which of several servers holds which ledger. Each ledger has one row, which
+// expires by the database's clock unless its server renews it. The lease only decides who
+// tries to write. What makes a second writer impossible is the epoch in the head's row (see
+// the package's comment), which taking the lease raises in the same transaction. All methods
+// are safe for concurrent use.
+type Leases struct {
+	db   *Database
+	self Server
+	pool *pgxpool.Pool
+
+	mu      sync.Mutex
+	ledgers []*ledger // all that this server has held; under mu
+}
+
+func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
+	config, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = leaseConnections
+	config.MinConns, config.MinIdleConns = 0, 0
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		// A renewal that a crash of the database loses only makes the lease expire earlier.
+		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Leases{db: d, self: *cfg.Server, pool: pool}, nil
+}
+
+// Leases returns the leases of a database that was opened with Config.Server; else nil.
+func (d *Database) Leases() *Leases { return d.leases }
+
+// Self returns this server.
+func (s *Leases) Self() Server { return s.self }
+
+// milliseconds is a duration as the statements below take it.
+func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
+
+// insert takes a ledger's row, in a transaction that also raises the epoch. It reports false
+// if another server holds the ledger. resume permits to take the row of an earlier run of
+// this server.
+func (s *Leases) insert(ctx context.Context, tx pgx.Tx, number int64, resume bool) (taken bool, err error) {
+	tag, err := tx.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
+		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 millisecond')
+		ON CONFLICT (ledger) DO UPDATE SET server = excluded.server, writer = excluded.writer, address = excluded.address, expires = excluded.expires
+		WHERE l.expires < clock_timestamp() OR l.writer = $3 OR l.server = $2 AND (l.writer = '' OR $6::boolean)`,
+		number, s.self.ID, s.db.writer, s.self.Address, milliseconds(LeaseTime), resume)
+	return tag.RowsAffected() > 0, err
+}
+
+// Take takes the lease of a ledger, and raises its epoch. It returns storage.ErrNotHeld if
+// another server holds the ledger. If resume is true, the lease of an earlier run of this
+// server is free too: two running servers must not have one ID.
+func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
+	store, err := s.db.Ledger(ctx, name)
+	if err != nil {
+		return err
+	}
+	l := store.(*ledger)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err = l.takeOver(ctx, func(tx pgx.Tx) (epoch int64, err error) {
+		taken, err := s.insert(ctx, tx, l.number, resume)
+		if err == nil && !taken {
+			err = storage.ErrNotHeld
+		}
+		if err != nil {
+			return 0, err
+		}
+		return l.raise(ctx, takeFrom)(tx)
+	})
+	if errors.Is(err, errTakenOver) {
+		err = storage.ErrNotHeld
+	}
+	if err != nil {
+		return fmt.Errorf("taking ledger %q: %w", name, explained(err))
+	}
+	l.doubt = nil
+	l.held.Store(true)
+	s.note(l)
+	return nil
+}
+
+// note adds a ledger that this server has taken.
+func (s *Leases) note(l *ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.ledgers, l) {
+		s.ledgers = append(s.ledgers, l)
+	}
+}
+
+// held returns the ledgers that this server holds, by number.
+func (s *Leases) held() map[int64]*ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make(map[int64]*ledger)
+	for _, l := range s.ledgers {
+		if l.held.Load() {
+			held[l.number] = l
+		}
+	}
+	return held
+}
+
+// Held reports whether this server holds a ledger.
+func (s *Leases) Held(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.ledgers, func(l *ledger) bool { return l.name == name && l.held.Load() })
+}
+
+// Renew renews all leases that this server holds. Those that another server has taken are no
+// longer held from then on.
+func (s *Leases) Renew(ctx context.Context) error {
+	held := s.held()
+	if len(held) == 0 {
+		return nil
+	}
+	numbers := make([]int64, 0, len(held))
+	for number := range held {
+		numbers = append(numbers, number)
+	}
+	rows, err := s.pool.Query(ctx, `UPDATE colophon_leases SET expires = clock_timestamp() + $3::float8 * interval '1 millisecond'
+		WHERE writer = $1 AND ledger = ANY ($2::bigint[]) RETURNING ledger`, s.db.writer, numbers, milliseconds(LeaseTime))
+	if err != nil {
+		return fmt.Errorf("renewing leases: %w", explained(err))
+	}
+	renewed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return fmt.Errorf("renewing leases: %w", explained(err))
+	}
+	for number, l := range held {
+		if !slices.Contains(renewed, number) {
+			l.held.Store(false)
+		}
+	}
+	return nil
+}
+
+// Pass gives a ledger up. For a short time only the server to may take it; if that is nil, any
+// server may take it. Nothing may be writing to the ledger.
+func (s *Leases) Pass(ctx context.Context, name string, to *Server) error {
+	store, err := s.db.Ledger(ctx, name)
+	if err != nil {
+		return err
+	}
+	l := store.(*ledger)
+	l.held.Store(false)
+	reserved := offerTime
+	if to == nil {
+		to, reserved = &Server{}, -time.Second
+	}
+	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
+		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
+	if err != nil {
+		return fmt.Errorf("giving ledger %q up: %w", name, explained(err))
+	}
+	return nil
+}
+
+// Live is a server that is running, and the ledgers that it has the signing keys of.
+type Live struct {
+	Server
+	Ledgers []string
+}
+
+// Beat says that this server is running, and which ledgers it has the signing keys of.
+func (s *Leases) Beat(ctx context.Context, ledgers []string) error {
+	if ledgers == nil {
+		ledgers = []string{}
+	}
+	_, err := s.pool.Exec(ctx, `INSERT INTO colophon_servers (id, address, ledgers, seen) VALUES ($1, $2, $3, clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET address = excluded.address, ledgers = excluded.ledgers, seen = excluded.seen`, s.self.ID, s.self.Address, ledgers)
+	if err != nil {
+		return fmt.Errorf("noting that this server is running: %w", explained(err))
+	}
+	return nil
+}
+
+// Leave says that this server ends, and forgets those that ended without saying so long ago.
+func (s *Leases) Leave(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM colophon_servers WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'`, s.self.ID)
+	return err
+}
+
+// Servers returns the servers that are running.
+func (s *Leases) Servers(ctx context.Context) ([]Live, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
+		milliseconds(LeaseTime))
+	if err != nil {
+		return nil, fmt.Errorf("listing servers: %w", explained(err))
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Live, err error) {
+		err = row.Scan(&l.ID, &l.Address, &l.Ledgers)
+		return l, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing servers: %w", explained(err))
+	}
+	return all, nil
+}
+
+// State is what all servers of a database see of a ledger.
+type State struct {
+	Name  string
+	Size  uint64 // of the stored head
+	Epoch int64
+	// Version differs whenever the head, the freezing, or a setting does.
+	Version string
+	// Holder has the lease, or is the only one that may take it now; nil if it is free.
+	Holder *Server
+	// Taken is true if Holder has taken the lease.
+	Taken bool
+}
+
+// States returns the states of all ledgers.
+func (s *Leases) States(ctx context.Context) ([]State, error) {
+	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
+				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),
+			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, '')
+		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number ORDER BY d.number`)
+	if err != nil {
+		return nil, fmt.Errorf("reading leases: %w", explained(err))
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (state State, err error) {
+		var size int64
+		var valid bool
+		var holder Server
+		var writer string
+		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer)
+		state.Size = uint64(size)
+		if valid {
+			state.Holder, state.Taken = &holder, writer != ""
+		}
+		return state, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading leases: %w", explained(err))
+	}
+	return all, nil
+}

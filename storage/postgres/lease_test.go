@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+)
+
+// member opens a shared database as one of several servers.
+func member(t *testing.T, url, id string) *Database {
+	t.Helper()
+	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), Server: &Server{ID: id, Address: "http://" + id}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !db.closed.Load() {
+			require.NoError(t, db.Close())
+		}
+	})
+	return db
+}
+
+// expire makes all leases of a database expire.
+func expire(t *testing.T, url string) {
+	t.Helper()
+	_, err := connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = clock_timestamp() - interval '1 second'`)
+	require.NoError(t, err)
+}
+
+func storeOf(t *testing.T, db *Database, name string) storage.Leased {
+	t.Helper()
+	store, err := db.Ledger(t.Context(), name)
+	require.NoError(t, err)
+	return store.(storage.Leased)
+}
+
+func stateOf(t *testing.T, db *Database) State {
+	t.Helper()
+	states, err := db.Leases().States(t.Context())
+	require.NoError(t, err)
+	require.Len(t, states, 1)
+	return states[0]
+}
+
+// Only the server that holds a ledger writes to it. One that has lost it finds out by its next
+// write, and by its next renewal.
+func TestLease(t *testing.T) {
+	url := emptyURL(t)
+	a, b := member(t, url, "a"), member(t, url, "b")
+	first, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	var head storage.Head
+	write := func(s storage.Store) error {
+		next := batch(head, 2)
+		err := s.Commit(t.Context(), head, next)
+		if err == nil {
+			head = next.Head
+		}
+		return err
+	}
+	require.NoError(t, write(first))
+	require.Equal(t, State{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", Holder: &Server{"a", "http://a"}, Taken: true}, stateOf(t, b))
+
+	second := storeOf(t, b, "default")
+	require.False(t, second.Held())
+	for name, refused := range map[string]error{
+		"commit": write(second), "freeze": second.Freeze(t.Context()), "setting": second.SetSetting(t.Context(), "log", nil),
+		"writable": second.Writable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true),
+	} {
+		require.ErrorIs(t, refused, storage.ErrNotHeld, name)
+	}
+	requireLog(t, second, head)
+	require.NoError(t, write(first), "opening and trying took nothing over")
+
+	expire(t, url)
+	require.Nil(t, stateOf(t, b).Holder)
+	require.NoError(t, a.Leases().Renew(t.Context()), "nobody has taken it yet")
+	require.Equal(t, "a", stateOf(t, b).Holder.ID)
+	expire(t, url)
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.True(t, second.Held())
+	require.True(t, b.Leases().Held("default"))
+	require.True(t, a.Leases().Held("default"), "it does not know yet")
+	require.ErrorIs(t, write(first), storage.ErrNotHeld)
+	require.False(t, a.Leases().Held("default"))
+	require.ErrorIs(t, first.Writable(t.Context()), storage.ErrNotHeld)
+	require.NoError(t, write(second))
+	require.Equal(t, int64(2), stateOf(t, a).Epoch)
+
+	expire(t, url)
+	require.NoError(t, a.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, b.Leases().Renew(t.Context()))
+	require.False(t, second.Held(), "a renewal that finds another server")
+	require.NoError(t, write(first), "a ledger can be taken again")
+}
+
+// A server that starts again resumes its lease at once; then only another run of it could.
+func TestResumedLease(t *testing.T) {
+	url := emptyURL(t)
+	before := member(t, url, "a")
+	store, err := before.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	again, other := member(t, url, "a"), member(t, url, "b")
+	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true), storage.ErrNotHeld)
+	require.ErrorIs(t, again.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
+	require.NoError(t, again.Leases().Take(t.Context(), "default", true))
+	require.NoError(t, storeOf(t, again, "default").Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
+	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrNotHeld)
+	require.NoError(t, again.Leases().Take(t.Context(), "default", false), "its own")
+	require.Equal(t, int64(3), stateOf(t, other).Epoch)
+}
+
+// A ledger is given up to one server, or to any.
+func TestPassedLease(t *testing.T) {
+	url := emptyURL(t)
+	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	require.NoError(t, a.Leases().Pass(t.Context(), "default", &Server{"b", "http://b"}))
+	require.ErrorIs(t, store.Writable(t.Context()), storage.ErrNotHeld)
+	state := stateOf(t, c)
+	require.Equal(t, &Server{"b", "http://b"}, state.Holder)
+	require.False(t, state.Taken)
+	require.NoError(t, a.Leases().Renew(t.Context()))
+	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false), storage.ErrNotHeld)
+	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true), storage.ErrNotHeld)
+	require.NoError(t, b.Leases().Take(t.Context(), "default", false))
+	require.NoError(t, a.Leases().Pass(t.Context(), "default", nil), "it has nothing to give")
+	require.True(t, stateOf(t, c).Taken)
+	require.NoError(t, b.Leases().Pass(t.Context(), "default", nil))
+	require.Nil(t, stateOf(t, c).Holder)
+	require.NoError(t, c.Leases().Take(t.Context(), "default", false))
+}
+
+// A server that no longer says that it runs is not listed.
+func TestServers(t *testing.T) {
+	url := emptyURL(t)
+	a, b := member(t, url, "a"), member(t, url, "b")
+	require.NoError(t, a.Leases().Beat(t.Context(), nil))
+	require.NoError(t, b.Leases().Beat(t.Context(), []string{"default", "x"}))
+	require.NoError(t, b.Leases().Beat(t.Context(), []string{"default"}))
+	servers, err := a.Leases().Servers(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, []Live{{Server{"a", "http://a"}, []string{}}, {Server{"b", "http://b"}, []string{"default"}}}, servers)
+	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseTime+time.Minute))
+	require.NoError(t, err)
+	servers, err = a.Leases().Servers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, servers, 1)
+	require.NoError(t, a.Leases().Leave(t.Context()))
+	servers, err = a.Leases().Servers(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, servers)
+}
+
+// States shows whatever a server that follows must read again.
+func TestVersions(t *testing.T) {
+	url := emptyURL(t)
+	a := member(t, url, "a")
+	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	require.NoError(t, err)
+	seen := map[string]bool{stateOf(t, a).Version: true}
+	for _, change := range []func() error{
+		func() error { return store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)) },
+		func() error { return store.SetSetting(t.Context(), "log", []byte("public")) },
+		func() error { return store.SetSetting(t.Context(), "log", []byte("private")) },
+		func() error { return store.Freeze(t.Context()) },
+	} {
+		require.NoError(t, change())
+		version := stateOf(t, a).Version
+		require.False(t, seen[version], version)
+		seen[version] = true
+	}
+}
