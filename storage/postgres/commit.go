@@ -27,7 +27,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
 			return l.apply(ctx, tx, epoch, old, b)
 		},
-		old: &old,
+		old: &old, next: &b.Head,
 		made: func(h storage.Head) bool {
 			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.Time == b.Head.Time && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
 		},

@@ -16,7 +16,8 @@
 // or not, or the server may still be working on it. Reading the head is not enough: it may be
 // read before the transaction becomes visible, or it may show a transaction that is not yet on
 // a standby and is lost with the primary. So the store first raises the epoch in a transaction
-// of its own, and reads the head only when the server has answered its COMMIT. Then:
+// of its own, which returns the head, and uses the head only when the server has answered its
+// COMMIT. Then:
 //
 //   - The old transaction is decided. If it held the row, raising the epoch waited until it
 //     ended. If it did not, it finds another epoch, and writes nothing.
@@ -27,6 +28,10 @@
 // If the head is the one of the commit, the commit is reported as made; otherwise it is made
 // again under the new epoch. A server that answers COMMIT with a warning, as PostgreSQL does if
 // the wait for a standby was cancelled, has not acknowledged it.
+//
+// The same holds when a ledger is opened. Head returns what this opening knows to be durable, and
+// not the row, which another process may have written since. storage/postgres/model searches for
+// orders of events that break this argument.
 //
 // If another process took the ledger over meanwhile, or the server does not come back in
 // time, the outcome stays unknown, and the caller must stop writing.

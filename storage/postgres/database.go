@@ -288,6 +288,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 				return nil, err
 			}
 			l.number, l.epoch = found.number, 1
+			l.note(storage.Head{})
 			return l, nil
 		case err != nil && !temporary(err):
 			return nil, err

@@ -1,24 +1,31 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"colophon/storage"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store. It keeps no head: reads
-// see what is committed, by any process.
+// ledger is the only handle on a ledger. It implements storage.Store. Reads see what is
+// committed, by any process, apart from Head.
 type ledger struct {
 	db     *Database
 	name   string
 	number int64
+
+	// durable is the last head that this opening has taken over or written, and that the server
+	// has acknowledged; nil before it is open. The row of the head may show more: a commit of
+	// another process that is not on the standby yet, for example.
+	durable atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
@@ -42,7 +49,9 @@ type change struct {
 	// made reports whether a head shows that the change was made. nil means that the change
 	// may be made again.
 	made func(storage.Head) bool
-	old  *storage.Head // that the change builds on; nil if it does not depend on it
+	// old is the head that the change builds on, and next the one that it makes; nil if it does
+	// not depend on the head.
+	old, next *storage.Head
 }
 
 // write makes a change. The caller's context only ends it before it begins: afterwards the
@@ -64,8 +73,11 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if errors.Is(err, errRefused) {
 		err = l.refused(ctx, c.old)
 	}
-	if errors.Is(err, errTakenOver) {
+	switch {
+	case errors.Is(err, errTakenOver):
 		l.doubt = err
+	case err == nil && c.next != nil:
+		l.note(*c.next)
 	}
 	return explained(err)
 }
@@ -106,9 +118,9 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 
 // The two ways to take a ledger over.
 const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING epoch`
+	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
 	// takeOwn updates nothing if another process has the ledger.
-	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING epoch`
+	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
 )
 
 // takeAgain takes the ledger over from earlier writes of this opening. It does not use the
@@ -119,12 +131,14 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	return l.takeOver(ctx, takeOwn)
 }
 
-// takeOver raises the epoch, and then returns the head. No transaction of an earlier epoch can
-// commit from then on (see the package's comment). The caller holds l.mu.
+// takeOver raises the epoch, and returns the head that the same transaction saw, once that is
+// acknowledged. No transaction of an earlier epoch can commit from then on (see the package's
+// comment). A second statement might read the head of another server, or one that another
+// process has written meanwhile. The caller holds l.mu.
 func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error) {
-	var epoch int64
+	var row headRow
 	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(&epoch)
+		return tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return storage.Head{}, errTakenOver
@@ -132,19 +146,19 @@ func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error)
 	if err != nil {
 		return storage.Head{}, err
 	}
-	var row headRow
-	if err := l.db.writes.QueryRow(ctx, selectHead, l.number).Scan(row.values()...); err != nil {
-		return storage.Head{}, err
-	}
-	if row.epoch != epoch {
-		return storage.Head{}, errTakenOver
-	}
 	head, err := row.head()
 	if err != nil {
 		return storage.Head{}, err
 	}
-	l.epoch = epoch
+	l.epoch = row.epoch
+	l.note(head)
 	return head, nil
+}
+
+// note keeps a head that the server has acknowledged. Its slice may be the caller's.
+func (l *ledger) note(head storage.Head) {
+	head.Checkpoint = bytes.Clone(head.Checkpoint)
+	l.durable.Store(&head)
 }
 
 // open takes the ledger over, unless this opening has it.

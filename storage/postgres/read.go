@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,9 +13,12 @@ import (
 	"colophon/storage"
 )
 
-const selectHead = `SELECT epoch, writer, frozen, size, tip, time, checkpoint FROM colophon_heads WHERE ledger = $1`
+const (
+	headColumns = `epoch, writer, frozen, size, tip, time, checkpoint`
+	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
+)
 
-// headRow is the result of selectHead.
+// headRow has headColumns.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -44,9 +48,17 @@ func setHash(h *storage.Hash, stored []byte, what string) error {
 	return nil
 }
 
-// Head implements storage.Reader.
+// Head implements storage.Reader. An opening that writes returns the head that it knows to be
+// durable, and so never one that was lost with a server.
 func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
-	head, err := l.head(ctx)
+	var head storage.Head
+	err := l.db.usable(ctx)
+	if known := l.durable.Load(); known != nil {
+		head = *known
+		head.Checkpoint = bytes.Clone(head.Checkpoint)
+	} else if err == nil {
+		head, err = l.head(ctx)
+	}
 	if err != nil {
 		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name, err)
 	}
