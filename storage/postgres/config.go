@@ -38,6 +38,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,6 +95,9 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	if err != nil {
 		return nil, nil, err
 	}
+	if !c.ReadOnly {
+		config.AfterConnect = useIndexes
+	}
 	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly {
 		return reads, nil, err
 	}
@@ -101,11 +105,27 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	config.MaxConns = writeConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.ConnConfig.OnNotice = noteWarning
-	config.AfterConnect = c.prepareWrites
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		return cmp.Or(useIndexes(ctx, conn), c.prepareWrites(ctx, conn))
+	}
 	if writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		reads.Close()
 	}
 	return reads, writes, err
+}
+
+// useIndexes lets PostgreSQL plan each statement once, and with indexes alone, which each statement
+// of a server has. Otherwise it plans short lists of values again each time, and keeps for longer
+// lists a plan that reads the whole table, because that was small. Other engines do not have all
+// of these settings.
+func useIndexes(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
+		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
+	) AS v (name, value) ON v.name = s.name`)
+	if err != nil {
+		return fmt.Errorf("setting the planner: %w", err)
+	}
+	return nil
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
@@ -173,13 +193,17 @@ var errUnacknowledged = errors.New("the server committed with a warning")
 
 // commit commits a transaction. Any error means that its outcome is unknown, except one that
 // the server reported.
-func commit(ctx context.Context, tx pgx.Tx) error {
-	conn := tx.Conn().PgConn()
-	delete(conn.CustomData(), warned)
-	if err := tx.Commit(ctx); err != nil {
+func commit(ctx context.Context, conn *pgx.Conn) error {
+	notes := conn.PgConn().CustomData()
+	delete(notes, warned)
+	tag, err := conn.Exec(ctx, "commit")
+	if err != nil {
 		return err
 	}
-	if warning, is := conn.CustomData()[warned]; is {
+	if tag.String() == "ROLLBACK" {
+		return pgx.ErrTxCommitRollback
+	}
+	if warning, is := notes[warned]; is {
 		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
 	}
 	return nil

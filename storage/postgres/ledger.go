@@ -43,9 +43,10 @@ func sortByName(all []description) {
 
 // change is a write to one ledger.
 type change struct {
-	// apply makes the change in a transaction, whose first statement locks the head's row. It
-	// returns errRefused if that does not have the epoch, or does not meet another condition.
-	apply func(ctx context.Context, tx pgx.Tx, epoch int64) error
+	// apply begins a transaction, whose first statement locks the head's row, and makes the
+	// change. It returns errRefused if the row does not have the epoch, or does not meet another
+	// condition.
+	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
 	// made reports whether a head shows that the change was made. nil means that the change
 	// may be made again.
 	made func(storage.Head) bool
@@ -113,7 +114,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
-	return inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error { return c.apply(ctx, tx, l.epoch) })
+	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
 // The two ways to take a ledger over.
@@ -137,8 +138,11 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 // process has written meanwhile. The caller holds l.mu.
 func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error) {
 	var row headRow
-	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
+	err := inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return storage.Head{}, errTakenOver
@@ -220,8 +224,11 @@ func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 
 // Freeze implements storage.Store.
 func (l *ledger) Freeze(ctx context.Context) error {
-	err := l.write(ctx, change{apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
-		tag, err := tx.Exec(ctx, `UPDATE colophon_heads SET frozen = true WHERE ledger = $1 AND epoch = $2`, l.number, epoch)
+	err := l.write(ctx, change{apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		tag, err := conn.Exec(ctx, `UPDATE colophon_heads SET frozen = true WHERE ledger = $1 AND epoch = $2`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
@@ -235,15 +242,18 @@ func (l *ledger) Freeze(ctx context.Context) error {
 
 // SetSetting implements storage.Store.
 func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) error {
-	err := l.write(ctx, change{apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
-		tag, err := tx.Exec(ctx, `SELECT epoch FROM colophon_heads WHERE ledger = $1 AND epoch = $2 FOR UPDATE`, l.number, epoch)
+	err := l.write(ctx, change{apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		tag, err := conn.Exec(ctx, `SELECT epoch FROM colophon_heads WHERE ledger = $1 AND epoch = $2 FOR UPDATE`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
+		_, err = conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
 			ON CONFLICT (ledger, name) DO UPDATE SET value = excluded.value`, l.number, name, filled(value))
 		return err
 	}})

@@ -6,10 +6,12 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
@@ -299,6 +301,25 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorContains(t, err, "its head is missing")
 	_, err = db.Ledgers(t.Context())
 	require.ErrorIs(t, err, storage.ErrDamaged)
+}
+
+// PostgreSQL keeps a plan that it made while a table was empty. It must not read the whole table
+// when that has grown.
+func TestPlansUseIndexes(t *testing.T) {
+	db := openAt(t, emptyURL(t))
+	for name, pool := range map[string]*pgxpool.Pool{"reads": db.reads, "writes": db.writes} {
+		conn, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), `PREPARE lookup (bigint, bytea[]) AS `+selectClaims+` AND c.key = ANY ($2::bytea[])`)
+		require.NoError(t, err)
+		rows, err := conn.Query(t.Context(), `EXPLAIN EXECUTE lookup (1, ARRAY['a', 'b']::bytea[])`)
+		require.NoError(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(plan, "\n"), "Index Cond: ((key = ANY ($2)) AND (ledger = ", name)
+		require.NoError(t, conn.Conn().Close(t.Context()))
+		conn.Release()
+	}
 }
 
 // A commit whose content does not fit one statement is still one commit.
