@@ -15,8 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store. Reads see what is
-// committed, by any process, apart from Head.
+// ledger is the only handle on a ledger. It implements storage.Store.
 type ledger struct {
 	db     *Database
 	name   string
@@ -174,7 +173,7 @@ func (l *ledger) open(ctx context.Context) error {
 	}
 	_, err := l.takeOver(ctx, takeFrom)
 	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
-		_, err = l.head(ctx)
+		_, err = l.stored(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
 	if err != nil {

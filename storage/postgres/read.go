@@ -48,24 +48,27 @@ func setHash(h *storage.Hash, stored []byte, what string) error {
 	return nil
 }
 
-// Head implements storage.Reader. An opening that writes returns the head that it knows to be
-// durable, and so never one that was lost with a server.
+// Head implements storage.Reader.
 func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
-	var head storage.Head
-	err := l.db.usable(ctx)
-	if known := l.durable.Load(); known != nil {
-		head = *known
-		head.Checkpoint = bytes.Clone(head.Checkpoint)
-	} else if err == nil {
-		head, err = l.head(ctx)
-	}
+	head, err := l.head(ctx)
 	if err != nil {
 		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name, err)
 	}
+	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	return head, nil
 }
 
+// head returns the last head. An opening that writes returns the one that it knows to be durable,
+// and so never one that is lost with a server. The caller must not change its slice.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
+	if known := l.durable.Load(); known != nil {
+		return *known, l.db.usable(ctx)
+	}
+	return l.stored(ctx)
+}
+
+// stored returns the head in the row.
+func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)
 	if errors.Is(err, storage.ErrNotFound) {
