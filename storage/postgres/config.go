@@ -116,7 +116,7 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 
 // useIndexes lets PostgreSQL plan each statement once, and with indexes alone, which each statement
 // of a server has. Otherwise it plans short lists of values again each time, and keeps for longer
-// lists a plan that reads the whole table, because that was small. Other engines do not have all
+// lists a plan that reads the whole table, which it made while that was small. Other engines do not have all
 // of these settings.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
