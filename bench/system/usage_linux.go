@@ -15,8 +15,8 @@ const clockTick = 10 * time.Millisecond
 // Usage is what a process has used since it began.
 type Usage struct {
 	CPU     time.Duration // user and system
-	Peak    int64         // memory, VmHWM, in bytes
-	Memory  int64         // VmRSS, in bytes
+	Peak    int64         // peak memory (VmHWM) in bytes
+	Memory  int64         // current memory (VmRSS) in bytes
 	Written int64         // bytes caused to be written to disk
 }
 
@@ -91,7 +91,7 @@ func statOf(pid int) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the use of processor time: %w", err)
 	}
-	// The name of the program, in brackets, may contain spaces.
+	// The name of the program, in parentheses, can contain spaces.
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), nil
 }
 
@@ -100,14 +100,14 @@ func cpuOf(fields []string) (used time.Duration, err error) {
 	for _, field := range fields[:2] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("use of processor time: %w", err)
+			return 0, fmt.Errorf("parsing the use of processor time: %w", err)
 		}
 		used += time.Duration(ticks) * clockTick
 	}
 	return used, nil
 }
 
-// ForgetPeak sets the peak of a process's memory to its present memory.
+// ForgetPeak resets the recorded peak of a process's memory to its current memory.
 func ForgetPeak(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("resetting the peak of memory: %w", err)
@@ -115,7 +115,7 @@ func ForgetPeak(pid int) error {
 	return nil
 }
 
-// counters reads lines like "VmHWM:   123 kB".
+// counters reads lines like "VmHWM:   123 kB" from a file.
 func counters(file string) (map[string]int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of one statement, below the limits on messages that engines have. A larger commit
+// Bounds of one statement, below the limits that engines put on messages. A larger commit
 // takes several statements.
 const (
 	statementBytes = 4 << 20
@@ -61,7 +61,7 @@ func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old sto
 	return s.send(ctx, conn)
 }
 
-// statements gathers statements for one ledger that are sent together.
+// statements collects statements for one ledger that are sent together.
 type statements struct {
 	ledger []byte // its number
 	queued []statement
@@ -162,7 +162,7 @@ func texts(list [][]byte) []byte {
 	return dst
 }
 
-// head replaces the head, and takes the lock of its row. It comes first.
+// head replaces the head, and locks its row. It must be the first statement.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
@@ -171,7 +171,7 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 }
 
 // pieces divides n rows into runs that keep to the bounds of a statement. size returns the
-// bytes of a row.
+// size of a row in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
@@ -232,7 +232,7 @@ func (s *statements) tiles(tiles []storage.Tile) {
 	}
 }
 
-// contents stores the pieces that the ledger does not hold, and references of all other
+// contents stores the pieces that the ledger does not have, and references for all other
 // events that need them.
 func (s *statements) contents(contents []storage.Content) {
 	type need struct {
@@ -273,10 +273,10 @@ func (s *statements) contents(contents []storage.Content) {
 	})
 }
 
-// redact records the redactions of records that are not redacted yet, removes what the
-// records needed, and deletes content that no record needs any longer. A stored redaction by
-// an event beyond the head was not written by a commit: nothing was erased for it, and it must
-// not prevent the erasure now.
+// redact records the redactions of records that are not yet redacted, removes the needs of
+// these records, and deletes content that no record needs any longer. No commit wrote a stored
+// redaction by an event beyond the head: nothing was erased for it, and it must not prevent
+// the erasure now.
 func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

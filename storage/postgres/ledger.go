@@ -28,9 +28,9 @@ type ledger struct {
 
 	// mu serialises writers.
 	mu    sync.Mutex
-	epoch int64 // in the head's row while this opening may write; 0 before it is open; under mu
+	epoch int64 // epoch in the head's row while this opening may write; 0 before the ledger is open; guarded by mu
 	// doubt is the error of a write whose outcome is unknown. No write is tried until the
-	// ledger is opened again. Under mu.
+	// ledger is opened again. Guarded by mu.
 	doubt error
 }
 
@@ -54,8 +54,8 @@ type change struct {
 	old, next *storage.Head
 }
 
-// write makes a change. The caller's context only ends it before it begins: afterwards the
-// outcome would be unknown.
+// write makes a change. The caller's context can end the write only before it begins, because
+// afterwards the outcome would be unknown.
 func (l *ledger) write(ctx context.Context, c change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,15 +82,15 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	return explained(err)
 }
 
-// recover finds out whether a write was made whose attempt returned err, and makes it if it
+// recover finds out whether a write whose attempt returned err was made, and makes it if it
 // was not (see the package's comment).
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
-		l.db.log.Warn("a write has no outcome yet: the head is read again", "ledger", l.name, "error", err)
+		l.db.log.Warn("the outcome of a write is not known yet; reading the head again", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown, the server has not answered for %v: %w", l.db.patience, err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
 			return l.doubt
 		}
 		var head storage.Head
@@ -98,7 +98,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 			continue
 		}
 		if err != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown: %w", err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown: %w", err)
 			return l.doubt
 		}
 		if c.made != nil && c.made(head) {
@@ -109,22 +109,22 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	return err
 }
 
-// attempt makes a change once.
+// attempt tries once to make a change.
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
-// The two ways to take a ledger over.
+// Two ways to take over a ledger.
 const (
 	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
 	// takeOwn updates nothing if another process has the ledger.
 	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
 )
 
-// takeAgain takes the ledger over from earlier writes of this opening. It does not use the
-// whole time on one connection.
+// takeAgain takes the ledger over from earlier writes of this opening. It does not spend all
+// of its time on one connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
@@ -184,9 +184,9 @@ func (l *ledger) open(ctx context.Context) error {
 }
 
 // errRefused: the head's row does not meet the condition of a change. Nothing was written.
-var errRefused = errors.New("the head's row does not meet the condition")
+var errRefused = errors.New("the head's row does not meet the condition of the write")
 
-// refused says why the head's row did not meet the condition of a change on old.
+// refused returns the reason why the head's row did not meet the condition of a change on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -198,7 +198,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading it: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch:
-		return fmt.Errorf("%w: the head has epoch %d of %s, the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
 		return storage.ErrFrozen
 	case old == nil:
@@ -208,7 +208,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the head has size %d and tip %x, the commit builds on size %d and tip %x",
+	return fmt.Errorf("%w: the head has size %d and tip %x, but the commit builds on size %d and tip %x",
 		storage.ErrConflict, stored.Size, stored.Tip[:4], old.Size, old.Tip[:4])
 }
 
@@ -262,8 +262,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. The server does not say how much space it has: a commit
-// that finds none returns storage.ErrNoSpace.
+// Writable implements storage.Store. The server does not report how much space it has. A
+// commit for which there is no space returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return fmt.Errorf("checking whether ledger %q can be written: %w", l.name, err)
@@ -271,7 +271,7 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return nil
 }
 
-// filled returns b, empty in place of nil, which would be NULL.
+// filled returns b, or an empty slice instead of nil, which would be stored as NULL.
 func filled(b []byte) []byte {
 	if b == nil {
 		return []byte{}
