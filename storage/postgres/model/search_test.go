@@ -58,16 +58,18 @@ func (v variant) describe(from, to state) (text string) {
 // The protocol of storage/postgres breaks no invariant: no receipt is lost, no two published
 // checkpoints are inconsistent, and no earlier epoch commits after a later one.
 func TestProtocol(t *testing.T) {
-	mishaps := uint8(maxMishaps)
-	if testing.Short() {
-		mishaps = 1
-	}
-	for name, v := range map[string]variant{
-		"the epoch is raised, and the same transaction returns the head": {},
-		"the head is read at the same node afterwards":                   {separate: true},
+	for name, c := range map[string]struct {
+		variant variant
+		mishaps uint8
+	}{
+		"the epoch is raised, and the same transaction returns the head": {variant{}, maxMishaps},
+		"the head is read at the same node afterwards":                   {variant{separate: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			violated, trace, states := search(v, mishaps)
+			if testing.Short() {
+				c.mishaps = 1
+			}
+			violated, trace, states := search(c.variant, c.mishaps)
 			t.Logf("%d states", states)
 			if violated != "" {
 				t.Errorf("%s\n%s", violated, strings.Join(trace, "\n"))
