@@ -109,6 +109,7 @@ var arrows = map[string][]string{
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats"},
 	"storage/postgres":                   {"storage"},
+	"storage/postgres/model":             {},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},
 	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},

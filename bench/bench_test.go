@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/storage/postgres/postgrestest"
 )
 
 // TestMain lets the test binary run as a contestant.
@@ -101,4 +103,29 @@ func TestGrowth(t *testing.T) {
 		require.Less(t, s.Unique, s.Body)
 	}
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
+}
+
+// Colophon on PostgreSQL and in its folder, a chain by hand, and pgbench all store records.
+func TestPostgres(t *testing.T) {
+	installed, err := postgrestest.Installed()
+	require.NoError(t, err)
+	if !installed {
+		t.Skip("PostgreSQL is not installed")
+	}
+	printed, figures := command(t, "postgres")
+	var result struct {
+		Rows    []*postgresRow
+		Targets []target
+	}
+	require.NoError(t, json.Unmarshal(figures, &result))
+	require.Len(t, result.Rows, 6)
+	for _, r := range result.Rows {
+		require.Positive(t, r.Median.Records, r.Row.name())
+		require.Positive(t, r.Median.P50, r.Row.name())
+		if r.Row.Way == "postgres" {
+			require.Positive(t, median(r.WAL), r.Row.name())
+		}
+	}
+	require.Len(t, result.Targets, 5)
+	require.Contains(t, printed, "single posts over the chain by hand")
 }

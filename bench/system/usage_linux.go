@@ -24,19 +24,12 @@ type Usage struct {
 func UsageOf(pid int) (Usage, error) {
 	var u Usage
 	folder := "/proc/" + strconv.Itoa(pid) + "/"
-	stat, err := os.ReadFile(folder + "stat")
+	fields, err := statOf(pid)
 	if err != nil {
-		return u, fmt.Errorf("reading the use of processor time: %w", err)
+		return u, err
 	}
-	// The name of the program, in parentheses, can contain spaces.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const user, kernel = 11, 12
-	for _, field := range fields[user : kernel+1] {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return u, fmt.Errorf("parsing the use of processor time: %w", err)
-		}
-		u.CPU += time.Duration(ticks) * clockTick
+	if u.CPU, err = cpuOf(fields[statOwn:]); err != nil {
+		return u, err
 	}
 	memory, err := counters(folder + "status")
 	if err != nil {
@@ -49,6 +42,69 @@ func UsageOf(pid int) (Usage, error) {
 	}
 	u.Written = disk["write_bytes"]
 	return u, nil
+}
+
+// ChildrenCPU returns the time that the children of a process have used, those included that
+// have ended.
+func ChildrenCPU(pid int) (total time.Duration, err error) {
+	own, err := statOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	if total, err = cpuOf(own[statEnded:]); err != nil {
+		return 0, err
+	}
+	folders, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("listing processes: %w", err)
+	}
+	for _, folder := range folders {
+		child, err := strconv.Atoi(folder.Name())
+		if err != nil {
+			continue
+		}
+		fields, err := statOf(child)
+		if err != nil { // it has ended
+			continue
+		}
+		if parent, err := strconv.Atoi(fields[statParent]); err != nil || parent != pid {
+			continue
+		}
+		used, err := cpuOf(fields[statOwn:])
+		if err != nil {
+			return 0, err
+		}
+		total += used
+	}
+	return total, nil
+}
+
+// Fields of /proc/PID/stat after the name.
+const (
+	statParent = 1
+	statOwn    = 11 // time of the process, user and system
+	statEnded  = 13 // of its children that have ended, likewise
+)
+
+func statOf(pid int) ([]string, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil, fmt.Errorf("reading the use of processor time: %w", err)
+	}
+	// The name of the program, in parentheses, can contain spaces.
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), nil
+}
+
+// cpuOf adds the first two fields.
+func cpuOf(fields []string) (used time.Duration, err error) {
+	for _, field := range fields[:2] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parsing the use of processor time: %w", err)
+		}
+		used += time.Duration(ticks) * clockTick
+	}
+	return used, nil
 }
 
 // ForgetPeak resets the recorded peak of a process's memory to its current memory.

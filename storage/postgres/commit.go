@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -24,10 +26,10 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
 	err := l.write(ctx, change{
-		apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
-			return l.apply(ctx, tx, epoch, old, b)
+		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+			return l.apply(ctx, conn, epoch, old, b)
 		},
-		old: &old,
+		old: &old, next: &b.Head,
 		made: func(h storage.Head) bool {
 			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.Time == b.Head.Time && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
 		},
@@ -38,16 +40,17 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// apply sends the statements of a commit. The server receives them together, unless the commit
-// redacts records.
-func (l *ledger) apply(ctx context.Context, tx pgx.Tx, epoch int64, old storage.Head, b storage.Batch) error {
-	s := &statements{ledger: l.number}
+// apply begins a transaction and makes the statements of a commit. The server receives them
+// together, unless the commit redacts records.
+func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
+	s := &statements{ledger: number(l.number)}
+	s.begin()
 	s.head(epoch, old, b.Head)
 	if len(b.Redactions) > 0 {
-		if err := s.send(ctx, tx); err != nil {
+		if err := s.send(ctx, conn); err != nil {
 			return err
 		}
-		if err := l.redact(ctx, tx, old, b.Redactions); err != nil {
+		if err := l.redact(ctx, conn, old, b.Redactions); err != nil {
 			return err
 		}
 	}
@@ -55,34 +58,116 @@ func (l *ledger) apply(ctx context.Context, tx pgx.Tx, epoch int64, old storage.
 	s.contents(b.Contents)
 	s.claims(b.Keys)
 	s.tiles(b.Tiles)
-	return s.send(ctx, tx)
+	return s.send(ctx, conn)
 }
 
 // statements collects statements for one ledger that are sent together.
 type statements struct {
-	ledger int64
-	batch  pgx.Batch
+	ledger []byte // its number
+	queued []statement
 }
 
-// send sends the statements that were collected since the last call. It returns the first
-// error.
-func (s *statements) send(ctx context.Context, tx pgx.Tx) error {
-	err := tx.SendBatch(ctx, &s.batch).Close()
-	s.batch = pgx.Batch{}
-	return err
+// statement is a query and its parameters in PostgreSQL's binary format.
+type statement struct {
+	query      string
+	parameters [][]byte
+	rows       int64 // that it must change, if that is not 0; else it is refused
+}
+
+func (s *statements) add(query string, parameters ...[]byte) {
+	s.queued = append(s.queued, statement{query: query, parameters: parameters})
+}
+
+// begin begins a transaction.
+func (s *statements) begin() { s.add("begin") }
+
+var binaryFormat = []int16{pgx.BinaryFormatCode} // of all parameters
+
+// send sends what was gathered since the last call. The first error counts. The connection keeps
+// the statements prepared. It encodes arrays itself, because encoding them one element at a time
+// took as long as the server's work.
+func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
+	var batch pgconn.Batch
+	for i := range s.queued {
+		prepared, err := conn.Prepare(ctx, s.queued[i].query, s.queued[i].query)
+		if err != nil {
+			return err
+		}
+		formats := binaryFormat
+		if len(s.queued[i].parameters) == 0 {
+			formats = nil
+		}
+		batch.ExecPrepared(prepared.Name, s.queued[i].parameters, formats, nil)
+	}
+	results := conn.PgConn().ExecBatch(ctx, &batch)
+	var failed error
+	for i := 0; failed == nil && results.NextResult(); i++ {
+		tag, err := results.ResultReader().Close()
+		if want := s.queued[i].rows; err == nil && want != 0 && tag.RowsAffected() != want {
+			err = errRefused
+		}
+		failed = err
+	}
+	s.queued = nil
+	return cmp.Or(failed, results.Close())
+}
+
+// number encodes a bigint.
+func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+// Types of elements.
+const (
+	byteaType  = 17
+	bigintType = 20
+)
+
+// appendArray appends the beginning of an array with one dimension.
+func appendArray(dst []byte, elementType uint32, length int) []byte {
+	dimensions := uint32(1)
+	if length == 0 {
+		dimensions = 0
+	}
+	dst = binary.BigEndian.AppendUint32(dst, dimensions)
+	dst = binary.BigEndian.AppendUint32(dst, 0) // no NULL
+	dst = binary.BigEndian.AppendUint32(dst, elementType)
+	if length == 0 {
+		return dst
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(length))
+	return binary.BigEndian.AppendUint32(dst, 1) // number of the first element
+}
+
+const arrayHead = 20 // bytes
+
+// numbers encodes a bigint[].
+func numbers(list []int64) []byte {
+	const size = 8
+	dst := appendArray(make([]byte, 0, arrayHead+(4+size)*len(list)), bigintType, len(list))
+	for _, n := range list {
+		dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, size), uint64(n))
+	}
+	return dst
+}
+
+// texts encodes a bytea[].
+func texts(list [][]byte) []byte {
+	size := arrayHead
+	for _, text := range list {
+		size += 4 + len(text)
+	}
+	dst := appendArray(make([]byte, 0, size), byteaType, len(list))
+	for _, text := range list {
+		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(text))), text...)
+	}
+	return dst
 }
 
 // head replaces the head, and locks its row. It must be the first statement.
 func (s *statements) head(epoch int64, old, next storage.Head) {
-	s.batch.Queue(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
+	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
-		s.ledger, epoch, int64(old.Size), old.Tip[:], int64(next.Size), next.Tip[:], next.Time, filled(next.Checkpoint)).
-		Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() != 1 {
-				return errRefused
-			}
-			return nil
-		})
+		s.ledger, number(epoch), number(int64(old.Size)), old.Tip[:], number(int64(next.Size)), next.Tip[:], number(next.Time), filled(next.Checkpoint))
+	s.queued[len(s.queued)-1].rows = 1
 }
 
 // pieces divides n rows into runs that keep to the bounds of a statement. size returns the
@@ -105,10 +190,10 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 	pieces(len(entries), func(i int) int { return len(entries[i]) }, func(start, end int) {
 		seqs, bytes := make([]int64, 0, end-start), make([][]byte, 0, end-start)
 		for i := start; i < end; i++ {
-			seqs, bytes = append(seqs, int64(first)+int64(i)), append(bytes, filled(entries[i]))
+			seqs, bytes = append(seqs, int64(first)+int64(i)), append(bytes, entries[i])
 		}
-		s.batch.Queue(`INSERT INTO colophon_entries (ledger, seq, bytes)
-			SELECT $1::bigint, e.seq, e.bytes FROM unnest($2::bigint[], $3::bytea[]) AS e (seq, bytes)`, s.ledger, seqs, bytes)
+		s.add(`INSERT INTO colophon_entries (ledger, seq, bytes)
+			SELECT $1::bigint, e.seq, e.bytes FROM unnest($2::bigint[], $3::bytea[]) AS e (seq, bytes)`, s.ledger, numbers(seqs), texts(bytes))
 	})
 }
 
@@ -130,20 +215,20 @@ func (s *statements) claims(keys []storage.Key) {
 			k := &last[i]
 			keys, records, seqs = append(keys, k.Key[:]), append(records, k.Record[:]), append(seqs, int64(k.Seq))
 		}
-		s.batch.Queue(`INSERT INTO colophon_claims (ledger, key, record, seq)
+		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
 			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)
-			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, keys, records, seqs)
+			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, texts(keys), texts(records), numbers(seqs))
 	})
 }
 
 // tiles adds to each tile the hashes that it does not have yet.
 func (s *statements) tiles(tiles []storage.Tile) {
 	for _, t := range tiles {
-		s.batch.Queue(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes)
+		s.add(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes)
 			SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, substring($5::bytea, (stored.stop * 32 + 1)::int) FROM (
 				SELECT coalesce((SELECT stop FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3 ORDER BY stop DESC LIMIT 1), 0) AS stop
 			) AS stored WHERE stored.stop < $4::bigint`,
-			s.ledger, int64(t.Level), int64(t.Index), int64(len(t.Hashes)/storage.HashBytes), t.Hashes)
+			s.ledger, number(int64(t.Level)), number(int64(t.Index)), number(int64(len(t.Hashes)/storage.HashBytes)), t.Hashes)
 	}
 }
 
@@ -169,14 +254,14 @@ func (s *statements) contents(contents []storage.Content) {
 			c := &contents[i]
 			if !held[c.Digest] {
 				held[c.Digest] = true
-				digests, seqs, bytes = append(digests, c.Digest[:]), append(seqs, int64(c.Seq)), append(bytes, filled(c.Bytes))
+				digests, seqs, bytes = append(digests, c.Digest[:]), append(seqs, int64(c.Seq)), append(bytes, c.Bytes)
 			}
 			if n := (need{c.Digest, c.Seq}); !noted[n] {
 				noted[n] = true
 				needed, by = append(needed, c.Digest[:]), append(by, int64(c.Seq))
 			}
 		}
-		s.batch.Queue(`WITH fresh AS (
+		s.add(`WITH fresh AS (
 				INSERT INTO colophon_contents (ledger, digest, seq, bytes)
 				SELECT $1::bigint, c.digest, c.seq, c.bytes FROM unnest($2::bytea[], $3::bigint[], $4::bytea[]) AS c (digest, seq, bytes)
 				ON CONFLICT (ledger, digest) DO NOTHING RETURNING digest, seq
@@ -184,7 +269,7 @@ func (s *statements) contents(contents []storage.Content) {
 			INSERT INTO colophon_references (ledger, digest, seq)
 			SELECT $1::bigint, n.digest, n.seq FROM unnest($5::bytea[], $6::bigint[]) AS n (digest, seq)
 			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)
-			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, digests, seqs, bytes, needed, by)
+			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, texts(digests), numbers(seqs), texts(bytes), texts(needed), numbers(by))
 	})
 }
 
@@ -192,7 +277,7 @@ func (s *statements) contents(contents []storage.Content) {
 // these records, and deletes content that no record needs any longer. No commit wrote a stored
 // redaction by an event beyond the head: nothing was erased for it, and it must not prevent
 // the erasure now.
-func (l *ledger) redact(ctx context.Context, tx pgx.Tx, old storage.Head, redactions []storage.Redaction) error {
+func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64
 	for i := range redactions {
@@ -201,7 +286,7 @@ func (l *ledger) redact(ctx context.Context, tx pgx.Tx, old storage.Head, redact
 			seqs, by = append(seqs, int64(r.Seq)), append(by, int64(r.By))
 		}
 	}
-	rows, err := tx.Query(ctx, `INSERT INTO colophon_redactions (ledger, seq, redacted_by)
+	rows, err := conn.Query(ctx, `INSERT INTO colophon_redactions (ledger, seq, redacted_by)
 		SELECT $1::bigint, r.seq, r.redacted_by FROM unnest($2::bigint[], $3::bigint[]) AS r (seq, redacted_by)
 		ON CONFLICT (ledger, seq) DO UPDATE SET redacted_by = excluded.redacted_by
 		WHERE colophon_redactions.redacted_by < 0 OR colophon_redactions.redacted_by >= $4 RETURNING seq`,
@@ -234,5 +319,5 @@ func (l *ledger) redact(ctx context.Context, tx pgx.Tx, old storage.Head, redact
 		WHERE ledger = $1 AND digest = ANY ($2::bytea[]) AND seq IS NULL
 		AND NOT EXISTS (SELECT 1 FROM colophon_references r WHERE r.ledger = $1 AND r.digest = colophon_contents.digest)`,
 		l.number, digests)
-	return tx.SendBatch(ctx, &batch).Close()
+	return conn.SendBatch(ctx, &batch).Close()
 }

@@ -17,7 +17,8 @@
 // or not, or the server may still be working on it. Reading the head is not enough: it may be
 // read before the transaction becomes visible, or it may show a transaction that is not yet on
 // a standby and is lost with the primary. So the store first raises the epoch in a transaction
-// of its own, and reads the head only when the server has answered its COMMIT. Then:
+// of its own, which returns the head, and uses the head only when the server has answered its
+// COMMIT. Then:
 //
 //   - The old transaction is decided. If it held the row, raising the epoch waited until it
 //     ended. If it did not, it finds another epoch, and writes nothing.
@@ -29,11 +30,16 @@
 // again under the new epoch. A server that answers COMMIT with a warning, as PostgreSQL does if
 // the wait for a standby was cancelled, has not acknowledged it.
 //
+// The same holds when a ledger is opened. Head returns what this opening knows to be durable, and
+// not the row, which another process may have written since. storage/postgres/model searches for
+// orders of events that break this argument.
+//
 // If another process took the ledger over meanwhile, or the server does not come back in
 // time, the outcome stays unknown, and the caller must stop writing.
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +99,9 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	if err != nil {
 		return nil, nil, err
 	}
+	if !c.ReadOnly {
+		config.AfterConnect = useIndexes
+	}
 	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly {
 		return reads, nil, err
 	}
@@ -100,11 +109,27 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 	config.MaxConns = writeConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.ConnConfig.OnNotice = noteWarning
-	config.AfterConnect = c.prepareWrites
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		return cmp.Or(useIndexes(ctx, conn), c.prepareWrites(ctx, conn))
+	}
 	if writes, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		reads.Close()
 	}
 	return reads, writes, err
+}
+
+// useIndexes lets PostgreSQL plan each statement once, and with indexes alone, which each statement
+// of a server has. Otherwise it plans short lists of values again each time, and keeps for longer
+// lists a plan that reads the whole table, which it made while that was small. Other engines do not have all
+// of these settings.
+func useIndexes(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
+		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
+	) AS v (name, value) ON v.name = s.name`)
+	if err != nil {
+		return fmt.Errorf("setting the planner: %w", err)
+	}
+	return nil
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
@@ -175,15 +200,19 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 // errUnacknowledged: the server answered COMMIT with a warning.
 var errUnacknowledged = errors.New("the server committed with a warning")
 
-// commit commits a transaction. Any error means that the outcome is unknown, except an error
-// that the server reported.
-func commit(ctx context.Context, tx pgx.Tx) error {
-	conn := tx.Conn().PgConn()
-	delete(conn.CustomData(), warned)
-	if err := tx.Commit(ctx); err != nil {
+// commit commits a transaction. Any error means that its outcome is unknown, except one that
+// the server reported.
+func commit(ctx context.Context, conn *pgx.Conn) error {
+	notes := conn.PgConn().CustomData()
+	delete(notes, warned)
+	tag, err := conn.Exec(ctx, "commit")
+	if err != nil {
 		return err
 	}
-	if warning, is := conn.CustomData()[warned]; is {
+	if tag.String() == "ROLLBACK" {
+		return pgx.ErrTxCommitRollback
+	}
+	if warning, is := notes[warned]; is {
 		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
 	}
 	return nil

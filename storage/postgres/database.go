@@ -295,6 +295,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 				return nil, err
 			}
 			l.number, l.epoch = found.number, 1
+			l.note(storage.Head{})
 			if d.leases != nil {
 				l.held.Store(true)
 				d.leases.note(l)
@@ -312,9 +313,12 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 // insert inserts a ledger with the next number, and its head. It inserts nothing if the name
 // exists, or if another session takes the number at the same moment.
 func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, err error) {
-	err = inTransaction(ctx, d.writes, func(tx pgx.Tx) error {
+	err = inTransaction(ctx, d.writes, func(conn *pgx.Conn) error {
 		made = false
-		rows, err := tx.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
 			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers
 			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch)
 		if err != nil {
@@ -325,10 +329,10 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 			return err
 		}
 		made = true
-		_, err = tx.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
+		_, err = conn.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
 			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
 		if err == nil && d.leases != nil {
-			_, err = d.leases.insert(ctx, tx, numbers[0], false)
+			_, err = d.leases.insert(ctx, conn, numbers[0], false)
 		}
 		return err
 	})
@@ -352,19 +356,28 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction runs change in a transaction, and commits the transaction unless change
-// returns an error.
-func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(pgx.Tx) error) error {
-	tx, err := pool.Begin(ctx)
+// inTransaction calls change, which begins a transaction, and commits it, unless change returns
+// an error.
+func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
+	pooled, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	if err := change(tx); err != nil {
-		// If the rollback fails, the pool closes the connection.
-		_ = tx.Rollback(ctx)
+	defer pooled.Release() // closes the connection if the transaction did not end
+	conn := pooled.Conn()
+	if err := change(conn); err != nil {
+		if !conn.IsClosed() {
+			_, _ = conn.Exec(ctx, "rollback")
+		}
 		return err
 	}
-	return commit(ctx, tx)
+	return commit(ctx, conn)
+}
+
+// begin begins a transaction with a statement of its own.
+func begin(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "begin")
+	return err
 }
 
 // Close implements storage.Database. It waits for running operations.

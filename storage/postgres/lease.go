@@ -84,8 +84,8 @@ func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 // insert takes a ledger's row, in a transaction that also raises the epoch. It reports false
 // if another server holds the ledger. resume permits to take the row of an earlier run of
 // this server.
-func (s *Leases) insert(ctx context.Context, tx pgx.Tx, number int64, resume bool) (taken bool, err error) {
-	tag, err := tx.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
+func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool) (taken bool, err error) {
+	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
 		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 millisecond')
 		ON CONFLICT (ledger) DO UPDATE SET server = excluded.server, writer = excluded.writer, address = excluded.address, expires = excluded.expires
 		WHERE l.expires < clock_timestamp() OR l.writer = $3 OR l.server = $2 AND (l.writer = '' OR $6::boolean)`,
@@ -104,15 +104,15 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool) error {
 	l := store.(*ledger)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.takeOver(ctx, func(tx pgx.Tx) (epoch int64, err error) {
-		taken, err := s.insert(ctx, tx, l.number, resume)
+	_, err = l.takeOver(ctx, func(conn *pgx.Conn, row *headRow) error {
+		taken, err := s.insert(ctx, conn, l.number, resume)
 		if err == nil && !taken {
 			err = storage.ErrNotHeld
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
-		return l.raise(ctx, takeFrom)(tx)
+		return l.raise(ctx, takeFrom)(conn, row)
 	})
 	if errors.Is(err, errTakenOver) {
 		err = storage.ErrNotHeld

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,12 +15,16 @@ import (
 	"colophon/storage"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store. It does not keep the
-// head, so reads see the commits of every process.
+// ledger is the only handle on a ledger. It implements storage.Store.
 type ledger struct {
 	db     *Database
 	name   string
 	number int64
+
+	// durable is the last head that this opening has taken over or written, and that the server
+	// has acknowledged; nil before it is open. The row of the head may show more: a commit of
+	// another process that is not on the standby yet, for example.
+	durable atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
@@ -40,14 +45,16 @@ func sortByName(all []description) {
 
 // change is a write to one ledger.
 type change struct {
-	// apply makes the change in a transaction. Its first statement locks the head's row. It
-	// returns errRefused if the row does not have the epoch, or does not meet another
+	// apply begins a transaction, whose first statement locks the head's row, and makes the
+	// change. It returns errRefused if the row does not have the epoch, or does not meet another
 	// condition.
-	apply func(ctx context.Context, tx pgx.Tx, epoch int64) error
-	// made reports whether a head shows that the change was made. If made is nil, the change
-	// can be made again.
+	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
+	// made reports whether a head shows that the change was made. nil means that the change
+	// may be made again.
 	made func(storage.Head) bool
-	old  *storage.Head // head that the change builds on; nil if there is none
+	// old is the head that the change builds on, and next the one that it makes; nil if it does
+	// not depend on the head.
+	old, next *storage.Head
 }
 
 // write makes a change. The caller's context can end the write only before it begins, because
@@ -72,8 +79,11 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if errors.Is(err, errRefused) {
 		err = l.refused(ctx, c.old)
 	}
-	if errors.Is(err, errTakenOver) {
+	switch {
+	case errors.Is(err, errTakenOver):
 		l.doubt = err
+	case err == nil && c.next != nil:
+		l.note(*c.next)
 	}
 	if l.doubt != nil {
 		l.held.Store(false)
@@ -112,14 +122,14 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
-	return inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error { return c.apply(ctx, tx, l.epoch) })
+	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
 // Two ways to take over a ledger.
 const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING epoch`
+	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
 	// takeOwn updates nothing if another process has the ledger.
-	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING epoch`
+	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
 )
 
 // takeAgain takes the ledger over from earlier writes of this opening. It does not spend all
@@ -130,21 +140,24 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns a statement of takeOver that raises the epoch.
-func (l *ledger) raise(ctx context.Context, how string) func(pgx.Tx) (int64, error) {
-	return func(tx pgx.Tx) (epoch int64, err error) {
-		err = tx.QueryRow(ctx, how, l.number, l.db.writer).Scan(&epoch)
-		return epoch, err
+// raise returns what takeOver does to raise the epoch: one of the statements above.
+func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
+	return func(conn *pgx.Conn, row *headRow) error {
+		return conn.QueryRow(ctx, how, l.number, l.db.writer).Scan(row.values()...)
 	}
 }
 
-// takeOver raises the epoch, and then returns the head. No transaction of an earlier epoch can
-// commit from then on (see the package's comment). The caller holds l.mu.
-func (l *ledger) takeOver(ctx context.Context, raise func(pgx.Tx) (epoch int64, err error)) (storage.Head, error) {
-	var epoch int64
-	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) (err error) {
-		epoch, err = raise(tx)
-		return err
+// takeOver raises the epoch, and returns the head that the same transaction saw, once that is
+// acknowledged. No transaction of an earlier epoch can commit from then on (see the package's
+// comment). A second statement might read the head of another server, or one that another
+// process has written meanwhile. The caller holds l.mu.
+func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) error) (storage.Head, error) {
+	var row headRow
+	err := inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		return raise(conn, &row)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return storage.Head{}, errTakenOver
@@ -152,22 +165,22 @@ func (l *ledger) takeOver(ctx context.Context, raise func(pgx.Tx) (epoch int64, 
 	if err != nil {
 		return storage.Head{}, err
 	}
-	var row headRow
-	if err := l.db.writes.QueryRow(ctx, selectHead, l.number).Scan(row.values()...); err != nil {
-		return storage.Head{}, err
-	}
-	if row.epoch != epoch {
-		return storage.Head{}, errTakenOver
-	}
 	head, err := row.head()
 	if err != nil {
 		return storage.Head{}, err
 	}
-	l.epoch = epoch
+	l.epoch = row.epoch
+	l.note(head)
 	return head, nil
 }
 
-// open takes the ledger over, unless this opening already has it.
+// note keeps a head that the server has acknowledged. Its slice may be the caller's.
+func (l *ledger) note(head storage.Head) {
+	head.Checkpoint = bytes.Clone(head.Checkpoint)
+	l.durable.Store(&head)
+}
+
+// open takes the ledger over, unless this opening has it.
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +189,7 @@ func (l *ledger) open(ctx context.Context) error {
 	}
 	_, err := l.takeOver(ctx, l.raise(ctx, takeFrom))
 	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
-		_, err = l.head(ctx)
+		_, err = l.stored(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
 	if err != nil {
@@ -228,8 +241,11 @@ func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
 
 // Freeze implements storage.Store.
 func (l *ledger) Freeze(ctx context.Context) error {
-	err := l.write(ctx, change{apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
-		tag, err := tx.Exec(ctx, `UPDATE colophon_heads SET frozen = true WHERE ledger = $1 AND epoch = $2`, l.number, epoch)
+	err := l.write(ctx, change{apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		tag, err := conn.Exec(ctx, `UPDATE colophon_heads SET frozen = true WHERE ledger = $1 AND epoch = $2`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
@@ -243,15 +259,18 @@ func (l *ledger) Freeze(ctx context.Context) error {
 
 // SetSetting implements storage.Store.
 func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) error {
-	err := l.write(ctx, change{apply: func(ctx context.Context, tx pgx.Tx, epoch int64) error {
-		tag, err := tx.Exec(ctx, `SELECT epoch FROM colophon_heads WHERE ledger = $1 AND epoch = $2 FOR UPDATE`, l.number, epoch)
+	err := l.write(ctx, change{apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		tag, err := conn.Exec(ctx, `SELECT epoch FROM colophon_heads WHERE ledger = $1 AND epoch = $2 FOR UPDATE`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
+		_, err = conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
 			ON CONFLICT (ledger, name) DO UPDATE SET value = excluded.value`, l.number, name, filled(value))
 		return err
 	}})

@@ -6,10 +6,12 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
@@ -73,7 +75,7 @@ func TestTamper(t *testing.T) {
 			store, err := db.Ledger(t.Context(), ledger)
 			require.NoError(t, err)
 			change(&tamperer{t: t, conn: connect(t, db.(*Database).url()), ledger: store.(*ledgerHandle).number})
-			return db
+			return reopen(t, db) // an opening that writes does not read its head again
 		})
 }
 
@@ -175,14 +177,19 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	require.False(t, info.Frozen)
 	b = batch(head, 1)
 	require.NoError(t, later.Commit(ctx, head, b))
-	requireLog(t, creator, b.Head) // reads continue
+	entry, err := creator.Entry(ctx, head.Size)
+	require.NoError(t, err, "reads continue")
+	require.Equal(t, b.Entries[0], entry)
+	known, err := creator.Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, head, known, "a later process may have written what a standby does not have")
 
 	again, err := first.Ledger(ctx, "default")
 	require.NoError(t, err)
 	next := batch(b.Head, 1)
 	require.NoError(t, again.Commit(ctx, b.Head, next), "opened again")
 	require.ErrorIs(t, later.Commit(ctx, next.Head, batch(next.Head, 1)), storage.ErrConflict)
-	requireLog(t, later, next.Head)
+	requireLog(t, again, next.Head)
 }
 
 // Opening a database for reading only takes nothing over and creates nothing.
@@ -275,7 +282,7 @@ func TestLaterVersionIsRefused(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		_, err = Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
 		require.ErrorIs(t, err, storage.ErrFormat)
-		require.ErrorContains(t, err, "the tables have version 99, this build reads version 2")
+		require.ErrorContains(t, err, "the tables have version 99, but this build reads version 2")
 	}
 	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
 }
@@ -287,7 +294,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.NoError(t, err)
 	_, err = connect(t, url).Exec(t.Context(), `DELETE FROM colophon_heads`)
 	require.NoError(t, err)
-	_, err = store.Head(t.Context())
+	_, err = store.Entry(t.Context(), 0)
 	require.ErrorIs(t, err, storage.ErrDamaged)
 	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrDamaged)
 	_, err = openAt(t, url).Ledger(t.Context(), "default")
@@ -295,6 +302,25 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorContains(t, err, "its head is missing")
 	_, err = db.Ledgers(t.Context())
 	require.ErrorIs(t, err, storage.ErrDamaged)
+}
+
+// PostgreSQL keeps a plan that it made while a table was empty. It must not read the whole table
+// when that has grown.
+func TestPlansUseIndexes(t *testing.T) {
+	db := openAt(t, emptyURL(t))
+	for name, pool := range map[string]*pgxpool.Pool{"reads": db.reads, "writes": db.writes} {
+		conn, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), `PREPARE lookup (bigint, bytea[]) AS `+selectClaims+` AND c.key = ANY ($2::bytea[])`)
+		require.NoError(t, err)
+		rows, err := conn.Query(t.Context(), `EXPLAIN EXECUTE lookup (1, ARRAY['a', 'b']::bytea[])`)
+		require.NoError(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(plan, "\n"), "Index Cond: ((key = ANY ($2)) AND (ledger = ", name)
+		require.NoError(t, conn.Conn().Close(t.Context()))
+		conn.Release()
+	}
 }
 
 // A commit whose content does not fit one statement is still one commit.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,9 +13,12 @@ import (
 	"colophon/storage"
 )
 
-const selectHead = `SELECT epoch, writer, frozen, size, tip, time, checkpoint FROM colophon_heads WHERE ledger = $1`
+const (
+	headColumns = `epoch, writer, frozen, size, tip, time, checkpoint`
+	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
+)
 
-// headRow is the result of selectHead.
+// headRow has headColumns.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -50,10 +54,22 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	if err != nil {
 		return storage.Head{}, fmt.Errorf("reading the head of ledger %q: %w", l.name, err)
 	}
+	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	return head, nil
 }
 
+// head returns the last head. An opening that writes, and holds the ledger, returns the one that it
+// knows to be durable, and so never one that is lost with a server. The caller must not change its
+// slice.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
+	if known := l.durable.Load(); known != nil && l.Held() {
+		return *known, l.db.usable(ctx)
+	}
+	return l.stored(ctx)
+}
+
+// stored returns the head in the row.
+func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -2,6 +2,8 @@
 -- start that is interrupted is repeated. Numbers of 64 bits without sign (seq, idx) are stored
 -- as bigint with the same bits. Rows of entries, pieces of tiles, and claims are only inserted,
 -- so they leave no dead rows behind; the head's row is the only one that each commit replaces.
+-- A primary key begins with the column that is looked up: planners believe that few rows belong to
+-- one ledger, and would read all of them.
 
 CREATE TABLE IF NOT EXISTS colophon_ledgers (
     number bigint NOT NULL PRIMARY KEY,
@@ -48,7 +50,7 @@ CREATE TABLE IF NOT EXISTS colophon_contents (
     digest bytea NOT NULL,
     seq bigint,
     bytes bytea NOT NULL,
-    PRIMARY KEY (ledger, digest)
+    PRIMARY KEY (digest, ledger)
 );
 
 -- Events that need content that another event posted.
@@ -56,7 +58,7 @@ CREATE TABLE IF NOT EXISTS colophon_references (
     ledger bigint NOT NULL,
     digest bytea NOT NULL,
     seq bigint NOT NULL,
-    PRIMARY KEY (ledger, digest, seq)
+    PRIMARY KEY (digest, seq, ledger)
 );
 
 CREATE TABLE IF NOT EXISTS colophon_redactions (
@@ -71,7 +73,7 @@ CREATE TABLE IF NOT EXISTS colophon_claims (
     key bytea NOT NULL,
     record bytea NOT NULL,
     seq bigint NOT NULL,
-    PRIMARY KEY (ledger, key)
+    PRIMARY KEY (key, ledger)
 );
 
 CREATE TABLE IF NOT EXISTS colophon_settings (

@@ -154,6 +154,9 @@ func (s *Server) make(settings []string) error {
 	return s.Configure(lines...)
 }
 
+// Program returns the file of a program that comes with the server.
+func (s *Server) Program(name string) string { return filepath.Join(s.programs, name) }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Configure adds settings (name=value), which apply when the server is restarted.
@@ -251,14 +254,19 @@ func (s *Server) Stop() {
 	}
 }
 
-// Kill kills the server's first process. The other processes end when they notice that.
-func (s *Server) Kill() error {
+// PID returns the number of the running server's first process, which starts the others.
+func (s *Server) PID() (int, error) {
 	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(first)
+	return strconv.Atoi(first)
+}
+
+// Kill kills the server's first process. The other processes end when they notice that.
+func (s *Server) Kill() error {
+	pid, err := s.PID()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,439 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"colophon/bench/contestant"
+	"colophon/bench/corpus"
+	"colophon/bench/load"
+	"colophon/bench/system"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// postgres is the command that compares Colophon on PostgreSQL with Colophon on its folder, and
+// with what a program writes into PostgreSQL by hand.
+type postgres struct {
+	options
+	seconds  float64
+	rounds   int
+	profiles string
+}
+
+func newPostgres() *cobra.Command {
+	p := new(postgres)
+	command := &cobra.Command{
+		Use:   "postgres",
+		Short: "Compare Colophon on PostgreSQL with its folder, and with plain SQL",
+		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records, in
+rounds in which all have their turn: to Colophon with its log in PostgreSQL, and in its folder; to
+a hash chain by hand (SELECT … FOR UPDATE, INSERT, UPDATE); and to pgbench, which inserts one
+record of the same size as one row again and again, without a chain. It needs PostgreSQL's programs, pgbench included.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return p.run(c.Context(), c.OutOrStdout()) },
+	}
+	p.bind(command)
+	p.bindColophon(command)
+	command.Flags().Float64Var(&p.seconds, "seconds", 5, "`time` of each measurement")
+	command.Flags().IntVar(&p.rounds, "rounds", 3, "`number` of rounds")
+	command.Flags().StringVar(&p.profiles, "profiles", "", "`folder` for profiles of Colophon")
+	return command
+}
+
+// postgresClients is the number of connections of every row.
+const postgresClients = 64
+
+// postgresRow is one way to store records.
+type postgresRow struct {
+	summary
+	// Database is the processor time of PostgreSQL in each round, in µs for each record.
+	Database []float64 `json:"postgres_cpu_us_per_record"`
+	// WAL is the length of PostgreSQL's write-ahead log, in bytes for each record.
+	WAL []float64 `json:"wal_bytes_per_record"`
+	// Load is the load of the machine after each round.
+	Load []string `json:"load"`
+}
+
+func (p *postgres) run(ctx context.Context, out io.Writer) error {
+	if p.quick {
+		p.seconds, p.rounds = 1, 1
+	}
+	return p.withScratch(func(scratch string) (err error) {
+		binaries, err := p.binaries(ctx, scratch)
+		if err != nil {
+			return err
+		}
+		server, err := postgrestest.New("shared_buffers=128MB", "max_connections=200")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, server.Close()) }()
+		if p.profiles != "" {
+			if err := os.MkdirAll(p.profiles, 0o755); err != nil {
+				return fmt.Errorf("making the folder for profiles: %w", err)
+			}
+		}
+		c := &postgresRun{postgres: p, server: server, scratch: scratch}
+		t := timing{warm: min(secondsOf(p.seconds)/4, time.Second), time: secondsOf(p.seconds)}
+		if c.bodies, err = corpus.New(p.seed).Make(0, t.bodies(60_000)); err != nil {
+			return err
+		}
+		rows := c.rows(binaries)
+		if err := c.measure(ctx, rows, t); err != nil {
+			return err
+		}
+		if err := printPostgres(out, rows); err != nil {
+			return err
+		}
+		targets := postgresTargets(rows)
+		for _, t := range targets {
+			fmt.Fprintln(out, t)
+		}
+		return errors.Join(c.bodies.Free(), writeJSON(p.json, struct {
+			Rows    []*postgresRow `json:"rows"`
+			Targets []target       `json:"targets"`
+		}{rows, targets}))
+	})
+}
+
+// postgresRun is a comparison in progress.
+type postgresRun struct {
+	*postgres
+	server  *postgrestest.Server
+	scratch string
+	bodies  *corpus.Bodies
+	schemas int
+}
+
+// rows returns the rows in an order in which compared rows are close together.
+func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
+	add := func(name, way, call string, measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)) {
+		rows = append(rows, &postgresRow{summary: summary{Row: &row{Contestant: name, Way: way, Call: call, Clients: postgresClients, measure: measure}}})
+	}
+	for _, call := range []string{"single", "batch"} {
+		for _, b := range binaries {
+			for _, way := range []string{"postgres", "folder"} {
+				add(b.name, way, call, func(ctx context.Context, t timing, dir string) (contestant.Measurement, error) {
+					return c.colophon(ctx, t, dir, b, way, call)
+				})
+			}
+		}
+		if call == "single" {
+			add("chain", "postgres", "FOR UPDATE", c.chain)
+			add("pgbench", "postgres", "INSERT", c.inserts)
+		}
+	}
+	return rows
+}
+
+func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing) error {
+	bar := newProgress(c.rounds*len(rows), "measuring")
+	defer bar.finish()
+	for range c.rounds {
+		for _, r := range rows {
+			bar.describe(r.Row.name())
+			if err := c.measureRow(ctx, r, t); err != nil {
+				return fmt.Errorf("%s: %w", r.Row.name(), err)
+			}
+			bar.step()
+		}
+	}
+	return nil
+}
+
+// measureRow measures a row once what was written before is on the disk.
+func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) (err error) {
+	dir, err := os.MkdirTemp(c.scratch, "row-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	pid, err := c.server.PID()
+	if err != nil {
+		return err
+	}
+	if err := c.exec(ctx, "CHECKPOINT"); err != nil {
+		return err
+	}
+	unix.Sync()
+	before, err := system.ChildrenCPU(pid)
+	if err != nil {
+		return err
+	}
+	written, err := c.wal(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := r.Row.measure(ctx, t, dir)
+	if err != nil {
+		return err
+	}
+	// Both include the time to warm up, and so does this number of records.
+	records := float64(m.Records) * (t.warm + t.time).Seconds() / t.time.Seconds()
+	after, err := system.ChildrenCPU(pid)
+	if err != nil {
+		return err
+	}
+	longer, err := c.wal(ctx)
+	if err != nil {
+		return err
+	}
+	average, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return fmt.Errorf("reading the load: %w", err)
+	}
+	now, _, _ := strings.Cut(string(average), " ")
+	r.add(m)
+	r.Database = append(r.Database, float64((after-before).Microseconds())/records)
+	r.WAL = append(r.WAL, float64(longer-written)/records)
+	r.Load = append(r.Load, now)
+	return nil
+}
+
+// connected calls f with a connection.
+func (c *postgresRun) connected(ctx context.Context, f func(*pgx.Conn) error, options ...string) error {
+	conn, err := pgx.Connect(ctx, c.server.URL(options...))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(conn), conn.Close(ctx))
+}
+
+func (c *postgresRun) exec(ctx context.Context, statements ...string) error {
+	return c.connected(ctx, func(conn *pgx.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
+	})
+}
+
+// wal returns the length of the write-ahead log so far.
+func (c *postgresRun) wal(ctx context.Context) (bytes int64, err error) {
+	err = c.connected(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes)
+	})
+	return bytes, err
+}
+
+// inSchema calls f with the options of connections to a new schema, which it removes afterwards.
+func (c *postgresRun) inSchema(ctx context.Context, f func(options ...string) error) error {
+	c.schemas++
+	name := fmt.Sprintf("row%d", c.schemas)
+	if err := c.exec(ctx, "CREATE SCHEMA "+name); err != nil {
+		return err
+	}
+	return errors.Join(f("search_path", name), c.exec(ctx, "SET client_min_messages = warning", "DROP SCHEMA "+name+" CASCADE"))
+}
+
+// colophon posts to a build of Colophon.
+func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b binary, way, call string) (m contestant.Measurement, err error) {
+	e := exchange{connections: postgresClients, bodies: c.bodies}
+	if call == "batch" {
+		e.lines = batchLines[postgresClients]
+	}
+	service := colophonService{binary: b.file, profiled: c.profiles != ""}
+	if c.profiles != "" {
+		e.profile = filepath.Join(c.profiles, fmt.Sprintf("%s-%s-%s", b.name, way, call))
+	}
+	if way == "folder" {
+		e.service = service
+		return e.measure(ctx, t, dir)
+	}
+	err = c.inSchema(ctx, func(options ...string) (err error) {
+		service.store = c.server.URL(options...)
+		e.service = service
+		m, err = e.measure(ctx, t, dir)
+		return err
+	})
+	return m, err
+}
+
+// chain is what a program does that makes a hash chain with a database: one transaction for each
+// record, which locks the row of the head.
+func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
+	err = c.inSchema(ctx, func(options ...string) (err error) {
+		err = c.connected(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `CREATE TABLE head (size bigint NOT NULL, tip bytea NOT NULL);
+				INSERT INTO head VALUES (0, ''); CREATE TABLE chain (seq bigint NOT NULL PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NULL)`)
+			return err
+		}, options...)
+		if err != nil {
+			return err
+		}
+		clients := make([]*pgx.Conn, 0, postgresClients)
+		defer func() {
+			for _, conn := range clients {
+				err = errors.Join(err, conn.Close(ctx))
+			}
+		}()
+		for range postgresClients {
+			conn, err := pgx.Connect(ctx, c.server.URL(options...))
+			if err != nil {
+				return err
+			}
+			clients = append(clients, conn)
+		}
+		deck := &load.Deck{Bodies: c.bodies}
+		drive := func(over time.Duration) (*load.Result, error) {
+			limited, cancel := context.WithTimeout(ctx, over)
+			defer cancel()
+			return load.Each(limited, clients, func(conn *pgx.Conn, r *load.Result) (bool, error) {
+				i, ok := deck.Deal(1)
+				if !ok {
+					return false, nil
+				}
+				begin := time.Now()
+				err := link(ctx, conn, deck.Body(i))
+				r.Done(begin, 1)
+				return true, err
+			})
+		}
+		if _, err := drive(t.warm); err != nil {
+			return err
+		}
+		result, err := drive(t.time)
+		if err == nil {
+			m = contestant.Measure(result, result.Elapsed, system.Use{Fsyncs: -1})
+		}
+		return err
+	})
+	return m, err
+}
+
+// link adds a body to a hash chain.
+func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var size int64
+		var tip []byte
+		if err := tx.QueryRow(ctx, `SELECT size, tip FROM head FOR UPDATE`).Scan(&size, &tip); err != nil {
+			return err
+		}
+		hash := sha256.Sum256(append(slices.Clone(tip), body...))
+		if _, err := tx.Exec(ctx, `INSERT INTO chain (seq, hash, body) VALUES ($1, $2, $3)`, size, hash[:], body); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE head SET size = $1, tip = $2`, size+1, hash[:])
+		return err
+	})
+}
+
+// inserts lets pgbench insert the first body, one row for each transaction.
+func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
+	script := filepath.Join(dir, "insert.sql")
+	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {
+		return m, fmt.Errorf("writing pgbench's script: %w", err)
+	}
+	err = c.inSchema(ctx, func(options ...string) error { // options: search_path and the schema
+		err := c.connected(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `CREATE TABLE plain (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)`)
+			return err
+		}, options...)
+		if err != nil {
+			return err
+		}
+		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(max(1, int(t.time.Seconds())))
+		command := exec.CommandContext(ctx, c.server.Program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
+			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.server.URL())
+		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("pgbench: %w: %s", err, out)
+		}
+		result, err := pgbenchLog(dir)
+		if err == nil {
+			m = contestant.Measure(result, result.Elapsed, system.Use{Fsyncs: -1})
+		}
+		return err
+	})
+	return m, err
+}
+
+// pgbenchLog reads the transactions that pgbench has logged.
+func pgbenchLog(dir string) (*load.Result, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
+	if err != nil {
+		return nil, err
+	}
+	r := new(load.Result)
+	var first, last time.Duration
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var client, transaction, latency, script, second, micro int64
+			if _, err := fmt.Sscan(lines.Text(), &client, &transaction, &latency, &script, &second, &micro); err != nil {
+				return nil, errors.Join(fmt.Errorf("a line of pgbench's log: %w", err), f.Close())
+			}
+			took, at := time.Duration(latency)*time.Microsecond, time.Duration(second)*time.Second+time.Duration(micro)*time.Microsecond
+			if begin := at - took; first == 0 || begin < first {
+				first = begin
+			}
+			last = max(last, at)
+			r.Latencies = append(r.Latencies, took)
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if r.Requests, r.Records = len(r.Latencies), len(r.Latencies); r.Records == 0 {
+		return nil, errors.New("pgbench has logged nothing")
+	}
+	slices.Sort(r.Latencies)
+	r.Elapsed = last - first
+	return r, nil
+}
+
+func printPostgres(out io.Writer, rows []*postgresRow) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "contestant\tlog\tcall\trecords/s\tlowest–highest\tp50 ms\tp99 ms\tCPU µs\tPostgreSQL µs\tWAL B\tload\t")
+	for _, r := range rows {
+		m := r.Median
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.0f\t%.0f–%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.0f\t%s\t\n", r.Row.Contestant, r.Row.Way, r.Row.Call,
+			m.Rate, r.Lowest, r.Highest, m.P50, m.P99, m.CPU, median(r.Database), median(r.WAL), strings.Join(r.Load, " "))
+	}
+	return table.Flush()
+}
+
+// postgresTargets compares each build of Colophon with the other rows.
+func postgresTargets(all []*postgresRow) (list []target) {
+	rows := make(summaries)
+	for _, r := range all {
+		rows[r.Row.name()] = &r.summary
+	}
+	suffix := "/" + strconv.Itoa(postgresClients)
+	chain, insert := rows["chain/postgres/FOR UPDATE"+suffix], rows["pgbench/postgres/INSERT"+suffix]
+	for _, r := range all {
+		if r.Row.Way != "folder" || r.Row.Call != "single" {
+			continue
+		}
+		name := r.Row.Contestant
+		single, batch := rows[name+"/postgres/single"+suffix], rows[name+"/postgres/batch"+suffix]
+		list = append(list,
+			target{What: name + ", single posts over the chain by hand", AtLeast: 5}.of(ratios(single, chain, rate)...),
+			target{What: name + ", p50 of single posts over that of pgbench's INSERT", AtMost: 3}.of(ratios(single, insert, p50)...),
+			target{What: name + ", batches over pgbench's INSERT", AtLeast: 1}.of(ratios(batch, insert, rate)...),
+			target{What: name + ", batches over the same in its folder", AtLeast: 0.4}.of(ratios(batch, rows[name+"/folder/batch"+suffix], rate)...),
+			target{What: name + ", single posts over the same in its folder", AtLeast: 0.4}.of(ratios(single, rows[name+"/folder/single"+suffix], rate)...))
+	}
+	return list
+}

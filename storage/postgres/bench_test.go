@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/storage"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// Bytes of a record in a benchmark, and the number of prompts that the records share.
+const (
+	benchEntry   = 1100
+	benchText    = 500 // of its payload, and of its output
+	benchPrompt  = 200
+	benchPrompts = 32
+)
+
+// benchBatch makes n records and their tiles. A record has an entry, two texts of its own, a
+// prompt that others have too, and a key.
+func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
+	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
+	cut := func(seq uint64, bytes int) []byte {
+		at := seq * 7919 % uint64(len(text)-bytes)
+		return text[at : at+uint64(bytes)]
+	}
+	for i := range n {
+		seq := old.Size + uint64(i)
+		digest := digestOf(seq)
+		b.Entries = append(b.Entries, cut(seq, benchEntry))
+		b.Contents = append(b.Contents,
+			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
+			storage.Content{Digest: digestOf(1<<60 + seq%benchPrompts), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
+			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
+		b.Keys = append(b.Keys, storage.Key{Key: digestOf(^seq), Record: digest, Seq: seq})
+	}
+	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
+		hashes := min(b.Head.Size-index*storage.TileHashes, storage.TileHashes)
+		b.Tiles = append(b.Tiles, storage.Tile{Index: index, Hashes: text[:hashes*storage.HashBytes]})
+	}
+	b.Head.Tip = digestOf(b.Head.Size)
+	return b
+}
+
+// benchWords is text of random words.
+func benchWords(bytes int) (text []byte) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for len(text) < bytes {
+		for range 2 + dice.IntN(9) {
+			text = append(text, 'a'+byte(dice.IntN(26)))
+		}
+		text = append(text, ' ')
+	}
+	return text[:bytes]
+}
+
+// BenchmarkCommit commits to a real disk, with its syncs, after looking up the keys.
+func BenchmarkCommit(b *testing.B) {
+	text := benchWords(1 << 20)
+	for _, n := range []int{1, 64, 1024, 4096} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			server := postgrestest.Shared(b)
+			db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.Schema(b)), Logger: silent()})
+			require.NoError(b, err)
+			store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+			require.NoError(b, err)
+			wal := func() (bytes int64) {
+				require.NoError(b, db.reads.QueryRow(b.Context(), `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes))
+				return bytes
+			}
+			var head storage.Head
+			before := wal()
+			for b.Loop() {
+				b.StopTimer()
+				next := benchBatch(head, n, text)
+				keys := make([]storage.Hash, 0, n)
+				for _, k := range next.Keys {
+					keys = append(keys, k.Key)
+				}
+				b.StartTimer()
+				claims, err := store.Keys(b.Context(), keys)
+				require.NoError(b, err)
+				require.Empty(b, claims)
+				require.NoError(b, store.Commit(b.Context(), head, next))
+				head = next.Head
+			}
+			b.ReportMetric(float64(head.Size)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(wal()-before)/float64(head.Size), "wal-B/record")
+			require.NoError(b, db.Close())
+		})
+	}
+}
