@@ -103,7 +103,7 @@ type Host struct {
 
 	mu      sync.RWMutex // guards what follows; never held during I/O
 	ledgers map[string]*Ledger
-	onOpen  func(*Ledger) error
+	onOpen  []func(*Ledger) error
 }
 
 // OpenHost opens every ledger of a database. config returns the configuration of a ledger,
@@ -112,8 +112,7 @@ type Host struct {
 // cannot be written because space or its key is missing, is left out. A ledger whose signing
 // keys are missing or do not fit its log is opened, and refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
-	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
-		onOpen: func(*Ledger) error { return nil }}
+	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
@@ -132,7 +131,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 }
 
 // OnOpen calls f for every open ledger, and later for each ledger that Create opens, before
-// other callers can reach that ledger. It must be called once, before the host is shared.
+// other callers can reach that ledger. It must be called before the host is shared.
 func (h *Host) OnOpen(f func(*Ledger) error) error {
 	h.creating.Lock()
 	defer h.creating.Unlock()
@@ -143,7 +142,7 @@ func (h *Host) OnOpen(f func(*Ledger) error) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.onOpen = f
+	h.onOpen = append(slices.Clip(h.onOpen), f)
 	return nil
 }
 
@@ -188,8 +187,10 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	h.mu.RLock()
 	onOpen := h.onOpen
 	h.mu.RUnlock()
-	if err := onOpen(l); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+	for _, f := range onOpen {
+		if err := f(l); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/url"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colophon/client"
 	"colophon/internal/cli"
+	"colophon/internal/publish/bucket"
 	"colophon/internal/remote"
 	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
@@ -23,6 +26,7 @@ import (
 // auditFlags is the command line of audit.
 type auditFlags struct {
 	server remote.Options
+	bucket string // URL of the bucket with the copy to audit; empty for one that is served by HTTP
 	monitor.Options
 	key         string
 	against     []string
@@ -47,6 +51,10 @@ digest, and rebuilds each record from it. --replay-index derives every answer fr
 log itself and compares the server's answers with it, row by row, so that nothing is left
 out or added (the token needs the scope read; the whole log is downloaded into the folder
 for temporary files).
+
+URL may also be of a copy that serve --publish has made: file:///folder/v1/ledgers/NAME,
+s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or with --copy that of a web server
+for the bucket. A copy has only the log: content, answers and receipts are not checked.
 
 The audit ends at the first damage to the log. It lists all wrong answers.
 
@@ -76,17 +84,14 @@ func newAudit(c *cli.Console) *cobra.Command {
 			if err := o.validate(command); err != nil {
 				return err
 			}
-			server, err := o.server.Connect(c)
-			if err != nil {
-				return err
-			}
-			return o.run(command.Context(), c, server)
+			return o.run(command.Context(), c)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
 	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, with a folder named like it plus .d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
+	flags.BoolVar(&o.Copy, "copy", false, "URL is that of a published copy, which has only the log")
 	flags.BoolVar(&o.Content, "content", false, "fetch and check all content too")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
 	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
@@ -103,7 +108,10 @@ func newAudit(c *cli.Console) *cobra.Command {
 }
 
 // run audits the ledger, once or until something is wrong, and prints the reports.
-func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Server) (err error) {
+func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
+	if o.Server, err = o.source(c); err != nil {
+		return err
+	}
 	if o.Keys, err = c.ReadKeys(o.key); err != nil {
 		return err
 	}
@@ -118,7 +126,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Ser
 		o.Answers = replay.New(o.replay)
 	}
 	progress := auditProgress{console: c, ledger: o.Ledger}
-	o.Server, o.Log, o.Progress = fetchFrom(server), slog.New(sayHandler{c}), progress.set
+	o.Log, o.Progress = slog.New(sayHandler{c}), progress.set
 	defer boundAuditMemory()()
 	print := func(r *monitor.Report) error {
 		progress.finish()
@@ -136,6 +144,44 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Ser
 	progress.finish()
 	return explainAudit(ctx, o.Options, err)
 }
+
+// source returns where the log comes from.
+func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
+	if o.bucket != "" {
+		b, err := bucket.Open(o.bucket)
+		return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: explainCopy(o.bucket)}, err
+	}
+	server, err := o.server.Connect(c)
+	if err != nil {
+		return fetch.Server{}, err
+	}
+	return fetchFrom(server), nil
+}
+
+// explainCopy returns a function that rewrites errors of package client about a copy in a bucket.
+func explainCopy(place string) func(error) error {
+	return func(err error) error {
+		text := err.Error()
+		var problem *client.Error
+		var request *url.Error
+		switch {
+		case errors.As(err, &problem):
+			text = problem.Reason()
+		case errors.As(err, &request):
+			text = request.Err.Error()
+		}
+		return &copyError{fmt.Sprintf("the copy at %s: %s", place, text), err}
+	}
+}
+
+// copyError is an error with another message.
+type copyError struct {
+	text string
+	err  error
+}
+
+func (e *copyError) Error() string { return e.text }
+func (e *copyError) Unwrap() error { return e.err }
 
 // fetchFrom describes the server of the flags to packages that do not trust it.
 func fetchFrom(s *remote.Server) fetch.Server {
@@ -209,7 +255,8 @@ func (o *auditFlags) parse(text string) error {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+	isBucket := bucket.IsURL(text)
+	if err != nil || !isBucket && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "") {
 		return refusal
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
@@ -225,6 +272,15 @@ func (o *auditFlags) parse(text string) error {
 	// Nothing of the URL but what is before the ledgers: not its fragment either.
 	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 	o.Ledger, o.server.URL = name, server.String()
+	if isBucket {
+		o.Copy, o.bucket = true, u.Scheme+"://"+u.Host+path[:at]
+		if u.RawQuery != "" {
+			o.bucket += "?" + u.RawQuery
+		}
+		if err := bucket.Check(o.bucket); err != nil {
+			return cli.Exitf(cli.ExitUsage, "%q: %w", text, err)
+		}
+	}
 	return nil
 }
 

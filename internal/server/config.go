@@ -17,6 +17,7 @@ import (
 
 	"colophon/api/limits"
 	"colophon/internal/cli"
+	"colophon/internal/publish"
 	"colophon/internal/safefile"
 	"colophon/internal/size"
 	"colophon/ledger/index"
@@ -73,6 +74,9 @@ type Config struct {
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
+	// Publish says where copies of logs go.
+	Publish publish.Config `yaml:",inline"`
+
 	// Load bounds what clients may ask of the server.
 	limits.Load `yaml:",inline"`
 }
@@ -82,6 +86,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.ShutdownLimit, 15*time.Second)
+	setDefault(&c.Publish.Every, publish.DefaultEvery)
 	c.Load = c.Load.WithDefaults()
 	return c
 }
@@ -115,7 +120,7 @@ func (c Config) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	if err := c.Load.Check(); err != nil {
+	if err := errors.Join(c.Load.Check(), c.Publish.Check()); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -151,6 +156,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
+	c.Publish.Bind(flags)
 	c.Load.Bind(flags)
 }
 
