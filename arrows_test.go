@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/datadir", "internal/folderlock", "internal/memory", "internal/publish", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -114,6 +114,9 @@ var arrows = map[string][]string{
 	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/remote", "internal/show", "ledger", "ledger/index/rundags", "ledger/record", "ledger/record/members", "ledger/record/pyjson"},
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record", "ledger/record/pyjson"},
 	"ledger/record/moment":               {},
+	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs"},
+	"internal/publish/bucket":            {"internal/safefile"},
+	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
 }
 
 // foreign says which modules of others the pure packages may build on; auditors
