@@ -13,14 +13,14 @@ import (
 	"colophon/ledger"
 )
 
-// Config says what to publish, and where.
-type Config struct {
-	// URL is the URL of the bucket (bucket.Open). Empty publishes nothing.
-	URL string `yaml:"publish"`
-	// Ledgers are published even if their logs are not public.
-	Ledgers Names `yaml:"publish-ledgers"`
-	// Every is the shortest time between two publications of a ledger.
-	Every time.Duration `yaml:"publish-every"`
+// Settings say what to publish, and where.
+type Settings struct {
+	// Publish is the URL of the bucket (bucket.Open). Empty publishes nothing.
+	Publish string `yaml:"publish"`
+	// PublishLedgers are published even if their logs are not public.
+	PublishLedgers Names `yaml:"publish-ledgers"`
+	// PublishEvery is the shortest time between two publications of a ledger.
+	PublishEvery time.Duration `yaml:"publish-every"`
 }
 
 // Names are names of ledgers, separated by commas.
@@ -47,29 +47,29 @@ func (n *Names) UnmarshalText(text []byte) error {
 // MarshalText writes the names as UnmarshalText reads them.
 func (n Names) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
-// DefaultEvery is the default of Config.Every.
+// DefaultEvery is the default of Settings.PublishEvery.
 const DefaultEvery = time.Second
 
 // Bind makes a flag of every field.
-func (c *Config) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.URL, "publish", c.URL, "`URL` of a bucket that gets a copy of every public log: file:///folder, or s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	flags.TextVar(&c.Ledgers, "publish-ledgers", c.Ledgers, "`names`, separated by commas, of ledgers to publish although their logs are not public")
-	flags.DurationVar(&c.Every, "publish-every", c.Every, "shortest `time` between two publications of a ledger")
+func (s *Settings) Bind(flags *pflag.FlagSet) {
+	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, or s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish although their logs are not public")
+	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
 }
 
 // Check says what is wrong and what to do.
-func (c Config) Check() error {
-	if c.URL == "" {
-		if len(c.Ledgers) > 0 {
+func (s Settings) Check() error {
+	if s.Publish == "" {
+		if len(s.PublishLedgers) > 0 {
 			return errors.New("publish-ledgers: it needs publish, the URL of a bucket")
 		}
 		return nil
 	}
-	if err := bucket.Check(c.URL); err != nil {
+	if err := bucket.Check(s.Publish); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	if c.Every < 0 {
-		return fmt.Errorf("publish-every: %s is negative", c.Every)
+	if s.PublishEvery < 0 {
+		return fmt.Errorf("publish-every: %s is negative", s.PublishEvery)
 	}
 	return nil
 }

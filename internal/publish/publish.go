@@ -72,13 +72,13 @@ func New(o Options) *Publisher {
 	return p
 }
 
-// Start opens the bucket of a configuration.
-func Start(c Config, log *slog.Logger) (*Publisher, error) {
-	b, err := bucket.Open(c.URL)
+// Start opens the bucket that the settings name.
+func Start(s Settings, log *slog.Logger) (*Publisher, error) {
+	b, err := bucket.Open(s.Publish)
 	if err != nil {
 		return nil, err
 	}
-	return New(Options{Bucket: b, Place: c.URL, Ledgers: c.Ledgers, Every: c.Every, Log: log}), nil
+	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Log: log}), nil
 }
 
 // Open begins to publish a ledger, if its log is public or it was named. It returns at once.

@@ -74,8 +74,8 @@ type Config struct {
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Publish says where copies of logs go.
-	Publish publish.Config `yaml:",inline"`
+	// Settings say where copies of logs go.
+	publish.Settings `yaml:",inline"`
 
 	// Load bounds what clients may ask of the server.
 	limits.Load `yaml:",inline"`
@@ -86,7 +86,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.ShutdownLimit, 15*time.Second)
-	setDefault(&c.Publish.Every, publish.DefaultEvery)
+	setDefault(&c.PublishEvery, publish.DefaultEvery)
 	c.Load = c.Load.WithDefaults()
 	return c
 }
@@ -120,7 +120,7 @@ func (c Config) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	if err := errors.Join(c.Load.Check(), c.Publish.Check()); err != nil {
+	if err := errors.Join(c.Load.Check(), c.Settings.Check()); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -156,7 +156,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
-	c.Publish.Bind(flags)
+	c.Settings.Bind(flags)
 	c.Load.Bind(flags)
 }
 

@@ -7,13 +7,13 @@ import (
 	"colophon/internal/publish"
 )
 
-// publish begins to publish copies of logs, if the configuration says where. The function that
+// publish begins to publish copies of logs, if the settings say where. The function that
 // it returns ends that.
-func (n *Node) publish(config publish.Config, metrics *api.Metrics) (end func(), err error) {
-	if config.URL == "" {
+func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end func(), err error) {
+	if settings.Publish == "" {
 		return func() {}, nil
 	}
-	publisher, err := publish.Start(config, n.log.With("part", "publish"))
+	publisher, err := publish.Start(settings, n.log.With("part", "publish"))
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}

@@ -96,7 +96,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
 		}
 	}
-	endCopies, err := n.publish(config.Publish, metrics)
+	endCopies, err := n.publish(config.Settings, metrics)
 	if err != nil {
 		return err
 	}
