@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/url"
@@ -14,9 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"colophon/client"
 	"colophon/internal/cli"
-	"colophon/internal/publish/bucket"
 	"colophon/internal/remote"
 	"colophon/proofs/monitor"
 	"colophon/proofs/monitor/fetch"
@@ -148,8 +145,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 // source returns where the log comes from.
 func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	if o.bucket != "" {
-		b, err := bucket.Open(o.bucket)
-		return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: explainCopy(o.bucket)}, err
+		return fetchFromBucket(o.bucket)
 	}
 	server, err := o.server.Connect(c)
 	if err != nil {
@@ -157,31 +153,6 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	}
 	return fetchFrom(server), nil
 }
-
-// explainCopy returns a function that rewrites errors of package client about a copy in a bucket.
-func explainCopy(place string) func(error) error {
-	return func(err error) error {
-		text := err.Error()
-		var problem *client.Error
-		var request *url.Error
-		switch {
-		case errors.As(err, &problem):
-			text = problem.Reason()
-		case errors.As(err, &request):
-			text = request.Err.Error()
-		}
-		return &copyError{fmt.Sprintf("the copy at %s: %s", place, text), err}
-	}
-}
-
-// copyError is an error with another message.
-type copyError struct {
-	text string
-	err  error
-}
-
-func (e *copyError) Error() string { return e.text }
-func (e *copyError) Unwrap() error { return e.err }
 
 // fetchFrom describes the server of the flags to packages that do not trust it.
 func fetchFrom(s *remote.Server) fetch.Server {
@@ -252,36 +223,10 @@ func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
 // parse takes the URL of a ledger apart.
 func (o *auditFlags) parse(text string) error {
-	const before = "/v1/ledgers/"
-	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
-	u, err := url.Parse(text)
-	isBucket := bucket.IsURL(text)
-	if err != nil || !isBucket && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "") {
-		return refusal
-	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	at := strings.LastIndex(path, before)
-	if at < 0 {
-		return refusal
-	}
-	name, err := url.PathUnescape(path[at+len(before):])
-	prefix, prefixErr := url.PathUnescape(path[:at])
-	if err != nil || prefixErr != nil || name == "" || strings.Contains(name, "/") {
-		return refusal
-	}
-	// Nothing of the URL but what is before the ledgers: not its fragment either.
-	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
-	o.Ledger, o.server.URL = name, server.String()
-	if isBucket {
-		o.Copy, o.bucket = true, u.Scheme+"://"+u.Host+path[:at]
-		if u.RawQuery != "" {
-			o.bucket += "?" + u.RawQuery
-		}
-		if err := bucket.Check(o.bucket); err != nil {
-			return cli.Exitf(cli.ExitUsage, "%q: %w", text, err)
-		}
-	}
-	return nil
+	at, err := parseLogAddress(text)
+	o.Ledger, o.server.URL, o.bucket = at.ledger, at.server, at.bucket
+	o.Copy = o.Copy || at.bucket != ""
+	return err
 }
 
 func (o *auditFlags) validate(command *cobra.Command) error {
