@@ -161,14 +161,16 @@ const (
 	unavailable = iota // the bucket does not answer, refuses, or forgets
 	different          // an object is there with other bytes than the log has
 	foreign            // the copy is of another log, or is ahead of this one
+	unreadable         // the database does not answer, or does not have what was signed
 )
 
 // reasons are the names of the kinds.
-var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign"}
+var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (
-	errDifferent = errors.New("the bucket has other bytes than the log, and they stay")
-	errForeign   = errors.New("refusing to publish")
+	errDifferent  = errors.New("the bucket has other bytes than the log, and they stay")
+	errForeign    = errors.New("refusing to publish")
+	errUnreadable = errors.New("the log cannot be read from the database as it was signed; if this stays, run colophon fsck")
 )
 
 func reasonOf(err error) int {
@@ -177,6 +179,8 @@ func reasonOf(err error) int {
 		return different
 	case errors.Is(err, errForeign):
 		return foreign
+	case errors.Is(err, errUnreadable):
+		return unreadable
 	}
 	return unavailable
 }

@@ -322,13 +322,7 @@ func TestFaultsOfTheBucket(t *testing.T) {
 		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
 		t.Run(name, func(t *testing.T) {
 			n, b := newNode(t), new(buckettest.Memory)
-			calls := 0
-			b.Fault = func(buckettest.Call) buckettest.Fault {
-				if calls++; calls%3 == 0 && calls < 300 {
-					return fault
-				}
-				return buckettest.None
-			}
+			b.Fault = every(3, fault)
 			o := options(b)
 			o.Timeout = 20 * time.Millisecond
 			p, _ := n.publish(o)
@@ -450,6 +444,28 @@ func TestDifferentObjectStays(t *testing.T) {
 			require.Equal(t, other, string(b.Objects()[prefix+name]))
 			require.NotContains(t, b.Objects(), prefix+"checkpoint")
 		}
+	}
+}
+
+// What the database has lost or changed is not published.
+func TestDamagedLogIsNotPublished(t *testing.T) {
+	for name, damage := range map[string]func(*memory.Tamper) error{
+		"a changed entry": func(d *memory.Tamper) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
+		"a lost entry":    func(d *memory.Tamper) error { return d.DeleteEntry(5) },
+		"a changed tile":  func(d *memory.Tamper) error { return d.SetTile(0, 0, make([]byte, 8192)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			database, keys := memory.New(), t.TempDir()
+			open(t, database, keys).grow(300)
+			tamper, err := database.Tamper(ledger.Default)
+			require.NoError(t, err)
+			n, b := open(t, database, keys), new(buckettest.Memory) // with an empty cache of tiles
+			require.NoError(t, damage(tamper))
+			p, stop := n.publish(options(b))
+			wantFailure(t, p, "unreadable")
+			stop()
+			require.NotContains(t, b.Objects(), prefix+"checkpoint")
+		})
 	}
 }
 

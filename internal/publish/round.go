@@ -112,7 +112,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	}
 	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
 		return nil, r.refuse("checkpoint", "at size %d it has the root %x, and the ledger has %x: the ledger was restored from an older copy and has grown in another way, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
@@ -154,7 +154,7 @@ func (r *round) writeTiles(ctx context.Context, size uint64) error {
 		group.Go(func() error {
 			body, err := r.bytes(ctx, path)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w: %w", errUnreadable, err)
 			}
 			return r.create(ctx, r.name(path.String()), body)
 		})
@@ -203,7 +203,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 		}
 		leaf := proofs.LeafHash(entry.Bytes)
 		if !bytes.Equal(leaf[:], tile[at*proofs.HashSize:][:proofs.HashSize]) {
-			return nil, fmt.Errorf("entry %d is not the one that was signed; run colophon fsck", entry.Seq)
+			return nil, fmt.Errorf("entry %d is not the one that was signed", entry.Seq)
 		}
 		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
 			return nil, err
@@ -212,7 +212,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 			return body, nil
 		}
 	}
-	return nil, fmt.Errorf("the store has only %d entries from %d on; run colophon fsck", at, first)
+	return nil, fmt.Errorf("the store has only %d entries from %d on", at, first)
 }
 
 // create writes an object that never changes. If it is there, it must have the same bytes.

@@ -59,6 +59,41 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// The same faults as those of a bucket in memory, at an endpoint that speaks S3.
+func TestFaultyEndpoint(t *testing.T) {
+	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
+		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
+		"hangs": {Fault: every(9, buckettest.Hang)}, "forgets": {Fault: every(4, buckettest.Forget)}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			b, err := bucket.Open(buckettest.Endpoint(t, m))
+			require.NoError(t, err)
+			o := options(b)
+			if name == "hangs" {
+				o.Timeout = 100 * time.Millisecond
+			}
+			_, stop := n.publish(o)
+			for _, size := range sizes {
+				n.grow(size)
+			}
+			n.wait(m)
+			stop()
+			n.wantCopy(m.Objects())
+		})
+	}
+}
+
+// every returns a fault for each n-th call, up to a number of calls.
+func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
+	calls := 0
+	return func(buckettest.Call) buckettest.Fault {
+		if calls++; calls%n == 0 && calls < 300 {
+			return fault
+		}
+		return buckettest.None
+	}
+}
+
 // A copy at a real S3 server has every byte that the server serves, also after kills of the S3
 // server and restarts of the publisher.
 func TestS3(t *testing.T) {

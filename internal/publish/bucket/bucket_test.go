@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -186,4 +187,31 @@ func TestURLs(t *testing.T) {
 		require.Error(t, bucket.Check(bad), bad)
 	}
 	require.NotContains(t, bucket.Check("s3://key:secret@bucket").Error(), "secret@")
+}
+
+// Auditors read a bucket like a web server.
+func TestTransport(t *testing.T) {
+	kinds(t, func(t *testing.T, b bucket.Bucket) {
+		require.NoError(t, b.Put(t.Context(), "v1/a b", []byte("one"), plain, bucket.IfAbsent()))
+		client := http.Client{Transport: bucket.Transport(b)}
+		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
+			response, err := client.Get("http://any" + path)
+			if path == "/" || path == "/v1/../../x" { // no names of objects
+				if err != nil {
+					continue
+				}
+			}
+			require.NoError(t, err, path)
+			require.Equal(t, want, response.StatusCode, path)
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, errors.Join(err, response.Body.Close()))
+			if want == http.StatusOK {
+				require.Equal(t, "one", string(body))
+			}
+		}
+		response, err := client.Post("http://any/v1/new", "text/plain", nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
+	})
 }

@@ -23,7 +23,7 @@ const (
 // Credentials of the S3 server.
 const (
 	accessKey = "colophon"
-	secretKey = "colophon-test-secret"
+	secretKey = "colophon-test-secret" // #nosec G101 -- of a server that a test starts
 )
 
 // S3 is a real S3 server with one bucket, on a folder.
@@ -54,11 +54,8 @@ func StartS3(t testing.TB) *S3 {
 	require.NoError(t, err)
 	s.address = listener.Addr().String()
 	require.NoError(t, listener.Close())
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey} {
-		if setter, is := t.(interface{ Setenv(name, value string) }); is {
-			setter.Setenv(name, value)
-		}
-	}
+	t.Setenv("AWS_ACCESS_KEY_ID", accessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
 	t.Cleanup(s.Kill)
 	s.Run(path)
 	return s
@@ -73,6 +70,7 @@ func (s *S3) Run(path string) {
 	}
 	output := new(bytes.Buffer)
 	// A side folder for attributes, because not every file system has extended ones.
+	// #nosec G204 -- the program that a test has found
 	s.process = exec.Command(path, "--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects"))
 	s.process.Stdout, s.process.Stderr = output, output
