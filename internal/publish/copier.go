@@ -90,9 +90,7 @@ func (c *copier) farewell() {
 	if c.failing != "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.Farewell)
-	defer cancel()
-	if err := c.publish(ctx); err != nil {
+	if err := c.publish(c.last); err != nil {
 		c.log.Warn("the copy lacks the last events; the next start publishes them", "error", err)
 	}
 }

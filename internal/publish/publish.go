@@ -34,7 +34,7 @@ type Options struct {
 	Timeout time.Duration
 	// Longest is the longest pause after failures. Default 1 minute.
 	Longest time.Duration
-	// Farewell bounds the last publication after Close. Default 5 seconds.
+	// Farewell bounds the last publications after Close, all together. Default 5 seconds.
 	Farewell time.Duration
 }
 
@@ -56,10 +56,11 @@ type Publisher struct {
 	options Options
 	ctx     context.Context // of all copies; done after Close
 	cancel  context.CancelFunc
+	last    context.Context // of the last publications; set by Close, before ctx is done
 	running sync.WaitGroup
 
-	probing sync.Mutex // held during the probe
-	probed  *conditions
+	probing chan struct{} // holds a token during the probe
+	probed  *conditions   // owned by the holder of the token; nil before the probe
 
 	mu     sync.Mutex // guards copies
 	copies []*copier
@@ -67,7 +68,7 @@ type Publisher struct {
 
 // New returns a publisher without ledgers.
 func New(o Options) *Publisher {
-	p := &Publisher{options: o.withDefaults()}
+	p := &Publisher{options: o.withDefaults(), probing: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -97,10 +98,15 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close publishes what the copies lack, for a short time at most, and ends.
+// Close publishes what the copies lack, for a short time at most, and ends all publications.
 func (p *Publisher) Close() {
+	last, end := context.WithTimeout(context.Background(), p.options.Farewell)
+	defer end()
 	p.mu.Lock()
-	p.cancel()
+	if p.ctx.Err() == nil {
+		p.last = last
+		p.cancel()
+	}
 	p.mu.Unlock()
 	p.running.Wait()
 }
@@ -117,8 +123,12 @@ const probeName = "colophon-probe"
 // probe finds out, once, which conditions the bucket honours. An error means that it could
 // not.
 func (p *Publisher) probe(ctx context.Context) (conditions, error) {
-	p.probing.Lock()
-	defer p.probing.Unlock()
+	select {
+	case p.probing <- struct{}{}:
+		defer func() { <-p.probing }()
+	case <-ctx.Done():
+		return conditions{}, ctx.Err()
+	}
 	if p.probed != nil {
 		return *p.probed, nil
 	}

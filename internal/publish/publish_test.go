@@ -18,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -30,6 +31,7 @@ import (
 	"colophon/ledger/keystore"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
+	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/memory"
 )
@@ -69,22 +71,28 @@ func newNode(t testing.TB) *node { return open(t, memory.New(), t.TempDir()) }
 func (n *node) grow(size uint64) {
 	n.t.Helper()
 	const writers = 1000
-	r, err := record.DefaultLimits().Parse(record.IPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
-	require.NoError(n.t, err)
-	defer r.Release()
 	for n.ledger.Head().Size < size {
 		var all sync.WaitGroup
 		for range min(writers, size-n.ledger.Head().Size) {
-			sub, err := n.ledger.Prepare(r, ledger.Anonymous, "")
-			require.NoError(n.t, err)
-			all.Go(func() {
-				_, err := n.ledger.Submit(sub)
-				require.NoError(n.t, err)
-			})
+			all.Go(func() { assert.NoError(n.t, n.write()) })
 		}
 		all.Wait()
 	}
 	require.Equal(n.t, size, n.ledger.Head().Size)
+}
+
+// write adds a record.
+func (n *node) write() error {
+	r, err := record.DefaultLimits().Parse(record.IPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	sub, err := n.ledger.Prepare(r, ledger.Anonymous, "")
+	if err == nil {
+		_, err = n.ledger.Submit(sub)
+	}
+	return err
 }
 
 // options are quick ones.
@@ -92,9 +100,17 @@ func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
 
-// publish begins to publish the node's ledgers until stop is called.
+// publish begins to publish the node's ledgers until stop is called. In memory, every checkpoint
+// that is written must cover nothing that is missing.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
+	if b, is := o.Bucket.(*buckettest.Memory); is {
+		b.Written = func(name string, objects map[string][]byte) {
+			if name == prefix+"checkpoint" {
+				assert.NoError(n.t, checkCovered(objects))
+			}
+		}
+	}
 	p = publish.New(o)
 	require.NoError(n.t, n.host.OnOpen(p.Open))
 	var once sync.Once
@@ -148,21 +164,31 @@ func (n *node) wantObjects(objects map[string][]byte) {
 // wantCovered requires that everything is there that the checkpoint covers, if there is one.
 func (n *node) wantCovered(objects map[string][]byte) {
 	n.t.Helper()
-	checkpoint := objects[prefix+"checkpoint"]
-	if checkpoint == nil {
-		return
+	require.NoError(n.t, checkCovered(objects))
+}
+
+func checkCovered(objects map[string][]byte) error {
+	text := objects[prefix+"checkpoint"]
+	if text == nil {
+		return nil
 	}
-	require.Contains(n.t, objects, prefix+"key")
-	var size int64
-	_, err := fmt.Sscan(strings.Split(string(checkpoint), "\n")[1], &size)
-	require.NoError(n.t, err)
-	for _, tile := range tlog.NewTiles(8, 0, size) {
+	keys, err := proofs.ParseLogKey(objects[prefix+"key"])
+	if err != nil {
+		return err
+	}
+	checkpoint, err := proofs.OpenCheckpoint(text, keys.Verifiers()...)
+	if err != nil {
+		return err
+	}
+	for _, tile := range tlog.NewTiles(8, 0, int64(checkpoint.Size)) {
 		path := strings.Replace(tile.Path(), "tile/8/", "tile/", 1)
-		require.Contains(n.t, objects, prefix+path, "size %d", size)
-		if tile.L == 0 {
-			require.Contains(n.t, objects, prefix+strings.Replace(path, "tile/0/", "tile/entries/", 1), "size %d", size)
+		for _, name := range []string{path, strings.Replace(path, "tile/0/", "tile/entries/", 1)} {
+			if objects[prefix+name] == nil {
+				return fmt.Errorf("%s is missing at size %d", name, checkpoint.Size)
+			}
 		}
 	}
+	return nil
 }
 
 // sizes are around tiles that fill.
@@ -541,4 +567,42 @@ func keysOf(t testing.TB, keys string) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(to.StagedPath(ledger.Default), key, 0o600))
 	return to.Dir
+}
+
+// Closing does not wait for a bucket that hangs, however many ledgers there are.
+func TestCloseDoesNotHang(t *testing.T) {
+	n := newNode(t)
+	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.Hang }})
+	o.Timeout, o.Farewell = time.Hour, time.Millisecond
+	o.Ledgers = []string{"a", "b", "c"}
+	for _, name := range o.Ledgers {
+		_, err := n.host.Create(t.Context(), ledger.New{Name: name})
+		require.NoError(t, err)
+	}
+	_, stop := n.publish(o)
+	n.grow(10)
+	stop() // else the test times out
+}
+
+// Keys of another log, or keys that have changed more often, are not replaced.
+func TestForeignKeysAreRefused(t *testing.T) {
+	database, keys := memory.New(), t.TempDir()
+	n, b := open(t, database, keys), new(buckettest.Memory)
+	older := open(t, memory.New(), keysOf(t, keys))
+	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
+	require.NoError(t, err)
+	_, stop := n.publish(options(b))
+	n.wait(b)
+	stop()
+	for name, other := range map[string]*node{"of another log": newNode(t), "that have changed": older} {
+		t.Run(name, func(t *testing.T) {
+			only := new(buckettest.Memory)
+			only.Set(prefix+"key", b.Objects()[prefix+"key"])
+			p, stop := other.publish(options(only))
+			wantFailure(t, p, "foreign")
+			stop()
+			require.Equal(t, b.Objects()[prefix+"key"], only.Objects()[prefix+"key"])
+			require.Len(t, only.Objects(), 2, "with the probe")
+		})
+	}
 }

@@ -37,6 +37,8 @@ type Memory struct {
 	// Fault chooses the fault of each call, in turn; nil chooses None. It must be set before the
 	// bucket is used.
 	Fault func(Call) Fault
+	// Written, if set, receives all objects after each Put that is done. It must not call methods.
+	Written func(name string, objects map[string][]byte)
 	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
 	// them as unsupported.
 	IgnoresAbsent, IgnoresTag, Refuses bool
@@ -158,6 +160,9 @@ func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Att
 			m.objects = make(map[string][]byte)
 		}
 		m.objects[name] = bytes.Clone(body)
+		if m.Written != nil {
+			m.Written(name, m.objects)
+		}
 		return nil
 	})
 }
