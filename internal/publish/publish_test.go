@@ -586,23 +586,22 @@ func TestCloseDoesNotHang(t *testing.T) {
 
 // Keys of another log, or keys that have changed more often, are not replaced.
 func TestForeignKeysAreRefused(t *testing.T) {
-	database, keys := memory.New(), t.TempDir()
-	n, b := open(t, database, keys), new(buckettest.Memory)
-	older := open(t, memory.New(), keysOf(t, keys))
+	keys := t.TempDir()
+	n := open(t, memory.New(), keys)
+	older := open(t, memory.New(), keysOf(t, keys)) // with the same first key
 	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
 	require.NoError(t, err)
-	_, stop := n.publish(options(b))
-	n.wait(b)
-	stop()
-	for name, other := range map[string]*node{"of another log": newNode(t), "that have changed": older} {
+	for name, check := range map[string]struct{ owner, publisher *node }{"of another log": {newNode(t), n}, "that have changed": {n, older}} {
 		t.Run(name, func(t *testing.T) {
-			only := new(buckettest.Memory)
-			only.Set(prefix+"key", b.Objects()[prefix+"key"])
-			p, stop := other.publish(options(only))
+			status, key := check.owner.get("/" + prefix + "key")
+			require.Equal(t, http.StatusOK, status)
+			b := new(buckettest.Memory)
+			b.Set(prefix+"key", key)
+			p, stop := check.publisher.publish(options(b))
 			wantFailure(t, p, "foreign")
 			stop()
-			require.Equal(t, b.Objects()[prefix+"key"], only.Objects()[prefix+"key"])
-			require.Len(t, only.Objects(), 2, "with the probe")
+			require.Equal(t, key, b.Objects()[prefix+"key"])
+			require.Len(t, b.Objects(), 2, "with the probe")
 		})
 	}
 }
