@@ -22,10 +22,10 @@ type lastUses struct {
 	path string
 	log  *slog.Logger
 
-	mu      sync.Mutex // guards what follows; never held during I/O
+	mu      sync.Mutex // guards the fields up to written; never held during I/O
 	times   map[string]time.Time
 	changed bool      // since the last write
-	written time.Time // zero: not yet
+	written time.Time // zero means not yet
 
 	writing sync.Mutex // held while the file is written
 }
@@ -81,8 +81,8 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	}
 }
 
-// write writes the file if times have changed, for existing tokens only. It restores the
-// reserve if a revocation has used it.
+// write writes the file if times have changed. It writes only tokens that exist. It restores
+// the reserve if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -105,6 +105,6 @@ func (l *lastUses) write(table *tokenTable) {
 		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
 	}
 	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
-		l.log.Warn("cannot keep room on the disk to revoke tokens", "error", err)
+		l.log.Warn("cannot reserve disk space for revoking tokens", "error", err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder
-// has the signing keys, the marks, the tokens, and the index. Another server on the same
-// database, with a folder of its own, loses its ledgers to this one (see storage/postgres).
+// has the signing keys, the marks, the tokens, and the index. Another server that uses the
+// same database with its own folder loses its ledgers to this one (see storage/postgres).
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	if datadir.HasDatabase(config.Data) {
-		return nil, cli.Exitf(cli.ExitUsage, "the folder %s has a log of its own; name another folder with --data, or leave out --store", config.Data)
+		return nil, cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, or omit --store", config.Data)
 	}
 	if err := os.MkdirAll(datadir.Store(config.Data), 0o700); err != nil {
 		return nil, err
