@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"storage/memory":                     {"storage"},
 	"internal/backup":                    {"api/access", "internal/cli", "internal/datadir", "internal/folderlock", "internal/remote", "internal/safefile", "ledger", "ledger/keystore", "proofs", "storage", "storage/pebble"},
 	"internal/datadir":                   {"api/admin", "internal/cli", "internal/folderlock", "internal/safefile", "ledger", "ledger/keystore", "proofs", "proofs/audit", "storage", "storage/pebble"},
-	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/memory", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
+	"internal/server":                    {"api", "api/access", "api/admin", "api/limits", "internal/cli", "internal/cluster", "internal/datadir", "internal/folderlock", "internal/memory", "internal/publish", "internal/safefile", "internal/size", "ledger", "ledger/index", "ledger/query", "storage", "storage/pebble", "storage/postgres"},
 	"internal/doctor":                    {"api/access", "client", "client/wire", "internal/cli", "internal/datadir", "internal/memory", "internal/remote", "internal/safefile", "internal/server", "ledger/index", "proofs", "storage", "storage/postgres"},
 	"internal/testing/authority":         {},
 	"internal/memory":                    {},
@@ -116,6 +116,9 @@ var arrows = map[string][]string{
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
 	"internal/cluster":                   {"ledger", "storage/postgres"},
+	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs"},
+	"internal/publish/bucket":            {"internal/safefile"},
+	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
 }
 
 // foreign lists which other modules the pure packages may depend on, because auditors import

@@ -26,7 +26,8 @@ type server struct {
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	command := exec.Command(colophon, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+	command := exec.Command(colophon, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0",
+		"--publish", "file://"+t.TempDir(), "--publish-ledgers", "default")
 	command.Env = append(os.Environ(), "GOMEMLIMIT=1GiB")
 	log := new(bytes.Buffer)
 	command.Stderr = log

@@ -105,7 +105,7 @@ type Host struct {
 
 	mu      sync.RWMutex // guards the fields below; never held during I/O
 	ledgers map[string]*Ledger
-	onOpen  func(*Ledger) error
+	onOpen  []func(*Ledger) error
 }
 
 // OpenHost opens every ledger of a database. config returns the configuration of a ledger,
@@ -114,8 +114,7 @@ type Host struct {
 // cannot be written now, because disk space or the ledger's key is missing. It opens a ledger
 // whose signing keys are missing or do not fit its log; that ledger refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
-	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
-		onOpen: func(*Ledger) error { return nil }}
+	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
@@ -134,7 +133,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 }
 
 // OnOpen calls f for every open ledger, and later for each ledger that Create opens, before
-// other callers can reach that ledger. Call OnOpen once, before the host is shared.
+// other callers can reach that ledger. Call OnOpen before the host is shared.
 func (h *Host) OnOpen(f func(*Ledger) error) error {
 	h.creating.Lock()
 	defer h.creating.Unlock()
@@ -145,7 +144,7 @@ func (h *Host) OnOpen(f func(*Ledger) error) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.onOpen = f
+	h.onOpen = append(slices.Clip(h.onOpen), f)
 	return nil
 }
 
@@ -186,8 +185,10 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 		h.mu.RLock()
 		onOpen := h.onOpen
 		h.mu.RUnlock()
-		if err := onOpen(l); err != nil {
-			return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+		for _, f := range onOpen {
+			if err := f(l); err != nil {
+				return nil, errors.Join(fmt.Errorf("opening ledger %q: %w", name, err), l.Close())
+			}
 		}
 	}
 	h.mu.Lock()

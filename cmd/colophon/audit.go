@@ -23,6 +23,7 @@ import (
 // auditFlags holds the flags of audit, and the server and ledger that its URL names.
 type auditFlags struct {
 	server remote.Options
+	bucket string // URL of the bucket with the copy to audit; empty for one that is served by HTTP
 	monitor.Options
 	key         string
 	against     []string
@@ -49,6 +50,11 @@ With --replay-index, audit derives the answers to queries from the log itself an
 compares the server's answers with them, row by row. It finds rows that the server leaves
 out, adds, or changes. The token needs the scope read. audit downloads the whole log into
 the folder for temporary files.
+
+URL may also be that of a copy that serve --publish has made:
+file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or, with
+--copy, that of a web server for the bucket. A copy has only the log. audit does not check
+content, answers, and receipts there.
 
 audit stops at the first damage to the log. It lists all wrong answers.
 
@@ -78,17 +84,14 @@ func newAudit(c *cli.Console) *cobra.Command {
 			if err := o.validate(command); err != nil {
 				return err
 			}
-			server, err := o.server.Connect(c)
-			if err != nil {
-				return err
-			}
-			return o.run(command.Context(), c, server)
+			return o.run(command.Context(), c)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
 	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, together with the folder FILE.d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that someone has seen; may be repeated")
+	flags.BoolVar(&o.Copy, "copy", false, "URL is that of a published copy, which has only the log")
 	flags.BoolVar(&o.Content, "content", false, "also fetch and check all content")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive answers to queries from the log, and compare the server's answers with them")
 	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
@@ -105,7 +108,10 @@ func newAudit(c *cli.Console) *cobra.Command {
 }
 
 // run audits the ledger, once or until something is wrong, and prints the reports.
-func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Server) (err error) {
+func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
+	if o.Server, err = o.source(c); err != nil {
+		return err
+	}
 	if o.Keys, err = c.ReadKeys(o.key); err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Ser
 		o.Answers = replay.New(o.replay)
 	}
 	progress := auditProgress{console: c, ledger: o.Ledger}
-	o.Server, o.Log, o.Progress = fetchFrom(server), slog.New(sayHandler{c}), progress.set
+	o.Log, o.Progress = slog.New(sayHandler{c}), progress.set
 	defer boundAuditMemory()()
 	print := func(r *monitor.Report) error {
 		progress.finish()
@@ -137,6 +143,18 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Ser
 	}
 	progress.finish()
 	return explainAudit(ctx, o.Options, err)
+}
+
+// source returns where the log comes from.
+func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
+	if o.bucket != "" {
+		return fetchFromBucket(o.bucket)
+	}
+	server, err := o.server.Connect(c)
+	if err != nil {
+		return fetch.Server{}, err
+	}
+	return fetchFrom(server), nil
 }
 
 // fetchFrom converts the server of the flags to the form that package fetch takes.
@@ -209,26 +227,10 @@ func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
 // parse splits the URL of a ledger into the URL of its server and its name.
 func (o *auditFlags) parse(text string) error {
-	const before = "/v1/ledgers/"
-	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-		return refusal
-	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	at := strings.LastIndex(path, before)
-	if at < 0 {
-		return refusal
-	}
-	name, err := url.PathUnescape(path[at+len(before):])
-	prefix, prefixErr := url.PathUnescape(path[:at])
-	if err != nil || prefixErr != nil || name == "" || strings.Contains(name, "/") {
-		return refusal
-	}
-	// The server's URL ends before /v1/ledgers/. It has no fragment either.
-	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
-	o.Ledger, o.server.URL = name, server.String()
-	return nil
+	at, err := parseLogAddress(text)
+	o.Ledger, o.server.URL, o.bucket = at.ledger, at.server, at.bucket
+	o.Copy = o.Copy || at.bucket != ""
+	return err
 }
 
 func (o *auditFlags) validate(command *cobra.Command) error {

@@ -67,6 +67,8 @@ func TestScripts(t *testing.T) {
 			"variable":    scriptVariable,
 			"size":        scriptSize,
 			"scrape":      scriptScrape,
+			"static":      scriptStatic,
+			"wait-file":   scriptWaitFile,
 			"generate":    scriptGenerate,
 			"edit":        scriptEdit,
 			"compress":    scriptCompress,

@@ -5,6 +5,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/verify"
+	"colophon/proofs"
 )
 
 const verifyHelp = `Verify a file offline: the signature of its checkpoint, each event's link in the chain
@@ -29,6 +30,11 @@ been stolen since. If only a replaced key signed, add --later: a file with the a
 GET …/proofs/consistency?first=TREE_SIZE. It shows that the tree is the beginning of a
 tree that the newest key signed.
 
+With --copy, verify also reads a published copy of the log (serve --publish), and checks
+that the file's tree is the beginning of the copy's tree. It follows the keys from KEY to
+the newest one, so any key of the log counts, and --later is not needed. URL is that of
+audit: file:///folder/v1/ledgers/NAME, s3://…, or that of a web server.
+
 The file for --record has the record in the form of a POST request, or as a line of a
 batch: {"kind": …, "record": …}. - is the standard input.
 
@@ -49,10 +55,11 @@ Exit codes:
   20  wrong text: it does not hash to the stage or the citation
   21  wrong content: the content in the pack is not the content that the event names
   22  replaced key: signed only with a key that has been replaced; try --later
-  23  not in the later tree: --later shows another tree than the one that was signed`
+  23  not in the later tree: --later or --copy shows another tree than the one that was signed`
 
 func newVerify(c *cli.Console) *cobra.Command {
 	var o verify.Options
+	var copied string
 	command := &cobra.Command{
 		Use:   "verify FILE --key KEY",
 		Short: "Verify a receipt, a nested proof or an audit pack offline",
@@ -60,10 +67,16 @@ func newVerify(c *cli.Console) *cobra.Command {
 		Example: `  colophon verify receipt.json --key verifier.key --record record.json
   curl -s localhost:8080/v1/ledgers/default/records/41/receipt | colophon verify - --key verifier.key
   colophon verify answer.proof.json --key verifier.key --text answer.txt
-  colophon verify pack.html --key verifier.key`,
+  colophon verify pack.html --key verifier.key
+  colophon verify receipt.json --key verifier.key --copy file:///srv/copy/v1/ledgers/default`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
 			o.File = args[0]
+			if copied != "" {
+				o.Copy = func(trusted []*proofs.Verifier) (*verify.Copy, error) {
+					return openCopy(command.Context(), copied, trusted)
+				}
+			}
 			return verify.Run(c, o)
 		},
 	}
@@ -72,6 +85,7 @@ func newVerify(c *cli.Console) *cobra.Command {
 	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
 	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
 	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and a consistency proof that leads to it")
+	command.Flags().StringVar(&copied, "copy", "", "`URL` of the ledger in a published copy of the log")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command
 }

@@ -24,6 +24,7 @@ type server struct {
 	t       testing.TB
 	process *os.Process
 	data    string
+	copied  string // the folder with the published copy of public logs
 	url     string // URL of the server, without a trailing slash
 	token   string // allows everything; empty while the server requires no credentials
 	key     string // verifier key of the default ledger, as the server printed it
@@ -50,10 +51,11 @@ func (s *server) protect() {
 // startOpen runs a server without authentication until the test ends.
 func startOpen(t testing.TB) *server {
 	t.Helper()
-	s := &server{t: t, data: filepath.Join(t.TempDir(), "data")}
+	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), copied: filepath.Join(t.TempDir(), "copy")}
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
-	command := exec.Command(tools.colophon, "serve", "--data", s.data, "--listen", "127.0.0.1:0")
+	command := exec.Command(tools.colophon, "serve", "--data", s.data, "--listen", "127.0.0.1:0",
+		"--publish", "file://"+s.copied, "--publish-every", "10ms")
 	command.Stderr = log
 	out, err := command.StdoutPipe()
 	require.NoError(t, err)

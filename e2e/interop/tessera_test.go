@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -65,7 +66,8 @@ func (s *server) check(log fsck.Fetcher) error {
 }
 
 // Tessera's fsck and its client accept a growing log at every size, and find its checkpoints
-// consistent. They also accept each copy that Tessera's mirror makes.
+// consistent. They also accept each copy that Tessera's mirror makes, and the copy that the server
+// publishes.
 func TestTessera(t *testing.T) {
 	s := start(t)
 	log := fetcher(t, s.log())
@@ -86,12 +88,25 @@ func TestTessera(t *testing.T) {
 			s.wantSameProofs(log, size)
 			s.mirror(copied, size)
 			require.NoError(t, s.check(client.FileFetcher{Root: copied}))
+			require.NoError(t, s.check(client.FileFetcher{Root: s.published()}))
 		})
 	}
 	// The same holds for earlier trees: their partial tiles are still available.
 	for _, size := range sizes {
 		s.wantSameProofs(log, size)
 	}
+}
+
+// published waits until the published copy has the checkpoint of the server, and returns the folder
+// of the log.
+func (s *server) published() string {
+	s.t.Helper()
+	folder := filepath.Join(s.copied, "v1", "ledgers", "default", "log")
+	require.Eventually(s.t, func() bool {
+		checkpoint, err := os.ReadFile(filepath.Join(folder, "checkpoint"))
+		return err == nil && bytes.Equal(checkpoint, s.public("checkpoint"))
+	}, patience, 10*time.Millisecond)
+	return folder
 }
 
 // wantSameProofs compares the proofs that Tessera's builder makes from tiles with the proofs

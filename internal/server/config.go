@@ -17,6 +17,7 @@ import (
 
 	"colophon/api/limits"
 	"colophon/internal/cli"
+	"colophon/internal/publish"
 	"colophon/internal/safefile"
 	"colophon/internal/size"
 	"colophon/ledger/index"
@@ -77,6 +78,9 @@ type Config struct {
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
+	// Settings say where copies of logs go.
+	publish.Settings `yaml:",inline"`
+
 	// Load bounds the load that clients can put on the server.
 	limits.Load `yaml:",inline"`
 }
@@ -86,6 +90,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.ShutdownLimit, 15*time.Second)
+	setDefault(&c.PublishEvery, publish.DefaultEvery)
 	c.Load = c.Load.WithDefaults()
 	return c
 }
@@ -123,7 +128,7 @@ func (c Config) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	if err := c.Load.Check(); err != nil {
+	if err := errors.Join(c.Load.Check(), c.Settings.Check()); err != nil {
 		return err
 	}
 	return c.checkObservation()
@@ -160,6 +165,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
 	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
+	c.Settings.Bind(flags)
 	c.Load.Bind(flags)
 }
 

@@ -102,6 +102,11 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
 		}
 	}
+	endCopies, err := n.publish(config.Settings, metrics)
+	if err != nil {
+		return err
+	}
+	defer endCopies()
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",

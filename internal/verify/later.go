@@ -33,6 +33,13 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Copy != nil {
+		found, err := o.Copy(trusted.Keys)
+		if err != nil {
+			return nil, err
+		}
+		return found.verifiers(trusted.Keys)
+	}
 	accept := func(proofs.Checkpoint) error { return ErrReplacedKey }
 	if o.Later != "" {
 		if accept, err = readLater(c, o.Later, trusted.Keys); err != nil {

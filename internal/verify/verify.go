@@ -56,11 +56,16 @@ func Verdicts() []Verdict {
 type Options struct {
 	File, Key, Record, Entry, Text, Later string
 	JSON                                  bool
+	// Copy opens the published copy to verify against, given the trusted keys; nil for none.
+	Copy func(trusted []*proofs.Verifier) (*Copy, error)
 }
 
 func (o Options) validate() error {
 	if o.Key == "" {
 		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
+	}
+	if o.Copy != nil && o.Later != "" {
+		return cli.Exitf(cli.ExitUsage, "give either --copy or --later: the copy has a later checkpoint")
 	}
 	inputs := 0
 	for _, name := range []string{o.File, o.Key, o.Record, o.Entry, o.Text, o.Later} {

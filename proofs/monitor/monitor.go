@@ -26,6 +26,9 @@ type Options struct {
 	State string
 	// Against are checkpoints that other parties have seen. The log must extend them.
 	Against []Note
+	// Copy says that the server is a published copy, which has only the log. The report then lists
+	// content, answers, and receipts as not checked if they are requested.
+	Copy bool
 	// Content also fetches all content and rebuilds every record from it.
 	Content bool
 	// Receipts is the number of entries whose receipts are fetched and verified, and also the
@@ -74,10 +77,25 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// requested returns the names of the requested checks beside the log.
+func (o Options) requested() (checks []string) {
+	for _, check := range [...]struct {
+		name string
+		is   bool
+	}{{CheckContent, o.Content}, {CheckAnswers, o.Answers != nil}, {CheckReceipts, o.Receipts > 0}} {
+		if check.is {
+			checks = append(checks, check.name)
+		}
+	}
+	return checks
+}
+
 // Auditor is one running audit. AnswerCheck receives it.
 type Auditor struct {
 	options Options
-	keys    []*proofs.Verifier // the trusted keys and all their successors
+	// impossible are the requested checks that a copy does not allow. The options lack them.
+	impossible []string
+	keys       []*proofs.Verifier // the trusted keys and all their successors
 	// known are keys and all keys that these replaced. A signature by a predecessor alone counts
 	// only as far as the walked log confirms it.
 	known     []*proofs.Verifier
@@ -125,6 +143,10 @@ func Follow(ctx context.Context, o Options, interval time.Duration, each func(*R
 // with prepares an audit, passes it to do, and releases what it holds.
 func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	a := &Auditor{options: o.withDefaults()}
+	if o.Copy {
+		a.impossible = o.requested()
+		a.options.Content, a.options.Answers, a.options.Receipts = false, nil, 0
+	}
 	var err error
 	if a.client, err = fetch.New(o.Server, o.Ledger, a.options.Timeout, 2*a.options.Parallel); err != nil {
 		return err

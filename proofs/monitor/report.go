@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"colophon/ledger/record"
@@ -121,15 +122,16 @@ func newReport(a *Auditor) *Report {
 	if last, known := a.state.done[checkLog]; known {
 		r.Earlier = &last
 	}
-	for _, check := range [...]struct {
-		what string
-		done bool
-	}{{CheckContent, a.options.Content}, {CheckAnswers, a.options.Answers != nil}, {CheckReceipts, a.options.Receipts > 0}} {
-		if check.done {
+	for _, what := range [...]string{CheckContent, CheckAnswers, CheckReceipts} {
+		switch {
+		case slices.Contains(a.impossible, what):
+			r.Withhold(what + ": a published copy has only the log; audit its server")
+			continue
+		case slices.Contains(a.options.requested(), what):
 			continue
 		}
-		skipped := SkippedCheck{What: check.what}
-		if last, known := a.state.done[check.what]; known {
+		skipped := SkippedCheck{What: what}
+		if last, known := a.state.done[what]; known {
 			skipped.Last = &last
 		}
 		r.Skipped = append(r.Skipped, skipped)

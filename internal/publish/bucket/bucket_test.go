@@ -1,0 +1,217 @@
+package bucket_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/publish/bucket"
+	"colophon/internal/publish/bucket/buckettest"
+)
+
+func open(t testing.TB, url string) bucket.Bucket {
+	t.Helper()
+	b, err := bucket.Open(url)
+	require.NoError(t, err)
+	return b
+}
+
+func folderURL(path string) string { return "file://" + filepath.ToSlash(path) }
+
+// kinds are all kinds of buckets, each empty.
+func kinds(t *testing.T, test func(t *testing.T, b bucket.Bucket)) {
+	t.Run("folder", func(t *testing.T) { test(t, open(t, folderURL(filepath.Join(t.TempDir(), "copy")))) })
+	t.Run("memory", func(t *testing.T) { test(t, new(buckettest.Memory)) })
+	t.Run("S3", func(t *testing.T) {
+		s := buckettest.StartS3(t)
+		t.Run("at the root", func(t *testing.T) { test(t, open(t, s.URL(""))) })
+		t.Run("with a prefix", func(t *testing.T) { test(t, open(t, s.URL("a prefix/b"))) })
+	})
+}
+
+var plain = bucket.Attributes{ContentType: "application/octet-stream", CacheControl: "no-cache"}
+
+func TestContract(t *testing.T) {
+	kinds(t, func(t *testing.T, b bucket.Bucket) {
+		const name = "v1/ledgers/a/log/tile/0/x001/234.p/5"
+		_, _, err := b.Get(t.Context(), name, 10)
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+		_, err = b.Size(t.Context(), name)
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("x"), plain, bucket.IfTag("00000000000000000000000000000000")), bucket.ErrPrecondition)
+
+		require.NoError(t, b.Put(t.Context(), name, []byte("one"), plain, bucket.IfAbsent()))
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfAbsent()), bucket.ErrPrecondition)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfTag("")), bucket.ErrPrecondition)
+		body, tag, err := b.Get(t.Context(), name, 3)
+		require.NoError(t, err)
+		require.Equal(t, "one", string(body))
+		_, _, err = b.Get(t.Context(), name, 2)
+		require.ErrorIs(t, err, bucket.ErrTooLong)
+		size, err := b.Size(t.Context(), name)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, size)
+
+		require.NoError(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfTag(tag)))
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("three"), plain, bucket.IfTag(tag)), bucket.ErrPrecondition)
+		body, again, err := b.Get(t.Context(), name, 3)
+		require.NoError(t, err)
+		require.Equal(t, "two", string(body))
+		require.NotEqual(t, tag, again)
+		require.NoError(t, b.Put(t.Context(), name, []byte("three"), plain, bucket.Condition{}))
+
+		// The largest bundle, in one request.
+		large := bytes.Repeat([]byte("x"), 256*(2+1<<16))
+		require.NoError(t, b.Put(t.Context(), "large", large, plain, bucket.IfAbsent()))
+		body, _, err = b.Get(t.Context(), "large", int64(len(large)))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(large, body))
+
+		// A name that others have as a folder has no object.
+		_, _, err = b.Get(t.Context(), "v1/ledgers/a", 10)
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+		_, err = b.Size(t.Context(), "v1/ledgers/a")
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, b.Put(ended, "ended", []byte("x"), plain, bucket.IfAbsent()))
+		_, _, err = b.Get(t.Context(), "ended", 10)
+		require.ErrorIs(t, err, bucket.ErrNotFound)
+	})
+}
+
+// Of several writers of one object, one wins.
+func TestOneWriterWins(t *testing.T) {
+	kinds(t, func(t *testing.T, b bucket.Bucket) {
+		require.NoError(t, b.Put(t.Context(), "object", []byte("first"), plain, bucket.IfAbsent()))
+		_, tag, err := b.Get(t.Context(), "object", 10)
+		require.NoError(t, err)
+		for name, condition := range map[string]bucket.Condition{"new": bucket.IfAbsent(), "object": bucket.IfTag(tag)} {
+			var won atomic.Int64
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					if b.Put(t.Context(), name, fmt.Appendf(nil, "writer %d", i), plain, condition) == nil {
+						won.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			require.EqualValues(t, 1, won.Load(), name)
+		}
+	})
+}
+
+// A folder has nothing but the objects and an empty folder for incomplete files.
+func TestFolderHasObjectsOnly(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, ".writing", "left")
+	require.NoError(t, os.MkdirAll(filepath.Dir(stale), 0o750))
+	require.NoError(t, os.WriteFile(stale, []byte("x"), 0o600))
+	old := time.Now().Add(-2 * time.Hour)
+	require.NoError(t, os.Chtimes(stale, old, old))
+
+	b := open(t, folderURL(dir))
+	require.NoError(t, b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent()))
+	require.Error(t, b.Put(t.Context(), "a/b", []byte("two"), plain, bucket.IfAbsent()))
+	require.Error(t, b.Put(t.Context(), "a/b", []byte("two"), plain, bucket.IfTag("x")))
+	for _, name := range []string{"", "../b", "a/../../b", "/a"} {
+		require.Error(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfAbsent()), name)
+	}
+	var found []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			found = append(found, path)
+		}
+		return err
+	}))
+	require.Equal(t, []string{filepath.Join(dir, "a", "b")}, found)
+	info, err := os.Stat(found[0])
+	require.NoError(t, err)
+	require.EqualValues(t, 0o644, info.Mode().Perm())
+
+	// A folder that was removed is made again by the next Put but one at the latest.
+	require.NoError(t, os.RemoveAll(dir))
+	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
+	require.NoError(t, os.MkdirAll(dir, 0o750))
+	require.NoError(t, errors.Join(b.Put(t.Context(), "a/c", []byte("one"), plain, bucket.IfAbsent())))
+}
+
+// Endpoints that answer wrongly, or not at all.
+func TestFaultyEndpoints(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
+		http.StatusInternalServerError: nil, http.StatusForbidden: nil, http.StatusConflict: nil} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		b := open(t, "s3://bucket?region=us-east-1&endpoint="+url.QueryEscape(server.URL))
+		err := b.Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent())
+		require.Error(t, err)
+		for _, kind := range []error{bucket.ErrPrecondition, bucket.ErrUnsupported, bucket.ErrNotFound} {
+			require.Equal(t, kind == want, errors.Is(err, kind), "%d: %v", status, err)
+		}
+		server.Close()
+	}
+	ended := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	defer silent.Close()
+	defer close(ended)
+	b := open(t, "s3://bucket?region=us-east-1&endpoint="+url.QueryEscape(silent.URL))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, b.Put(ctx, "object", []byte("x"), plain, bucket.IfAbsent()), context.DeadlineExceeded)
+}
+
+func TestURLs(t *testing.T) {
+	for _, good := range []string{"file:///srv/copy", "s3://bucket", "s3://bucket/a/b", "s3://bucket/a?endpoint=http://127.0.0.1:9000&region=eu"} {
+		require.NoError(t, bucket.Check(good), good)
+		require.True(t, bucket.IsURL(good))
+	}
+	for _, bad := range []string{"", "/srv/copy", "file://srv/copy", "file:srv", "file:///srv?x=1", "s3://", "s3://bucket?endpoint=s3.example.org", "s3://bucket?endpoint=https://h/path",
+		"s3://key:secret@bucket", "s3://bucket?secret=x", "s3://bucket?region=a&region=b", "gs://bucket", "azblob://container", "http://h", "s3://bucket#x", "s3://bucket?endpoint=https://a:b@h"} {
+		require.Error(t, bucket.Check(bad), bad)
+	}
+	require.NotContains(t, bucket.Check("s3://key:secret@bucket").Error(), "secret@")
+}
+
+// Auditors read a bucket like a web server.
+func TestTransport(t *testing.T) {
+	kinds(t, func(t *testing.T, b bucket.Bucket) {
+		require.NoError(t, b.Put(t.Context(), "v1/a b", []byte("one"), plain, bucket.IfAbsent()))
+		client := http.Client{Transport: bucket.Transport(b)}
+		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
+			response, err := client.Get("http://any" + path)
+			if path == "/" || path == "/v1/../../x" { // no names of objects
+				if err != nil {
+					continue
+				}
+			}
+			require.NoError(t, err, path)
+			require.Equal(t, want, response.StatusCode, path)
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, errors.Join(err, response.Body.Close()))
+			if want == http.StatusOK {
+				require.Equal(t, "one", string(body))
+			}
+		}
+		response, err := client.Post("http://any/v1/new", "text/plain", nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
+	})
+}

@@ -1,0 +1,168 @@
+// Package buckettest has buckets that fail, and a real S3 server, for tests.
+package buckettest
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // #nosec G501 -- an ETag as S3 has it
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"colophon/internal/publish/bucket"
+)
+
+// Fault is what a Memory does to a call.
+type Fault int
+
+// The faults.
+const (
+	None       Fault = iota
+	FailBefore       // it fails, and does nothing
+	FailAfter        // it is done, and fails
+	Hang             // it does nothing, and ends with the context
+	Forget           // a Put does nothing, and succeeds; other calls are done
+)
+
+// ErrFault is the error of a call that fails.
+var ErrFault = errors.New("the bucket fails, as a test wants")
+
+// Call is a call of a method of a Bucket.
+type Call struct{ Method, Name string }
+
+// Memory is a bucket in memory.
+type Memory struct {
+	// Fault chooses the fault of each call, in turn; nil chooses None. It must be set before the
+	// bucket is used.
+	Fault func(Call) Fault
+	// Written, if set, receives all objects after each Put that is done. It must not call methods.
+	Written func(name string, objects map[string][]byte)
+	// IgnoresAbsent and IgnoresTag make the bucket ignore conditions. Refuses makes it refuse
+	// them as unsupported.
+	IgnoresAbsent, IgnoresTag, Refuses bool
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	calls   []Call
+}
+
+// Objects returns all objects.
+func (m *Memory) Objects() map[string][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.objects)
+}
+
+// Calls returns the calls so far.
+func (m *Memory) Calls() []Call {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]Call(nil), m.calls...)
+}
+
+// Set replaces an object; nil removes it.
+func (m *Memory) Set(name string, body []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.objects == nil {
+		m.objects = make(map[string][]byte)
+	}
+	if m.objects[name] = body; body == nil {
+		delete(m.objects, name)
+	}
+}
+
+func tagOf(body []byte) string {
+	sum := md5.Sum(body) // #nosec G401 -- an ETag as S3 has it
+	return hex.EncodeToString(sum[:])
+}
+
+// do makes a call with its fault.
+func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
+	m.mu.Lock()
+	m.calls = append(m.calls, call)
+	fault := None
+	if m.Fault != nil {
+		fault = m.Fault(call)
+	}
+	m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	run := func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return done()
+	}
+	switch {
+	case fault == FailBefore:
+		return ErrFault
+	case fault == FailAfter:
+		_ = run()
+		return ErrFault
+	case fault == Hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case fault == Forget && call.Method == "Put":
+		return nil
+	}
+	return run()
+}
+
+// Get implements bucket.Bucket.
+func (m *Memory) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+	err = m.do(ctx, Call{"Get", name}, func() error {
+		there, is := m.objects[name]
+		switch {
+		case !is:
+			return fmt.Errorf("%s: %w", name, bucket.ErrNotFound)
+		case int64(len(there)) > most:
+			return fmt.Errorf("%s: %w", name, bucket.ErrTooLong)
+		}
+		body, tag = bytes.Clone(there), tagOf(there)
+		return nil
+	})
+	return body, tag, err
+}
+
+// Size implements bucket.Bucket.
+func (m *Memory) Size(ctx context.Context, name string) (size int64, err error) {
+	err = m.do(ctx, Call{"Size", name}, func() error {
+		body, is := m.objects[name]
+		if !is {
+			return fmt.Errorf("%s: %w", name, bucket.ErrNotFound)
+		}
+		size = int64(len(body))
+		return nil
+	})
+	return size, err
+}
+
+// Put implements bucket.Bucket.
+func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Attributes, condition bucket.Condition) error {
+	return m.do(ctx, Call{"Put", name}, func() error {
+		conditional := condition != bucket.Condition{}
+		if m.Refuses && conditional {
+			return bucket.ErrUnsupported
+		}
+		there, is := m.objects[name]
+		tag := ""
+		if is {
+			tag = tagOf(there)
+		}
+		ignored := m.IgnoresAbsent && condition == bucket.IfAbsent() || m.IgnoresTag && conditional && condition != bucket.IfAbsent()
+		if !ignored && !condition.Holds(tag) {
+			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+		}
+		if m.objects == nil {
+			m.objects = make(map[string][]byte)
+		}
+		m.objects[name] = bytes.Clone(body)
+		if m.Written != nil {
+			m.Written(name, m.objects)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,75 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"colophon/internal/publish/bucket"
+	"colophon/ledger"
+)
+
+// Settings say what to publish, and where.
+type Settings struct {
+	// Publish is the URL of the bucket (bucket.Open). Empty publishes nothing.
+	Publish string `yaml:"publish"`
+	// PublishLedgers are published even if their logs are not public.
+	PublishLedgers Names `yaml:"publish-ledgers"`
+	// PublishEvery is the shortest time between two publications of a ledger.
+	PublishEvery time.Duration `yaml:"publish-every"`
+}
+
+// Names are names of ledgers, separated by commas.
+type Names []string
+
+// UnmarshalText reads the names.
+func (n *Names) UnmarshalText(text []byte) error {
+	*n = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for name := range strings.SplitSeq(string(text), ",") {
+		name = strings.TrimSpace(name)
+		if err := ledger.CheckName(name); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		if !slices.Contains(*n, name) {
+			*n = append(*n, name)
+		}
+	}
+	return nil
+}
+
+// MarshalText writes the names as UnmarshalText reads them.
+func (n Names) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
+
+// DefaultEvery is the default of Settings.PublishEvery.
+const DefaultEvery = time.Second
+
+// Bind makes a flag of every field.
+func (s *Settings) Bind(flags *pflag.FlagSet) {
+	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, or s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish although their logs are not public")
+	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
+}
+
+// Check says what is wrong and what to do.
+func (s Settings) Check() error {
+	if s.Publish == "" {
+		if len(s.PublishLedgers) > 0 {
+			return errors.New("publish-ledgers: it needs publish, the URL of a bucket")
+		}
+		return nil
+	}
+	if err := bucket.Check(s.Publish); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if s.PublishEvery < 0 {
+		return fmt.Errorf("publish-every: %s is negative", s.PublishEvery)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"colophon/internal/publish/bucket"
+)
+
+// tryConditions writes the probe object under conditions that do not hold.
+func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
+	defer cancel()
+	text := []byte("Colophon writes this object to find out whether the bucket honours conditional writes.\n")
+	put := func(c bucket.Condition) error {
+		return p.options.Bucket.Put(ctx, probeName, text, bucket.Attributes{ContentType: textType, CacheControl: mutable}, c)
+	}
+	fail := func(err error) (conditions, error) { return found, fmt.Errorf("probing the bucket: %w", err) }
+
+	if err := put(bucket.Condition{}); err != nil {
+		return fail(err)
+	}
+	if found.absent, err = refused(put(bucket.IfAbsent())); err != nil {
+		return fail(err)
+	}
+	_, tag, err := p.options.Bucket.Get(ctx, probeName, int64(len(text)))
+	if err != nil {
+		return fail(err)
+	}
+	switch err := put(bucket.IfTag(tag)); {
+	case errors.Is(err, bucket.ErrUnsupported), errors.Is(err, bucket.ErrPrecondition):
+		return found, nil // a condition that never holds is of no use
+	case err != nil:
+		return fail(err)
+	}
+	if found.tag, err = refused(put(bucket.IfTag(otherTag))); err != nil {
+		return fail(err)
+	}
+	return found, nil
+}
+
+// otherTag has the form of a tag, and is that of no probe object.
+const otherTag = "00000000000000000000000000000000"
+
+// refused reports whether a Put whose condition does not hold was refused for that reason.
+func refused(err error) (bool, error) {
+	switch {
+	case err == nil, errors.Is(err, bucket.ErrUnsupported):
+		return false, nil
+	case errors.Is(err, bucket.ErrPrecondition):
+		return true, nil
+	}
+	return false, err
+}

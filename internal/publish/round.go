@@ -1,0 +1,306 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+
+	"colophon/internal/publish/bucket"
+	"colophon/ledger"
+	"colophon/proofs"
+)
+
+// position is what the bucket has of a log: everything that the checkpoint covers.
+type position struct {
+	size       uint64
+	checkpoint object
+	key        object
+}
+
+// object is an object that can be replaced, as last read. Its tag is empty if it is absent.
+type object struct {
+	body []byte
+	tag  string
+}
+
+// Headers of the objects, as the server sends them.
+const (
+	textType   = "text/plain; charset=utf-8"
+	jsonType   = "application/json"
+	binaryType = "application/octet-stream"
+
+	mutable   = "no-cache"
+	immutable = "max-age=31536000, immutable"
+)
+
+const (
+	maxNote  = 1 << 20 // bytes of a checkpoint, or of a history of keys
+	parallel = 4       // objects of a ledger that are written at once
+	// span is the number of entries whose tiles are written before that is noted. It is a
+	// whole number of tiles of two levels.
+	span = proofs.FullTile * proofs.FullTile
+)
+
+// round brings the copy of a ledger up to a head.
+type round struct {
+	*copier
+	head       *ledger.Head
+	conditions conditions
+}
+
+// name returns the name of an object of the log: the path at which the server has it.
+func (r *round) name(path string) string { return "v1/ledgers/" + r.ledger.Name() + "/log/" + path }
+
+func (r *round) run(ctx context.Context) error {
+	if r.at == nil {
+		at, err := r.read(ctx)
+		if err != nil {
+			return err
+		}
+		r.at, r.full = at, at.size
+		r.setSize(at.size)
+	}
+	for next := r.full - r.full%span + span; next < r.head.Size; next += span {
+		if err := r.writeTiles(ctx, next); err != nil {
+			return err
+		}
+		r.full = next
+	}
+	if err := r.writeTiles(ctx, r.head.Size); err != nil {
+		return err
+	}
+	return r.writeHead(ctx)
+}
+
+// read returns what the bucket has. The error wraps errForeign unless that is the beginning of
+// this log.
+func (r *round) read(ctx context.Context) (*position, error) {
+	at := new(position)
+	var err error
+	if at.checkpoint, err = r.get(ctx, "checkpoint"); err != nil {
+		return nil, err
+	}
+	if at.key, err = r.get(ctx, "key"); err != nil {
+		return nil, err
+	}
+	keys := r.ledger.Keys()
+	if at.key.tag != "" {
+		there, err := proofs.ParseLogKey(at.key.body)
+		switch {
+		case err != nil:
+			return nil, r.refuse("key", "it is not the keys of a log: %w", err)
+		case !keys.Trusts(there.Current()):
+			return nil, r.refuse("key", "its newest key, %s, is not a key of this ledger", there.Current())
+		}
+	}
+	if at.checkpoint.tag == "" {
+		return at, nil
+	}
+	checkpoint, err := proofs.OpenCheckpoint(at.checkpoint.body, keys.Verifiers()...)
+	switch {
+	case err != nil:
+		return nil, r.refuse("checkpoint", "it is not a checkpoint of this ledger: %w", err)
+	case checkpoint.Size > r.head.Size:
+		return nil, r.refuse("checkpoint", "it covers %d events, and the ledger has %d: another server publishes the same ledger there, or this one was restored from an older copy", checkpoint.Size, r.head.Size)
+	}
+	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if root != checkpoint.Root {
+		return nil, r.refuse("checkpoint", "at size %d it has the root %x, and the ledger has %x: the ledger was restored from an older copy and has grown in another way, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+	}
+	at.size = checkpoint.Size
+	return at, nil
+}
+
+// refuse returns an errForeign.
+func (r *round) refuse(path, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy away", errForeign, r.name(path), fmt.Errorf(format, args...))
+}
+
+// get reads an object that can be replaced.
+func (r *round) get(ctx context.Context, path string) (object, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	body, tag, err := r.options.Bucket.Get(ctx, r.name(path), maxNote)
+	switch {
+	case errors.Is(err, bucket.ErrNotFound):
+		return object{}, nil
+	case errors.Is(err, bucket.ErrTooLong):
+		return object{}, r.refuse(path, "it has more than %d bytes", maxNote)
+	case err == nil && tag == "":
+		err = errors.New("the endpoint gives it no ETag")
+	}
+	return object{body, tag}, err
+}
+
+// writeTiles writes the tiles and bundles that the tree of a size has and that may be missing.
+// It leaves out partial ones below the head's size, which no checkpoint needs.
+func (r *round) writeTiles(ctx context.Context, size uint64) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for path := range r.missing(size) {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			body, err := r.bytes(ctx, path)
+			if err != nil {
+				return fmt.Errorf("%w: %w", errUnreadable, err)
+			}
+			return r.create(ctx, r.name(path.String()), body)
+		})
+	}
+	return group.Wait()
+}
+
+// missing yields the tiles up to a size that the bucket may lack.
+func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
+	return func(yield func(proofs.TilePath) bool) {
+		for level := uint8(0); nodes(level, size) > 0; level++ {
+			for index := nodes(level, r.full) / proofs.FullTile; ; index++ {
+				width := proofs.TileWidth(level, index, size)
+				// The partial tile is there already if the tree had the same one before.
+				if width == 0 || width < proofs.FullTile && (size < r.head.Size || nodes(level, size) == nodes(level, r.at.size)) {
+					break
+				}
+				path := proofs.TilePath{Level: level, Index: index, Width: width}
+				if !yield(path) {
+					return
+				}
+				if path.Entries = true; level == 0 && !yield(path) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// nodes returns the number of complete nodes of the tree of a size at the lowest height of a
+// level of tiles.
+func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
+
+// bytes returns a tile or a bundle. Both are verified against the signed tree, because what is
+// published stays.
+func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
+	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
+	if err != nil || !path.Entries {
+		return tile[:min(len(tile), path.Width*proofs.HashSize)], err
+	}
+	var body []byte
+	at, first := 0, path.Index*proofs.FullTile
+	for entry, err := range r.ledger.Store().Entries(ctx, first) {
+		if err != nil {
+			return nil, err
+		}
+		leaf := proofs.LeafHash(entry.Bytes)
+		if !bytes.Equal(leaf[:], tile[at*proofs.HashSize:][:proofs.HashSize]) {
+			return nil, fmt.Errorf("entry %d is not the one that was signed", entry.Seq)
+		}
+		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
+			return nil, err
+		}
+		if at++; at == path.Width {
+			return body, nil
+		}
+	}
+	return nil, fmt.Errorf("the store has only %d entries from %d on", at, first)
+}
+
+// create writes an object that never changes. If it is there, it must have the same bytes.
+func (r *round) create(ctx context.Context, name string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	control := "public, " + immutable
+	if !r.ledger.Public() {
+		control = "private, " + immutable
+	}
+	err := r.put(ctx, name, body, bucket.Attributes{ContentType: binaryType, CacheControl: control}, "")
+	switch {
+	case errors.Is(err, bucket.ErrPrecondition):
+		there, _, err := r.options.Bucket.Get(ctx, name, int64(len(body)))
+		if errors.Is(err, bucket.ErrTooLong) || err == nil && !bytes.Equal(there, body) {
+			return fmt.Errorf("%s: %w: something else has written it; keep it as evidence, and publish to another place", name, errDifferent)
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	length, err := r.options.Bucket.Size(ctx, name)
+	if err == nil && length != int64(len(body)) {
+		err = fmt.Errorf("%s: it has %d bytes after %d were written", name, length, len(body))
+	}
+	if errors.Is(err, bucket.ErrNotFound) {
+		err = fmt.Errorf("the bucket does not have what it has acknowledged: %w", err)
+	}
+	return err
+}
+
+// put writes an object if the bucket has the one with that tag; an empty tag means none. If the
+// bucket does not honour the condition, put looks before it writes.
+func (r *round) put(ctx context.Context, name string, body []byte, attributes bucket.Attributes, tag string) error {
+	if tag == "" && r.conditions.absent || tag != "" && r.conditions.tag {
+		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
+	}
+	var err error
+	if tag == "" {
+		if _, err = r.options.Bucket.Size(ctx, name); err == nil {
+			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+		}
+	} else {
+		var now string
+		if _, now, err = r.options.Bucket.Get(ctx, name, maxNote); err == nil && now != tag {
+			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+		}
+	}
+	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
+		return err
+	}
+	return r.options.Bucket.Put(ctx, name, body, attributes, bucket.Condition{})
+}
+
+// writeHead writes the keys, and then the checkpoint. All that it covers must be in the bucket.
+func (r *round) writeHead(ctx context.Context) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // as the server sends it
+	if err := encoder.Encode(r.ledger.Keys()); err != nil {
+		return err
+	}
+	key, err := r.replace(ctx, "key", text.Bytes(), jsonType, r.at.key)
+	if err == nil {
+		r.at.key = key
+		r.at.checkpoint, err = r.replace(ctx, "checkpoint", r.head.Checkpoint, textType, r.at.checkpoint)
+	}
+	if err != nil {
+		r.at = nil // read what is there now
+		return err
+	}
+	r.at.size = r.head.Size
+	r.setSize(r.head.Size)
+	return nil
+}
+
+// replace writes an object over the one that was read before, reads it again, and returns it.
+func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
+	if before.tag != "" && bytes.Equal(before.body, body) {
+		return before, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	err := r.put(limited, r.name(path), body, bucket.Attributes{ContentType: contentType, CacheControl: mutable}, before.tag)
+	if err != nil {
+		return object{}, fmt.Errorf("replacing the %s: %w", path, err)
+	}
+	now, err := r.get(ctx, path)
+	if err == nil && !bytes.Equal(now.body, body) {
+		err = fmt.Errorf("%s: the bucket does not have what it has acknowledged, or another writer has replaced it", r.name(path))
+	}
+	return now, err
+}

@@ -1,0 +1,121 @@
+package publish_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/publish/bucket"
+	"colophon/internal/publish/bucket/buckettest"
+)
+
+// readFolder returns the objects in a folder, without incomplete files.
+func readFolder(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	objects := make(map[string][]byte)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || strings.HasPrefix(name, ".") {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		objects[filepath.ToSlash(name)] = body
+		return err
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	return objects
+}
+
+// waitFolder waits until a folder has the checkpoint of the ledger's head, and returns the objects.
+func (n *node) waitFolder(dir string) map[string][]byte {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(prefix), "checkpoint"))
+		return err == nil && string(text) == string(n.ledger.Head().Checkpoint)
+	}, time.Minute, time.Millisecond)
+	return readFolder(n.t, dir)
+}
+
+// A copy in a folder has every byte that the server serves.
+func TestFolder(t *testing.T) {
+	n, dir := newNode(t), filepath.Join(t.TempDir(), "copy")
+	b, err := bucket.Open("file://" + filepath.ToSlash(dir))
+	require.NoError(t, err)
+	n.publish(options(b))
+	for _, size := range sizes {
+		n.grow(size)
+		n.wantCopy(n.waitFolder(dir))
+	}
+}
+
+// The same faults as those of a bucket in memory, at an endpoint that speaks S3.
+func TestFaultyEndpoint(t *testing.T) {
+	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
+		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
+		"hangs": {Fault: every(9, buckettest.Hang)}, "forgets": {Fault: every(4, buckettest.Forget)}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			b, err := bucket.Open(buckettest.Endpoint(t, m))
+			require.NoError(t, err)
+			o := options(b)
+			if name == "hangs" {
+				o.Timeout = 100 * time.Millisecond
+			}
+			_, stop := n.publish(o)
+			for _, size := range sizes {
+				n.grow(size)
+			}
+			n.wait(m)
+			stop()
+			n.wantCopy(m.Objects())
+		})
+	}
+}
+
+// every returns a fault for each n-th call, up to a number of calls.
+func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
+	calls := 0
+	return func(buckettest.Call) buckettest.Fault {
+		if calls++; calls%n == 0 && calls < 300 {
+			return fault
+		}
+		return buckettest.None
+	}
+}
+
+// A copy at a real S3 server has every byte that the server serves, also after kills of the S3
+// server and restarts of the publisher.
+func TestS3(t *testing.T) {
+	s := buckettest.StartS3(t)
+	n := newNode(t)
+	b, err := bucket.Open(s.URL("copies/one"))
+	require.NoError(t, err)
+	dir := filepath.Join(s.Folder(), "copies", "one")
+	o := options(b)
+	o.Longest = 20 * time.Millisecond
+	for i, size := range sizes {
+		p, stop := n.publish(o)
+		if i%2 == 1 {
+			n.waitFolder(dir)
+			s.Kill()
+			n.grow(size)
+			wantFailure(t, p, "unavailable")
+			s.Run("")
+		}
+		n.grow(size)
+		objects := n.waitFolder(dir)
+		stop()
+		n.wantCopy(objects)
+	}
+}

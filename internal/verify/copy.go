@@ -1,0 +1,58 @@
+package verify
+
+import (
+	"fmt"
+
+	"colophon/proofs"
+)
+
+// Copy is a published copy of a log: a file is verified against the whole tree of its checkpoint.
+type Copy struct {
+	Name       string // where it is, for messages
+	Keys       *proofs.KeyHistory
+	Checkpoint []byte // signed note
+	Tile       proofs.TileReader
+}
+
+// verifiers returns the keys of the log that follow from the trusted ones. A signature of any of
+// them counts for a tree that is the beginning of the copy's tree, which the newest key has signed.
+// It wraps ErrNotLater for another tree.
+func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
+	known := c.Keys.VerifiersFrom(trusted...)
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%w: the log at %s has the key %s", proofs.ErrWrongKey, c.Name, c.Keys.Current())
+	}
+	signed, err := proofs.OpenCheckpoint(c.Checkpoint, c.Keys.Current())
+	if err != nil {
+		return nil, fmt.Errorf("the checkpoint at %s: %w", c.Name, err)
+	}
+	tree, err := proofs.OpenTree(signed.Size, c.Tile, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the tiles at %s: %w", c.Name, err)
+	}
+	if tree.Root() != signed.Root {
+		return nil, fmt.Errorf("the tiles at %s lead to the root %x, and the checkpoint has %x; audit it", c.Name, tree.Root(), signed.Root)
+	}
+	prover := proofs.NewProver(tree.Snapshot(), nil, c.Tile)
+	accept := func(earlier proofs.Checkpoint) error {
+		switch {
+		case earlier.Origin != signed.Origin:
+			return fmt.Errorf("%w: its origin is %.100q, but that of %s is %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
+		case earlier.Size > signed.Size:
+			return fmt.Errorf("%s has only %d events, and the file needs %d: try again when the copy has them", c.Name, signed.Size, earlier.Size)
+		}
+		root, err := prover.Root(earlier.Size)
+		if err != nil {
+			return fmt.Errorf("the tiles at %s: %w", c.Name, err)
+		}
+		if root != earlier.Root {
+			return fmt.Errorf("%w: at size %d the root is %x, and at %s it is %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
+		}
+		return nil
+	}
+	keys := make([]*proofs.Verifier, len(known))
+	for i, key := range known {
+		keys[i] = key.Unbounded().Provided(accept)
+	}
+	return keys, nil
+}
