@@ -108,6 +108,7 @@ var arrows = map[string][]string{
 	"proofs/replay/reference":            {"client/wire", "ledger/index", "ledger/index/counters", "ledger/query", "ledger/record", "ledger/record/pyjson", "ledger/record/rules", "proofs", "proofs/audit", "storage"},
 	"internal/testing/bodies":            {},
 	"internal/completion":                {"client", "client/wire", "internal/cli", "internal/remote", "internal/rerun", "ledger", "ledger/index/paths", "ledger/record", "ledger/record/formats"},
+	"internal/migrate":                   {"internal/cli", "internal/datadir", "internal/folderlock", "internal/safefile", "ledger", "ledger/event", "ledger/record", "proofs", "proofs/audit", "storage", "storage/pebble", "storage/postgres"},
 	"storage/postgres":                   {"storage"},
 	"storage/postgres/postgrestest":      {},
 	"ledger/record/members":              {"ledger/record/pyjson", "ledger/record/rules"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"colophon/storage"
@@ -72,6 +74,11 @@ func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
 var settings = map[string][2]string{
 	logSetting:     {PrivateLog, PublicLog},
 	sourcesSetting: {AcceptUnregistered, RejectUnregistered},
+}
+
+// SettingNames returns the names of all settings that a ledger may have in its store.
+func SettingNames() []string {
+	return append(slices.Sorted(maps.Keys(settings)), memberSetting)
 }
 
 // valueOf returns the second value of a setting, or the first.

@@ -35,6 +35,15 @@ func IsElsewhere(data string) bool {
 	return err == nil
 }
 
+// ElsewhereError says that the log of a data folder is in another database, and what to do.
+func ElsewhereError(data string) error {
+	if _, err := os.Stat(Moved(data)); err != nil {
+		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)
+	}
+	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that with --store or COLOPHON_STORE. "+
+		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
+}
+
 // CheckForeign refuses a folder that has no ledger but files that are not Colophon's. It ignores
 // lost+found, which new file systems have, and names that begin with a dot, which systems leave.
 func CheckForeign(data string) error {
@@ -50,7 +59,7 @@ func CheckForeign(data string) error {
 	}
 	ours := []string{
 		filepath.Base(Database(data)), // another server may be starting
-		filepath.Base(Store(data)),
+		filepath.Base(Store(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

@@ -45,7 +45,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	case config.Store != "":
 		return openElsewhere(ctx, config, keys, log)
 	case datadir.IsElsewhere(config.Data):
-		return nil, cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", config.Data)
+		return nil, datadir.ElsewhereError(config.Data)
 	}
 	made, err := datadir.Make(config.Data)
 	if err != nil {

@@ -38,7 +38,8 @@ const (
 // connection. All errors but those that the server reported count: the connection was lost.
 func temporary(err error) bool {
 	var setting *SettingError
-	if err == nil || sentinel(err) || errors.As(err, &setting) {
+	var moved *MoveError
+	if err == nil || sentinel(err) || errors.As(err, &setting) || errors.As(err, &moved) {
 		return false
 	}
 	var reported *pgconn.PgError

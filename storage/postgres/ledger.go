@@ -106,7 +106,9 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 
 // The two ways to take a ledger over.
 const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING epoch`
+	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING epoch`
+	// takeMoving is takeFrom for a migration.
+	takeMoving = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING epoch`
 	// takeOwn updates nothing if another process has the ledger.
 	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING epoch`
 )
@@ -154,7 +156,11 @@ func (l *ledger) open(ctx context.Context) error {
 	if l.db.writes == nil || l.epoch != 0 && l.doubt == nil {
 		return nil
 	}
-	_, err := l.takeOver(ctx, takeFrom)
+	how := takeFrom
+	if l.db.moving {
+		how = takeMoving
+	}
+	_, err := l.takeOver(ctx, how)
 	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
 		_, err = l.head(ctx)
 		err = cmp.Or(err, errTakenOver)
