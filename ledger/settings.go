@@ -114,6 +114,22 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
+// Refresh reads the settings again, and whether the ledger is frozen. Another server may have
+// changed them in the store that both share.
+func (l *Ledger) Refresh(ctx context.Context) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	info, err := l.store.Info(ctx)
+	if err == nil && info.Frozen {
+		l.queue.setFrozen(true)
+	}
+	err = errors.Join(err, recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered))
+	if err != nil {
+		return fmt.Errorf("reading the settings of ledger %q again: %w", l.info.Name, err)
+	}
+	return nil
+}
+
 // Public reports whether the host has a ledger with that name whose log anyone may read.
 func (h *Host) Public(name string) bool {
 	h.mu.RLock()

@@ -23,6 +23,9 @@ var (
 	ErrNoCredentials = errors.New("access: no credentials")
 	// ErrInvalid: the request has credentials that are not valid.
 	ErrInvalid = errors.New("access: invalid credentials")
+	// ErrStale: the server does not know whether the token is revoked, because it cannot read the
+	// shared token store.
+	ErrStale = errors.New("access: the shared token store cannot be read")
 	// ErrUnjudged: the request has a signature that the caller did not allow to be verified.
 	ErrUnjudged = errors.New("access: credentials were not judged")
 )
@@ -31,6 +34,8 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It may be missing.
 	Dir string
+	// Shared has the tokens in place of Dir, if it is set.
+	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority may sign client certificates now; the
@@ -59,7 +64,7 @@ func (c Config) withDefaults() Config {
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
-	tokens       *watch
+	tokens       tokenView
 	uses         *lastUses
 	issuers      []*issuer
 	certificates []certificateRule
@@ -74,7 +79,7 @@ func Open(config Config) (*Authenticator, error) {
 	if err := config.Rules.check(); err != nil {
 		return nil, err
 	}
-	tokens, err := openWatch(config)
+	tokens, err := openTokens(config)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +101,8 @@ func (a *Authenticator) Close() {
 		return
 	}
 	a.stop()
-	a.uses.write(a.tokens.current())
+	a.uses.close(a.tokens.current())
+	a.tokens.close()
 }
 
 // Required reports whether a request needs an identity. It does if tokens exist, even revoked
@@ -125,15 +131,17 @@ func (a *Authenticator) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Authenticate returns the identity of a request. The error is ErrNoCredentials or ErrInvalid.
+// Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalid, or
+// ErrStale.
 //
 // If the request has an Authorization header, only that counts; otherwise its client
 // certificate does. A valid certificate does not make up for an invalid token. Several
 // Authorization headers, and any scheme other than Bearer, are invalid. Tokens in queries,
 // forms and cookies are ignored.
 //
-// Every call reads the current tokens, so a revocation applies to the next request. A handler
-// whose response takes long must call Authenticate again.
+// Every call uses the current tokens, so a revocation applies to the next request; with a shared
+// store, within a second (Shared). A handler whose response takes long must call Authenticate
+// again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateWithin(r, func() bool { return true })
 }
@@ -146,7 +154,7 @@ func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() boo
 		return nil, ErrNoCredentials
 	}
 	identity, err := a.identify(r, mayVerify)
-	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) {
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) || errors.Is(err, ErrStale) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/storage"
 	"colophon/storage/postgres"
@@ -106,6 +107,8 @@ func (b *base) unarrive(ctx context.Context, peer place) (storage.Database, erro
 }
 
 func (b *base) unleave(ctx context.Context) error { return b.database.SetMove(ctx, postgres.Move{}) }
+
+func (b *base) tokens() access.Store { return access.Store{Shared: b.database, Now: time.Now} }
 
 func (b *base) close() error {
 	if b.database == nil {

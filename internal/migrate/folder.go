@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -171,6 +173,10 @@ func (f *folder) unleave(context.Context) error {
 		return err
 	}
 	return f.unmark()
+}
+
+func (f *folder) tokens() access.Store {
+	return access.Store{Dir: datadir.Access(f.data), Now: time.Now}
 }
 
 func (f *folder) closeDatabase() error {

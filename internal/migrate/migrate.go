@@ -121,12 +121,28 @@ func (m *move) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := moveTokens(m.from, m.to); err != nil {
+		return err
+	}
 	if err := m.to.arrive(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(m.console.Out, "moved %s from %s to %s\n", strings.Join(names, ", "), m.from, m.to)
 	m.from.advise(names)
 	m.to.advise(names)
+	return nil
+}
+
+// moveTokens replaces the tokens of a place by those of another one, if that has any. No server
+// uses either of them.
+func moveTokens(from, to place) error {
+	text, err := from.tokens().Text()
+	if err == nil && text != nil {
+		err = to.tokens().SetText(text)
+	}
+	if err != nil {
+		return fmt.Errorf("copying the tokens: %w", err)
+	}
 	return nil
 }
 
@@ -145,6 +161,9 @@ func (m *move) copy(ctx context.Context) error {
 		return err
 	}
 	if err := m.checkNames(ctx, infos); err != nil {
+		return err
+	}
+	if _, err := m.from.tokens().Text(); err != nil { // before the work
 		return err
 	}
 	walked := make(map[string]*audit.Report)
@@ -307,6 +326,9 @@ func (m *move) undo(ctx context.Context) (err error) {
 	}
 	if moved {
 		if err := m.takeBack(ctx); err != nil {
+			return err
+		}
+		if err := moveTokens(m.to, m.from); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/storage"
 	"colophon/storage/postgres"
@@ -31,6 +32,8 @@ type place interface {
 	// database that is locked against servers.
 	unarrive(ctx context.Context, peer place) (storage.Database, error)
 	unleave(ctx context.Context) error
+	// tokens returns the store of the tokens. The place must be open.
+	tokens() access.Store
 	// advise tells the user what remains to do after a move of the named ledgers.
 	advise(names []string)
 	// close closes the database, if it is open, and gives up all locks.

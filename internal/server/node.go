@@ -27,6 +27,7 @@ type Node struct {
 	local    *pebble.Database   // database, if it is in the data folder; else nil
 	remote   *postgres.Database // database, if it is not; else nil
 	lock     io.Closer          // on the data folder, if the database is elsewhere; else nil
+	settings *settingsFollower  // if the database is elsewhere; else nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -118,6 +119,9 @@ func (n *Node) makeDefault(ctx context.Context) error {
 // Close closes the index, then the ledgers, then the database.
 func (n *Node) Close() error {
 	var errs []error
+	if n.settings != nil {
+		n.settings.close()
+	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())
 	}

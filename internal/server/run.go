@@ -24,7 +24,7 @@ import (
 	"colophon/storage"
 )
 
-func Run(ctx context.Context, c *cli.Console, config Config, version string) error {
+func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
 	if err := datadir.CheckForeign(config.Data); err != nil {
 		return err
 	}
@@ -32,11 +32,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 		return err
 	}
 	log := newLogger(c, config)
-	g, err := openGate(config, log)
+	g, err := openGate(ctx, config, log)
 	if err != nil {
 		return err
 	}
-	defer g.who.Close()
+	defer func() { err = errors.Join(err, g.close()) }()
 	config = config.WithCaches(memory.Usable())
 	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()

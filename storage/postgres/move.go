@@ -3,13 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"colophon/storage"
 )
 
 // MoveState says what colophon migrate has done to a database.
@@ -61,12 +58,9 @@ const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + mo
 // Move returns the mark of the database; the zero Move if there is none.
 func (d *Database) Move(ctx context.Context) (Move, error) {
 	var m Move
-	stored, err := d.Value(ctx, moveName)
-	if errors.Is(err, storage.ErrNotFound) {
-		return Move{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(stored.Bytes, &m)
+	text, stored, err := d.Value(ctx, moveName)
+	if err == nil && stored > 0 {
+		err = json.Unmarshal(text, &m)
 	}
 	if err != nil {
 		return Move{}, fmt.Errorf("reading whether the ledgers were moved: %w", err)

@@ -10,20 +10,25 @@ import (
 	"colophon/storage"
 )
 
-// Value is a named value of the whole database, which all its servers share.
-type Value struct {
-	Version int64 // 1 when it is first stored; each change raises it by one
-	Bytes   []byte
+// Value returns a named value of the whole database, which all its servers share. Its version is
+// 1 when it is first stored, and each change raises it by one. A value that is not stored has
+// version 0.
+func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
+	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
+	return value, version, unlessAbsent(err, name)
 }
 
-// Value returns a named value; storage.ErrNotFound if it is not stored.
-func (d *Database) Value(ctx context.Context, name string) (Value, error) {
-	var v Value
-	err := d.row(ctx, []any{&v.Version, &v.Bytes}, `SELECT version, value FROM colophon_shared WHERE name = $1`, name)
-	if err != nil {
-		return Value{}, fmt.Errorf("reading the value %q of the database: %w", name, err)
+// Version returns the version of a named value, without reading the value.
+func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
+	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
+	return version, unlessAbsent(err, name)
+}
+
+func unlessAbsent(err error, name string) error {
+	if err == nil || errors.Is(err, storage.ErrNotFound) {
+		return nil
 	}
-	return v, nil
+	return fmt.Errorf("reading the value %q of the database: %w", name, err)
 }
 
 // SetValue replaces a named value of that version, durably; version 0 means that it is not
@@ -59,4 +64,17 @@ func (d *Database) change(ctx context.Context, apply func(pgx.Tx) error) error {
 		return err
 	}
 	return explained(err)
+}
+
+// settingsName is the name of the value whose version each change of a setting of any ledger
+// raises, and each Freeze.
+const settingsName = "settings"
+
+const raiseSettings = `INSERT INTO colophon_shared (name, version, value) VALUES ('` + settingsName + `', 1, '')
+	ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1`
+
+// SettingsVersion returns a number that every change of a ledger's settings raises, by any
+// process, and every Freeze.
+func (d *Database) SettingsVersion(ctx context.Context) (int64, error) {
+	return d.Version(ctx, settingsName)
 }
