@@ -26,7 +26,9 @@ type values struct {
 	fault    error // of every call
 }
 
-func newValues() *values { return &values{texts: make(map[string][]byte), versions: make(map[string]int64)} }
+func newValues() *values {
+	return &values{texts: make(map[string][]byte), versions: make(map[string]int64)}
+}
 
 func (v *values) fail(err error) {
 	v.mu.Lock()

@@ -49,8 +49,9 @@ type deployment struct {
 	machine  machine
 	disk     fileSystem // of the database
 	server   serverAnswers
-	own      bool             // the queried server is the one at the address in the settings
-	store    error            // why the database of the log cannot be used; nil: it can, or is in the data folder
+	own      bool  // the queried server is the one at the address in the settings
+	store    error // why the database of the log cannot be used; nil: it can, or is in the data folder
+	shared   sharedTokens
 	issuers  map[string]error // by URL: why an issuer of the access file does not answer; nil: it does
 }
 

@@ -22,16 +22,20 @@ const (
 // checkTokens checks that the token file can be read, and only by its owner, that tokens are
 // used, and that those of administrators expire, but not soon.
 func checkTokens(d *deployment) []Finding {
-	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
-	tokens, err := store.List()
+	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if d.store != nil {
+		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")
 	}
 	if err != nil {
 		return finding(Wrong, "do what it says; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
-		if _, err := os.Stat(datadir.Access(d.data())); err == nil {
+		if _, err := os.Stat(datadir.Access(d.data())); err == nil && d.settings.config.Store != "" {
+			return finding(Wrong, "restore the database from a backup, or make a token", "the server had tokens, and the database has none: the server does not start")
+		} else if err == nil {
 			return finding(Wrong, "restore it from a backup, or make a token; without the folder, the server would ask for no credentials", "the file of tokens is gone from %s, and the server accepts no token", datadir.Access(d.data()))
 		}
 		return finding(OK, "", "there are none")

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/api/access"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/testing/ledgertest"
@@ -388,3 +390,45 @@ func TestServerDuringMove(t *testing.T) {
 }
 
 func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
+
+// Tokens move with the ledgers: what is revoked on one side is not valid again on the other.
+func TestTokensMove(t *testing.T) {
+	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
+	c, said := console()
+	folder := access.Store{Dir: datadir.Access(l.Data), Now: time.Now}
+	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}
+	for _, name := range []string{"one", "two", "three"} {
+		_, err := folder.Create(access.NewToken{Name: name, Grants: grants})
+		require.NoError(t, err)
+	}
+	states := func(s access.Store) (states []string) {
+		t.Helper()
+		list, err := s.List()
+		require.NoError(t, err)
+		for _, token := range list {
+			states = append(states, token.State(time.Now()))
+		}
+		return states
+	}
+	_, err := folder.Revoke("one")
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	require.NoError(t, err)
+	shared := access.Store{Shared: database, Now: time.Now}
+	require.Equal(t, []string{"revoked", "active", "active"}, states(shared))
+	_, err = shared.Revoke("two")
+	require.NoError(t, err)
+	require.NoError(t, access.TakeOver(folder.Dir, database), "a server on the folder puts the old file aside")
+	require.NoError(t, database.Close())
+
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url, Undo: true}), said)
+	require.Equal(t, []string{"revoked", "revoked", "active"}, states(folder))
+	_, err = folder.Revoke("three")
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
+	require.Equal(t, []string{"revoked", "revoked", "revoked"}, states(folder))
+}
