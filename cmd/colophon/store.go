@@ -1,10 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/postgres"
 )
 
 // storeFlag is the flag --store of commands that work on the database of a server.
@@ -22,3 +31,42 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	}
 	return s.url
 }
+
+// openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at url
+// if that is not empty. The folder is locked in both cases. If readOnly is true, other servers on
+// a database continue; otherwise the command takes their ledgers over.
+func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
+	switch {
+	case url == "" && readOnly:
+		return datadir.OpenWith(ctx, c, data, pebble.Config{ReadOnly: true})
+	case url == "":
+		return datadir.Open(ctx, c, data)
+	}
+	if err := datadir.Check(data); err != nil {
+		return nil, err
+	}
+	if err := datadir.CheckElsewhere(data); err != nil {
+		return nil, err
+	}
+	if !datadir.IsElsewhere(data) {
+		return nil, cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
+	}
+	lock, err := folderlock.Take(datadir.Store(data))
+	if err != nil {
+		return nil, datadir.ExplainOpen(err, data)
+	}
+	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: readOnly})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lockedDatabase{database, lock}, nil
+}
+
+// lockedDatabase is a database that is used with a locked data folder.
+type lockedDatabase struct {
+	storage.Database
+	lock io.Closer
+}
+
+// Close implements storage.Database.
+func (d lockedDatabase) Close() error { return errors.Join(d.Database.Close(), d.lock.Close()) }

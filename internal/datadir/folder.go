@@ -44,6 +44,14 @@ func ElsewhereError(data string) error {
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 
+// CheckElsewhere refuses a folder with a log of its own, for a server with --store.
+func CheckElsewhere(data string) error {
+	if HasDatabase(data) {
+		return cli.Exitf(cli.ExitUsage, "the folder %s has a log of its own; name another folder with --data, leave out --store, or move the log into the database with colophon migrate", data)
+	}
+	return nil
+}
+
 // CheckForeign refuses a folder that has no ledger but files that are not Colophon's. It ignores
 // lost+found, which new file systems have, and names that begin with a dot, which systems leave.
 func CheckForeign(data string) error {

@@ -90,7 +90,9 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	var snapshot admin.Snapshot // nil for a database elsewhere, which has backups of its own
-	if n.local != nil {
+	if n.local == nil {
+		metrics.Register(&databaseCollector{database: n.remote, log: n.log})
+	} else {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)

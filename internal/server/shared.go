@@ -16,7 +16,7 @@ import (
 // openTokens opens the database of the tokens, and moves those of the data folder into it. It has
 // connections of its own, so that looking for revocations does not wait for other reads.
 func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, error) {
-	if err := checkElsewhere(config); err != nil {
+	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err
 	}
 	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log})

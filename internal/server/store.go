@@ -6,26 +6,17 @@ import (
 	"log/slog"
 	"os"
 
-	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
 	"colophon/ledger"
 	"colophon/storage/postgres"
 )
 
-// checkElsewhere refuses a folder with a log of its own.
-func checkElsewhere(config Config) error {
-	if datadir.HasDatabase(config.Data) {
-		return cli.Exitf(cli.ExitUsage, "the folder %s has a log of its own; name another folder with --data, leave out --store, or move the log into the database with colophon migrate", config.Data)
-	}
-	return nil
-}
-
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder
 // has the signing keys, the marks, and the index. Another server on the same
 // database, with a folder of its own, loses its ledgers to this one (see storage/postgres).
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
-	if err := checkElsewhere(config); err != nil {
+	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(datadir.Store(config.Data), 0o700); err != nil {

@@ -28,6 +28,8 @@ type Database struct {
 	log      *slog.Logger
 	closed   atomic.Bool
 
+	unanswered atomic.Uint64 // see Metrics
+
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; under mu
 }

@@ -73,6 +73,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 // recover finds out whether a write was made whose attempt returned err, and makes it if it
 // was not (see the package's comment).
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
+	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
