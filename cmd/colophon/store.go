@@ -45,11 +45,8 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	if err := datadir.Check(data); err != nil {
 		return nil, err
 	}
-	if err := datadir.CheckElsewhere(data); err != nil {
+	if err := datadir.CheckUsedElsewhere(data); err != nil {
 		return nil, err
-	}
-	if !datadir.IsElsewhere(data) {
-		return nil, cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
 	}
 	lock, err := folderlock.Take(datadir.Store(data))
 	if err != nil {

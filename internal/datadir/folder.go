@@ -52,6 +52,17 @@ func CheckElsewhere(data string) error {
 	return nil
 }
 
+// CheckUsedElsewhere refuses a folder that is not that of a server with --store.
+func CheckUsedElsewhere(data string) error {
+	if err := CheckElsewhere(data); err != nil {
+		return err
+	}
+	if !IsElsewhere(data) {
+		return cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
+	}
+	return nil
+}
+
 // CheckForeign refuses a folder that has no ledger but files that are not Colophon's. It ignores
 // lost+found, which new file systems have, and names that begin with a dot, which systems leave.
 func CheckForeign(data string) error {

@@ -27,6 +27,9 @@ const (
 // errDiverged: the target has another log than the source.
 var errDiverged = errors.New("the two logs differ")
 
+// errNoContent: the source does not have content that a record needs.
+var errNoContent = errors.New("it is missing")
+
 // copier copies one ledger, commit by commit, through the storage contract. The target holds a
 // prefix of the source's log at any time. Content of records that the source has redacted is
 // never copied.
@@ -36,6 +39,10 @@ type copier struct {
 	to       storage.Store
 	progress func(entries uint64)
 	most     int // entries of a commit
+	// growing means that others write to the source. Content may then be erased by an event
+	// beyond head. erasedBy is the last such event, 0 if there is none.
+	growing  bool
+	erasedBy uint64
 
 	head    storage.Head // of the source when the copy began; the last commit stores it
 	root    proofs.Hash  // that its checkpoint signs
@@ -215,6 +222,13 @@ func (c *copier) contents(e *event.Event) error {
 	slot := uint16(0)
 	for named := range e.Contents() {
 		piece, err := c.content(named.Digest)
+		if errors.Is(err, errNoContent) && c.growing {
+			by, missing := c.from.Redaction(c.ctx, e.Seq)
+			if missing == nil && by >= c.head.Size {
+				c.erasedBy = max(c.erasedBy, by)
+				return nil
+			}
+		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
@@ -238,7 +252,7 @@ func (c *copier) content(digest storage.Hash) ([]byte, error) {
 	}
 	piece, err := c.from.Content(c.ctx, digest)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("%w: it is missing", storage.ErrDamaged)
+		return nil, fmt.Errorf("%w: %w", storage.ErrDamaged, errNoContent)
 	}
 	if err != nil {
 		return nil, err

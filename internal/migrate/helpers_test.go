@@ -231,3 +231,18 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	}
 	return content, err
 }
+
+// erasingReader is a log of which content is erased before the content with number at is read.
+type erasingReader struct {
+	storage.Reader
+	at    int
+	erase func() // nil afterwards
+}
+
+func (r *erasingReader) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	if r.at--; r.at == 0 {
+		r.erase()
+		r.erase = nil
+	}
+	return r.Reader.Content(ctx, digest)
+}

@@ -432,3 +432,27 @@ func TestTokensMove(t *testing.T) {
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
 	require.Equal(t, []string{"revoked", "revoked", "revoked"}, states(folder))
 }
+
+// Content that is erased while a growing ledger is copied is not in the copy.
+func TestErasedDuringSnapshot(t *testing.T) {
+	l := ledgertest.New(t, 30, 0, 30)
+	n := openNode(t, l.Data, "")
+	defer func() { require.NoError(t, n.Close()) }()
+	of, err := n.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	var victims ledger.SeqSet
+	for _, name := range []string{"labelled", "other"} {
+		victims.Add(l.At[name])
+	}
+	from := &erasingReader{Reader: of.Store(), at: 3, erase: func() {
+		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
+	}}
+	target := memory.New()
+	to, err := target.Create(t.Context(), of.Info())
+	require.NoError(t, err)
+	require.NoError(t, copyGrowing(t.Context(), from, to, func(uint64) {}))
+	require.Nil(t, from.erase)
+	got := readLedger(t, to, storage.Info{})
+	require.Equal(t, readLedger(t, of.Store(), storage.Info{}), got)
+	require.Len(t, got.Redactions, 3)
+}
