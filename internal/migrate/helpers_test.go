@@ -192,6 +192,7 @@ type damagedReader struct {
 	storage.Reader
 	entry, end                             uint64 // the changed entry, and the first that is missing
 	noContent, badContent, tip, checkpoint bool
+	signed                                 []byte // in place of the checkpoint
 }
 
 func (r *damagedReader) Head(ctx context.Context) (storage.Head, error) {
@@ -201,6 +202,9 @@ func (r *damagedReader) Head(ctx context.Context) (storage.Head, error) {
 	}
 	if r.checkpoint {
 		head.Checkpoint = bytes.Replace(head.Checkpoint, []byte("\n"), []byte("x\n"), 1)
+	}
+	if r.signed != nil {
+		head.Checkpoint = r.signed
 	}
 	return head, err
 }

@@ -18,6 +18,7 @@ import (
 	"colophon/internal/datadir"
 	"colophon/internal/testing/ledgertest"
 	"colophon/ledger"
+	"colophon/proofs"
 	"colophon/proofs/audit"
 	"colophon/storage"
 	"colophon/storage/faulty"
@@ -324,6 +325,10 @@ func TestDamagedSource(t *testing.T) {
 	require.NoError(t, err)
 	head, err := from.Head(t.Context())
 	require.NoError(t, err)
+	signer, err := datadir.Keys(l.Data).Load(ledger.Default)
+	require.NoError(t, err)
+	signedRoot, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: signer.Origin(), Size: head.Size, Root: proofs.Hash{1}}, signer)
+	require.NoError(t, err)
 	for name, damage := range map[string]func(*damagedReader){
 		"an entry":          func(r *damagedReader) { r.entry = 7 },
 		"the last entry":    func(r *damagedReader) { r.entry = head.Size - 1 },
@@ -331,6 +336,7 @@ func TestDamagedSource(t *testing.T) {
 		"a changed content": func(r *damagedReader) { r.badContent = true },
 		"the head":          func(r *damagedReader) { r.tip = true },
 		"the checkpoint":    func(r *damagedReader) { r.checkpoint = true },
+		"the root":          func(r *damagedReader) { r.signed = signedRoot },
 		"a short log":       func(r *damagedReader) { r.end = 9 },
 	} {
 		t.Run(name, func(t *testing.T) {
