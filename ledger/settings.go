@@ -114,9 +114,17 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
-// Refresh reads the settings again, and whether the ledger is frozen. Another server may have
-// changed them in the store that both share.
-func (l *Ledger) Refresh(ctx context.Context) error {
+// RefreshSettings reads the settings of all ledgers again, and whether they are frozen. Another
+// server may have changed them in the store that both share.
+func (h *Host) RefreshSettings(ctx context.Context) error {
+	var errs []error
+	for _, l := range h.Ledgers() {
+		errs = append(errs, refreshSettings(ctx, l))
+	}
+	return errors.Join(errs...)
+}
+
+func refreshSettings(ctx context.Context, l *Ledger) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
 	info, err := l.store.Info(ctx)

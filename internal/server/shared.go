@@ -78,10 +78,8 @@ func (f *settingsFollower) look(ctx context.Context) error {
 	if err != nil || version == f.version {
 		return err
 	}
-	for _, l := range f.host.Ledgers() {
-		if err := l.Refresh(ctx); err != nil {
-			return err
-		}
+	if err := f.host.RefreshSettings(ctx); err != nil {
+		return err
 	}
 	f.version = version
 	return nil
