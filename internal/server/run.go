@@ -71,7 +71,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		if err := node.Close(); err != nil {
 			return err
 		}
-		if node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log); err != nil {
+		node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
+		if errors.Is(err, context.Canceled) {
+			return nil // asked to end before it began again
+		}
+		if err != nil {
 			return err
 		}
 		node.welcomed, node.version = true, version
