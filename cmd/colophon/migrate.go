@@ -20,10 +20,10 @@ Stop the server first. No server starts on the copy until it is complete and the
 is marked as moved; from then on none starts on the source. If migrate is interrupted, run
 it again with the same arguments: it continues.
 
-From a folder, the log is kept as db.moved in it. Keys, marks, tokens, and the index stay
-in the folder, which serve then uses with --store. To a folder, name the data folder that
-the server used with the database: it has the keys. A new folder needs a copy of that
-folder's keys, marks, and access.
+From a folder, the log is kept as db.moved in it. Tokens move along. Keys, marks, and the
+index stay in the folder, which serve then uses with --store. To a folder, name the data
+folder that the server used with the database: it has the keys. A new folder needs a copy
+of that folder's keys and marks.
 
 --undo makes the source valid again, if nothing was written to the target. A password of
 the database belongs into the variable PGPASSWORD, not on the command line.

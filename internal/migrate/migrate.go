@@ -370,13 +370,13 @@ func (m *move) takeBack(ctx context.Context) error {
 func (f *folder) advise(names []string) {
 	if exists(datadir.Moved(f.data)) {
 		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.Moved(f.data))
-		f.console.Say("keys, marks, tokens, and the index stay in the folder: serve it with --data %s and --store", f.data)
+		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database: serve it with --data %s and --store", f.data)
 		return
 	}
 	keys := datadir.SigningKeys(f.console, f.data)
 	for _, name := range names {
 		if _, err := keys.Load(name); errors.Is(err, storage.ErrNotFound) {
-			f.console.Say("%s has no signing key of ledger %q: copy keys, marks, and access from the data folder of the server that used the database", f.data, name)
+			f.console.Say("%s has no signing key of ledger %q: copy keys and marks from the data folder of the server that used the database", f.data, name)
 		}
 	}
 }
