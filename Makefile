@@ -28,7 +28,7 @@ export CGO_ENABLED ?= 0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## Build, and serve ./data on 127.0.0.1:8080 (or DATA and LISTEN)
+run: build ## Build the command and serve ./data on 127.0.0.1:8080 (or DATA and LISTEN)
 	./bin/colophon serve --data '$(DATA)' --listen '$(LISTEN)'
 
 build: ## Build bin/colophon
@@ -41,7 +41,7 @@ race: export CGO_ENABLED = 1
 race: ## Run all tests with the race detector (needs a C compiler)
 	$(GO) test -race ./...
 
-fuzz: ## Run every fuzz target for FUZZTIME (10s; or a number of inputs, such as 5000x)
+fuzz: ## Run every fuzz target for FUZZTIME (default 10s; or a number of inputs, such as 5000x)
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT; \
 	listed=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$listed"; exit 1; }; \
 	echo "$$listed" | awk '/^Fuzz/ {targets = targets " " $$1} /^ok/ {if (targets != "") print $$2 targets; targets = ""}' | \
@@ -54,10 +54,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s; or a number of inputs, such as
 		done; \
 	done
 
-hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), without and with tokens, and beside 500 slow readers
+hostile: ## Attack a server with HOSTILE requests drawn from the contract (100000), without and with tokens, and alongside 500 slow readers
 	COLOPHON_HOSTILE='$(HOSTILE)' $(GO) test -count=1 -timeout 2h -v ./api/hostile
 
-faults: ## Inject FAULTS faults of each kind (1000; an hour); FAULTS_SEED repeats an earlier run
+faults: ## Inject FAULTS faults of each kind (default 1000, which takes an hour); FAULTS_SEED repeats an earlier run
 	FAULTS='$(FAULTS)' $(GO) test -count=1 -timeout 6h -v ./e2e/faults
 
 lint: ## Check formatting, and run go vet and staticcheck
@@ -74,7 +74,7 @@ bench: ## Compare speed with Tessera and immudb (10 minutes; flags in BENCH, suc
 growth: ## Fill one ledger under 1 GiB of memory (flags in BENCH, such as BENCH='--records 10000000')
 	$(GO) -C bench run . growth $(BENCH)
 
-e2e: ## Run the command's scripts and a real Prometheus, on the real input too if it is available
+e2e: ## Run the command's scripts and a real Prometheus, also on the real input if it is available
 	$(GO) test -count=1 -run '^TestScripts$$' ./cmd/colophon
 	$(GO) test -count=1 ./deploy
 

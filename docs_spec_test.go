@@ -53,9 +53,9 @@ var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/sp
 type example struct {
 	t      *testing.T
 	all    map[string]*example // by name
-	keys   []string            // in their order
+	keys   []string            // in the order of the lines
 	values map[string]string
-	set    map[string]bool // those that were computed
+	set    map[string]bool // keys whose values were computed
 }
 
 var (
@@ -63,8 +63,8 @@ var (
 	exampleLine  = regexp.MustCompile(`^(.*?\S) *= (.*)$`)
 )
 
-// parseExample reads the lines of a block. A line that begins with two spaces continues
-// the one before it.
+// parseExample reads the lines of a block. A line that begins with two spaces continues the
+// previous one.
 func parseExample(t *testing.T, text string) *example {
 	e := &example{t: t, values: make(map[string]string), set: make(map[string]bool)}
 	for line := range strings.Lines(text) {
@@ -81,10 +81,10 @@ func parseExample(t *testing.T, text string) *example {
 	return e
 }
 
-// exampleWidth is where String breaks the lines of long values.
+// exampleWidth is the width at which String breaks the lines of long values.
 const exampleWidth = 130
 
-// String is the lines of the block.
+// String returns the lines of the block.
 func (e *example) String() string {
 	var b strings.Builder
 	width := 0
@@ -102,7 +102,7 @@ func (e *example) String() string {
 				}
 			}
 			for line[cut-1] == ' ' || line[cut] == ' ' {
-				cut-- // editors and readers lose spaces at the ends of lines
+				cut-- // spaces at the ends of lines get lost
 			}
 			b.WriteString(string(line[:cut]) + "\n")
 			line = append([]rune("  "), line[cut:]...)
@@ -118,7 +118,7 @@ func (e *example) value(key string) string {
 	return v
 }
 
-// text is a value that is a JSON string.
+// text returns the value of a key that is a JSON string.
 func (e *example) text(key string) string {
 	var document pyjson.Document
 	require.NoError(e.t, document.Parse([]byte(e.value(key))))
@@ -136,7 +136,7 @@ func (e *example) hexBytes(key string) []byte {
 	return b
 }
 
-// computed states what a value must be.
+// computed sets the value that the code computes for a key.
 func (e *example) computed(key, value string) {
 	e.value(key)
 	e.set[key] = true
@@ -150,7 +150,7 @@ func (e *example) computedText(key, value string) {
 	e.computed(key, string(pyjson.AppendString(nil, []byte(value))))
 }
 
-// Every example in docs/spec is what the code computes.
+// The code computes every example in docs/spec.
 func TestSpecExamples(t *testing.T) {
 	files, err := filepath.Glob("docs/spec/*.md")
 	require.NoError(t, err)
@@ -161,14 +161,14 @@ func TestSpecExamples(t *testing.T) {
 		require.NoError(t, err)
 		texts[file] = string(text)
 		for _, m := range exampleBlock.FindAllStringSubmatch(string(text), -1) {
-			require.NotContains(t, all, m[1], "two examples of one name")
+			require.NotContains(t, all, m[1], "two examples have the same name")
 			all[m[1]] = parseExample(t, m[2])
 			all[m[1]].all = all
 		}
 		require.Len(t, exampleBlock.FindAllString(string(text), -1), strings.Count(string(text), "\n```example "), file)
 	}
 	require.Len(t, specExamples, len(all), "each example has a function, and each function an example")
-	for _, one := range specExamples { // in order: some build on others
+	for _, one := range specExamples { // in order, because some build on others
 		e := all[one.name]
 		require.NotNil(t, e, "docs/spec has no example %s", one.name)
 		t.Run(one.name, func(t *testing.T) {
@@ -211,14 +211,14 @@ func sha256Hex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonicalForm is JSON in a canonical form.
+// canonicalForm returns a JSON text in a canonical form.
 func canonicalForm(t *testing.T, text string, form pyjson.Form) string {
 	var document pyjson.Document
 	require.NoError(t, document.Parse([]byte(text)))
 	return string(document.Root().AppendCanonical(nil, form))
 }
 
-// postedRecord is what the ledger computes of a record.
+// postedRecord holds the values that the ledger computes for a record.
 type postedRecord struct {
 	Checks map[string]map[string]any
 	Hashes map[string]*string
@@ -236,7 +236,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective is a hash of a record.
+// effective returns an effective hash of a record.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)
@@ -546,8 +546,8 @@ func exampleSeqs(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
 }
 
-// exampleLog is the log of the examples: a ledger is created, a source registered and
-// revoked.
+// exampleLog returns the log of the examples. A ledger is created, and a source is registered
+// and revoked.
 func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	frame := record.Event{Actor: "anonymous", Ledger: "texts"}
 	signer := exampleSigner(e, "key", "seed")
@@ -569,7 +569,7 @@ func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
 	return entries, links
 }
 
-// exampleTreeOf is the tree of the examples.
+// exampleTreeOf returns the tree of the examples.
 func exampleTreeOf(e *example) *proofs.Tree {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(e.t, err)
@@ -580,7 +580,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner is a key of the examples; of is the example that has its seed.
+// exampleSigner returns the signer with a key of the examples. of is the example that has the
+// key's seed.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)
@@ -634,7 +635,7 @@ func exampleCheckpoint(e *example) {
 	e.computedText("checkpoint", string(exampleSigned(e)))
 }
 
-// exampleSigned is the checkpoint of the example log.
+// exampleSigned returns the checkpoint of the example log.
 func exampleSigned(e *example) []byte {
 	signed, err := exampleSigner(e, "key", "seed").Sign(proofs.Checkpoint{Origin: e.all["key"].value("origin"), Size: 3, Root: exampleTreeOf(e).Root()})
 	require.NoError(e.t, err)
@@ -754,7 +755,8 @@ func (s *server) ask(method, path string, body, into any, headers ...string) {
 	require.NoError(s.t, json.Unmarshal(answer, into))
 }
 
-// postRun posts an IPC record: what an example gives, and defaults. It returns its receipt.
+// postRun posts an IPC record with the given members and defaults for the others. It returns
+// the receipt.
 func (s *server) postRun(given map[string]any) (r struct {
 	Seq    int
 	Hashes map[string]*string
@@ -839,7 +841,8 @@ func exampleRunGroups(e *example) {
 	}
 }
 
-// compactJSON is a value as examples show it; [] for no elements.
+// compactJSON returns a value in the form that examples use. It returns [] for a list without
+// elements.
 func compactJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
@@ -1005,8 +1008,8 @@ func specHeadings(t *testing.T, file string) (titles []string) {
 	return titles
 }
 
-// specReferences returns the titles that the comments of a Go file name, as in
-// (spec: Canonical JSON; Numbers).
+// specReferences returns the headings to which the comments of a Go file refer, as in (spec:
+// Canonical JSON; Numbers).
 func specReferences(t *testing.T, file string) (titles []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	require.NoError(t, err)
@@ -1022,7 +1025,7 @@ func specReferences(t *testing.T, file string) (titles []string) {
 	return titles
 }
 
-// A comment that refers to docs/spec names a heading that is there.
+// Every comment that refers to docs/spec names an existing heading.
 func TestCommentsReferToSpecHeadings(t *testing.T) {
 	files, err := filepath.Glob("docs/spec/*.md")
 	require.NoError(t, err)
@@ -1030,7 +1033,7 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 	for _, file := range files {
 		for _, title := range specHeadings(t, file) {
 			require.NotContains(t, title, ";", file)
-			require.Empty(t, where[title], "%s: heading %q is in two places", file, title)
+			require.Empty(t, where[title], "%s: the heading %q occurs in two places", file, title)
 			where[title] = file
 		}
 	}
@@ -1041,15 +1044,15 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 		}
 		for _, title := range specReferences(t, path) {
 			referred++
-			require.NotEmpty(t, where[title], "%s refers to (spec: %s), which no heading in docs/spec is", path, title)
+			require.NotEmpty(t, where[title], "%s refers to (spec: %s), but docs/spec has no such heading", path, title)
 		}
 		return nil
 	}))
 	require.Positive(t, referred)
 }
 
-// Programs that follow docs/spec and share no code with ours verify vectors, examples, and
-// a log.
+// The programs in docs/spec, which share no code with ours, verify vectors, examples, and a
+// log.
 func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -20,7 +20,7 @@ var (
 	definedTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]+)\(`)
 )
 
-// A test that a document names as evidence is there.
+// Every test that a document names as evidence exists.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	listed, err := exec.Command("go", "list", "-f", `{{$d := .Dir}}{{range .TestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}`, "./...").Output()
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		require.NoError(t, err)
 		for _, found := range namedTest.FindAllSubmatch(text, -1) {
 			named++
-			require.True(t, defined[string(found[1])], "%s names %s", document, found[1])
+			require.True(t, defined[string(found[1])], "%s names the test %s, which does not exist", document, found[1])
 			if script := string(found[2]); script != "" {
 				require.FileExists(t, "cmd/colophon/testdata/script/"+script+".txtar", document)
 			}
@@ -56,8 +56,8 @@ var (
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the anchors that GitHub gives to the headings of a document. A heading that
-// occurs again gets a number.
+// anchors returns the anchors that GitHub gives to the headings of a document. If a heading
+// occurs again, its anchor gets a number.
 func anchors(text []byte) (all []string) {
 	for _, m := range heading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(string(text), ""), -1) {
 		title := strings.ToLower(linkedTitle.ReplaceAllString(m[1], "$1"))
@@ -76,7 +76,7 @@ func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 		anchors([]byte("# The log: `a`, b\n## `run_id` in a [link](x.md)\n## Twice\n```sh\n# a comment\n```\n## Twice\n")))
 }
 
-// Each relative link in a document leads to a file or heading that exists.
+// Each relative link in a document leads to an existing file or heading.
 func TestDocumentLinksResolve(t *testing.T) {
 	documents := []string{"README.md", "NEWS.md", "CONTRIBUTING.md", "deploy/README.md"}
 	require.NoError(t, filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {

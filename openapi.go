@@ -1,9 +1,9 @@
-// Package colophon holds what the whole project shares: the API's contract.
+// Package colophon holds the API's contract, which the whole project shares.
 package colophon
 
 import _ "embed"
 
-// OpenAPI is the contract of the REST API, openapi.yaml, as it is served.
+// OpenAPI is the contract of the REST API, the file openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

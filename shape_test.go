@@ -15,30 +15,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bounds of a package: a package that exceeds them is usually several packages.
+// Bounds of a package. A package that exceeds them is usually several packages.
 const (
 	maxFiles   = 20
 	maxLines   = 3000
-	maxMethods = 40 // of one receiver
+	maxMethods = 40 // methods of one receiver
 )
 
-// bounds of one package.
+// bounds are the bounds of one package.
 type bounds struct{ files, lines, methods int }
 
-// larger are the packages that exceed the bounds, each with the bounds that it keeps to. They
-// may shrink; an entry goes when its package keeps to the common bounds.
+// larger holds the packages that exceed the bounds, each with its own bounds. These may
+// shrink. An entry is removed when its package fits the common bounds.
 var larger = map[string]bounds{
 	// One file per command.
 	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
-	// One file per kind of record and of verb: its fields, how a request is decoded, which forms
-	// its fields have, and how the event is written. All work on Record: its buffers, its
-	// hashes, its checks. A package per kind would have to export all of that.
+	// This package has one file for each kind of record and verb, with its fields, the
+	// decoding of requests, the forms of its fields, and the writing of the event. All of them
+	// work on Record with its buffers, hashes, and checks. A package for each kind would have
+	// to export all of these.
 	"ledger/record": {files: 22, lines: 3770, methods: maxMethods},
 }
 
 var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[[^\]]*\])?\) `)
 
-// TestShape prints the size of each package, and holds it to its bounds.
+// TestShape prints the size of each package and requires that it is within its bounds.
 func TestShape(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles", "./...").Output()
 	require.NoError(t, err)
@@ -59,7 +60,7 @@ func TestShape(t *testing.T) {
 		if !is {
 			bound = bounds{maxFiles, maxLines, maxMethods}
 		}
-		files := append(p.GoFiles, p.IgnoredGoFiles...) // those of other systems too
+		files := append(p.GoFiles, p.IgnoredGoFiles...) // includes files for other systems
 		lines, methods := 0, make(map[string]int)
 		for _, file := range files {
 			f, err := os.Open(filepath.Join(p.Dir, file))
@@ -85,7 +86,7 @@ func TestShape(t *testing.T) {
 		require.LessOrEqual(t, lines, bound.lines, "%s: lines", name)
 		require.LessOrEqual(t, most, bound.methods, "%s: methods of %s", name, of)
 		if is && name != "cmd/colophon" {
-			require.True(t, len(files) > maxFiles || lines > maxLines || most > maxMethods, "%s keeps to the common bounds: take it out of larger", name)
+			require.True(t, len(files) > maxFiles || lines > maxLines || most > maxMethods, "%s fits the common bounds: remove it from larger", name)
 		}
 	}
 	for name := range larger {

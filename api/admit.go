@@ -13,14 +13,14 @@ import (
 	"colophon/api/limits"
 )
 
-// Listen returns a listener that bounds the connections that l accepts. Wrap TLS around it,
-// not the other way round.
+// Listen returns a listener that limits the number of connections that l accepts. Wrap TLS
+// around it, not the other way round.
 func (s *Server) Listen(l net.Listener) net.Listener {
 	return s.shared.Limits.Connections.Listen(l, func() { s.config.Metrics.load.Count(limits.RefusedConnections) })
 }
 
-// admit refuses requests before authentication: on connections beyond the bound, with too long
-// a URL, or too many from one address.
+// admit refuses requests before authentication: requests on connections beyond the limit, with
+// a URL that is too long, or from an address that sends too many.
 func (s *Server) admit(c *call.Call) error {
 	r := c.Request()
 	beyond, last := limits.Crowded(r)
@@ -32,7 +32,7 @@ func (s *Server) admit(c *call.Call) error {
 	}
 	if beyond {
 		return limits.Refuse(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
-			"too many connections are open, of this address or of all (%d); try again later", s.shared.Limits.Load.Connections)
+			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *Server) admit(c *call.Call) error {
 		from, taken := s.shared.Limits.TakeStream(r)
 		if !taken {
 			return limits.Refuse(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
-				"too many requests over HTTP/2 are under way, of this address or of all (%d); try again later", s.shared.Limits.Load.Connections)
+				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 		}
 		c.HoldStream(from)
 	}
@@ -55,9 +55,10 @@ func operational(route string) bool {
 }
 
 // authenticate returns the identity that makes a request. Valid credentials are accepted
-// whatever else their address has sent, so that guesses of others lock no one out. Failures
-// beyond a rate are answered with 429 instead of 401. Only signatures, which are expensive to
-// verify, are refused unverified from an address with too many invalid ones.
+// whatever else their address has sent, so that guessing by others locks no one out. Failures
+// beyond a rate get 429 instead of 401. Signatures are expensive to verify; those from an
+// address with too many invalid ones are refused without being verified. All other credentials
+// are always checked.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.Required() {
 		return s.shared.Unrestricted, nil
@@ -82,7 +83,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	return nil, call.Unauthorized()
 }
 
-// inTurn has a handler begin with a turn.
+// inTurn wraps a handler so that it begins with a turn to compute.
 func inTurn(handler call.Handler) call.Handler {
 	return func(c *call.Call) error {
 		if err := c.BeginRead(); err != nil {

@@ -47,7 +47,7 @@ func (s *Server) guard(r route) call.Handler {
 	}
 }
 
-// reads reports whether the handler reads a ledger and has no body to wait for.
+// reads reports whether the handler reads a ledger and does not wait for a body.
 func (r route) reads() bool {
 	return r.method == http.MethodGet && r.needs.On != call.AllLedgers
 }
@@ -69,8 +69,8 @@ func allowOrigins(c *call.Call) {
 	c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 }
 
-// preflight answers the CORS preflight request of a browser. Web pages of other origins may
-// read only public logs.
+// preflight answers the CORS preflight request of a browser. Web pages of other origins are
+// allowed to read only public logs.
 func (s *Server) preflight(c *call.Call) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderAllow, "OPTIONS, GET, HEAD")

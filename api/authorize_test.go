@@ -18,7 +18,7 @@ import (
 	"colophon/proofs"
 )
 
-// having returns a caller with those scopes on the ledger "default".
+// having returns a caller with these scopes on the ledger "default".
 func (g *gated) having(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
@@ -279,14 +279,14 @@ func sentence(oneOf, all []string) string {
 	return "Needs the scope " + list(oneOf, "or")
 }
 
-func TestCredentialsWithoutARuleGetAReason(t *testing.T) {
+func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 	for granted, want := range map[string]string{
-		"": "no rule of the access file fits these credentials", "other": "the credentials grant no scope there",
+		"": "no rule of the access file matches these credentials", "other": "the credentials grant no scope there",
 	} {
 		i := &access.Identity{Actor: "oidc:someone"}
 		if granted != "" {
 			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.Read}}
 		}
-		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"colophon/api/limits"
 )
 
-// lockedBuffer is a log that many goroutines write.
+// lockedBuffer is a log to which many goroutines write.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,10 +34,10 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A batch may end before its body: here the body is not gzip, and longer than what is drained. The
-// rest of the body must not be read concurrently with the next request on the connection, because
-// net/http then panics. With the server's listener, which closes the connection, the two reads rarely
-// overlap.
+// A batch can end before its body: here the body is not gzip, and longer than what is drained.
+// The rest of the body must not be read concurrently with the next request on the connection,
+// because net/http then panics. With the server's listener, which closes the connection, the
+// two reads rarely overlap.
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
 		t.Run("listener "+name, func(t *testing.T) {

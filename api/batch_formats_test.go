@@ -89,7 +89,7 @@ func TestBatchTakesNativeLines(t *testing.T) {
 	}
 }
 
-// nativeValues is more than api/batch takes in a line with a format.
+// nativeValues is one more than the values that api/batch accepts in a line with a format.
 const nativeValues = 20_001
 
 func TestBatchRefusesNativeLines(t *testing.T) {

@@ -85,7 +85,7 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
 }
 
-// State changes and notes are lines, between records and with keys of their own.
+// State changes and notes can be lines, between records and with their own keys.
 func TestVerbsAreLines(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -124,7 +124,7 @@ func TestVerbsAreLines(t *testing.T) {
 	}
 }
 
-// Validations are lines, also of paths whose records are lines before them.
+// Validations can be lines, also of paths whose records are in earlier lines.
 func TestValidationsAreLines(t *testing.T) {
 	s := start(t)
 	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`
@@ -158,7 +158,7 @@ func TestValidationsAreLines(t *testing.T) {
 	}
 }
 
-// fingerprintOf returns the fingerprint of a text to which its rules change nothing.
+// fingerprintOf returns the fingerprint of a text that normalisation does not change.
 func fingerprintOf(text string) string {
 	sum := md5.Sum([]byte(text)) // #nosec G401 -- by definition (spec: Content fingerprints)
 	return hex.EncodeToString(sum[:4])
@@ -326,8 +326,8 @@ func TestClientThatReadsLast(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A batch is parsed on one of the cores that all batches share; a long line waits for another
-// kind of slot than short lines.
+// A batch is parsed on one of the cores that all batches share. A long line waits for another
+// kind of slot than short lines do.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
 	for range cap(s.server().shared.Limits.Parsing) {

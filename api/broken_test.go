@@ -64,7 +64,7 @@ func TestSlashesInElements(t *testing.T) {
 }
 
 // No answer has the size 0, because every ledger has at least one event.
-func TestSizeZeroIsNoSize(t *testing.T) {
+func TestSizeZeroIsRefused(t *testing.T) {
 	s := start(t)
 	s.get("/records?as_of=0").problem(http.StatusBadRequest)
 	s.post("/redactions", `{"as_of":0,"seqs":[0],"reason":"r"}`).problem(http.StatusUnprocessableEntity)

@@ -34,12 +34,12 @@ const (
 	register = "Varga, Ana."
 )
 
-// strangeSource needs to be percent-encoded in a path.
+// strangeSource is a source_id that must be percent-encoded in a path.
 const strangeSource = "records/4 ü"
 
-// cited is a server with citation sets of one subject: the second (2) cites a source at
-// the same place with another text, and a chunk under a second source. Then the source
-// is registered (3) without the first text, which is cited once more (4).
+// cited returns a server with citation sets about one subject. Set 2 cites a source at the
+// same place with another text, and a chunk under a second source. Then the source is
+// registered (3) without the first text, and set 4 cites that text again.
 func cited(t *testing.T) *server {
 	s := newServer(t)
 	set := func(run string, citations ...string) {
@@ -111,7 +111,7 @@ func TestCitationsArePagedAndProved(t *testing.T) {
 	}
 }
 
-// requirePages reads a list at once and row by row.
+// requirePages reads a list in one page and then row by row.
 func requirePages(t *testing.T, s *server, k call, first, own string) {
 	t.Helper()
 	var all, page struct {
@@ -164,7 +164,7 @@ func TestPinnedRetrievalAsTheContractSays(t *testing.T) {
 	require.Equal(t, fmt.Sprintf(`{"as_of":5,"seq":2,"chunks":[],"missing":[%q],"cut":[%q]}`+"\n", chunk(register), chunk(keeper2)), retrieve("0"))
 }
 
-// Every real case is reproduced through the API.
+// The API reproduces every real case.
 func TestPinnedRetrievalOfRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "shared", "data", "pinned-retrieval.cases.json.gz"))
 	if os.IsNotExist(err) {

@@ -12,9 +12,9 @@ import (
 	"colophon/storage"
 )
 
-// If the key of a record leads to an event that does not claim it, the server does not record it,
-// and says so.
-func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
+// If the key of a record leads to an event that does not claim it, the server does not record
+// the record, and explains why.
+func TestPlantedClaimsAreReported(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
 	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("lost", "y")))
@@ -24,7 +24,7 @@ func TestPlantedClaimsAreNotAnswered200(t *testing.T) {
 	require.NoError(t, x.SetKey(storage.Key{Key: record.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
-	require.Contains(t, p.Detail, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it")
+	require.Contains(t, p.Detail, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it")
 	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", call.NDJSON).want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), "was not recorded")
 	require.Contains(t, string(lines[1]), `"seq":2`)

@@ -33,7 +33,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// contract is openapi.yaml, held against requests and responses.
+// contract is openapi.yaml, with which requests and responses are compared.
 type contract struct {
 	*openapi3.T
 }
@@ -50,7 +50,7 @@ func loadContract(t testing.TB) contract {
 	return contract{doc}
 }
 
-// decodeLines reads NDJSON as the array that the contract describes it as.
+// decodeLines decodes NDJSON as an array, which is how the contract describes it.
 func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef, encoding openapi3filter.EncodingFn) (any, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -70,7 +70,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// call is one request by the words of the contract.
+// call is one request in the terms of the contract.
 type call struct {
 	method, route string // route as in the contract: /v1/ledgers/{ledger}
 	path          map[string]string
@@ -79,7 +79,7 @@ type call struct {
 	body          []byte
 }
 
-// request is the HTTP request that c stands for.
+// request returns the HTTP request for the call.
 func (c call) request(t testing.TB, base string) *http.Request {
 	t.Helper()
 	url := base + c.route
@@ -102,7 +102,7 @@ type reply struct {
 	body   []byte
 }
 
-// input is c as the validators of kin-openapi take it.
+// input returns the call in the form that the validators of kin-openapi take.
 func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	item := c.Paths.Value(k.route)
 	if item == nil || item.GetOperation(k.method) == nil {
@@ -123,7 +123,7 @@ func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidat
 	}, nil
 }
 
-// checkRequest is nil if the contract allows the request.
+// checkRequest returns nil if the contract allows the request.
 func (c contract) checkRequest(k call, r *http.Request) error {
 	input, err := c.input(k, r)
 	if err != nil {
@@ -145,12 +145,12 @@ func documents(route *routers.Route, in, name string) bool {
 	return route.Operation.Parameters.GetByInAndName(in, name) != nil || route.PathItem.Parameters.GetByInAndName(in, name) != nil
 }
 
-// undocumented are the headers that every response may have; the contract says
-// so once, in its introduction.
+// undocumented lists the headers that every response can have. The introduction of the
+// contract describes them once.
 var undocumented = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
 
-// checkResponse is nil if the contract has that status with those headers and
-// that body, and no others.
+// checkResponse returns nil if the contract has this status, with exactly these headers and
+// this body.
 func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	input, err := c.input(k, r)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// server is a real server behind HTTP, held against the contract.
+// server is a real server behind HTTP, whose answers are compared with the contract.
 type server struct {
 	contract
 	api    *api.Server
@@ -188,7 +188,7 @@ const maxBody = 64 << 10
 
 func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 
-// newServerFor is newServer with a bound on bodies, in bytes.
+// newServerFor is like newServer, with a limit for bodies in bytes.
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
@@ -199,7 +199,7 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", Load: limits.Load{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
-		IndexWait: time.Minute}}) // on a busy machine, the index may be thousands of records behind
+		IndexWait: time.Minute}}) // on a busy machine, the index can lag by thousands of records
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {
@@ -211,15 +211,15 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	return s
 }
 
-// do sends a request that the contract allows and wants an answer of that status
-// that it has.
+// do sends a request that the contract allows. It requires an answer with this status, as the
+// contract describes it.
 func (s *server) do(t testing.TB, k call, status int) reply {
 	t.Helper()
 	require.NoError(t, s.checkRequest(k, k.request(t, s.url)), "%s", k.body)
 	return s.send(t, k, status)
 }
 
-// send is do for a request that the contract need not allow.
+// send is like do, but the contract need not allow the request.
 func (s *server) send(t testing.TB, k call, status int) reply {
 	t.Helper()
 	response, err := s.client.Do(k.request(t, s.url))

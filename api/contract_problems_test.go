@@ -174,7 +174,8 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// TestContractCheckerCanFail spoils good answers and requests: each must be noticed.
+// TestContractCheckerCanFail changes good answers and requests. The checker must report each
+// change.
 func TestContractCheckerCanFail(t *testing.T) {
 	s := newServer(t)
 	k := s.record(t, "complete")
@@ -227,7 +228,7 @@ func (a reply) edit(from, to string) reply {
 	return a
 }
 
-// set gives a member of the body another value; an empty one takes it out.
+// set replaces the value of a member of the body. An empty value removes the member.
 func (a reply) set(name, value string) reply {
 	a = a.clone()
 	var members map[string]json.RawMessage

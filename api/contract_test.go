@@ -87,7 +87,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	return list
 }
 
-// answerExample is the example with that name in the answer to a success.
+// answerExample returns the example with this name in the successful answer.
 func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example {
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		if r := o.Responses.Status(status); r != nil && r.Value.Content[media] != nil {
@@ -99,7 +99,7 @@ func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example 
 	return nil
 }
 
-// encode writes an example as that media type.
+// encode encodes an example as this media type.
 func encode(t testing.TB, media string, value any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -114,7 +114,7 @@ func encode(t testing.TB, media string, value any) []byte {
 	return b.Bytes()
 }
 
-// result is what an answer to a record says of the record alone.
+// result has the members of an answer that depend only on the record.
 type result struct {
 	Kind   string            `json:"kind"`
 	Hashes map[string]string `json:"hashes"`
@@ -128,7 +128,7 @@ type result struct {
 	FirstSeq uint64 `json:"first_seq"`
 }
 
-// results reads an answer, or each of its lines.
+// results decodes an answer, or each of its lines.
 func results(t testing.TB, body []byte) []result {
 	t.Helper()
 	var list []result
@@ -169,7 +169,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 8)
 }
 
-// record is the request example with that name, posted by itself.
+// record returns a call that posts the request example with this name.
 func (s *server) record(t testing.TB, name string) call {
 	t.Helper()
 	for _, e := range s.requestExamples(t) {

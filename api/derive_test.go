@@ -36,7 +36,7 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
-// someDimensions are those of a cache key, without its question.
+// someDimensions are the dimensions of a cache key, without the question.
 const someDimensions = `{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros + `","conversation_hash":"` + zeros +
 	`","governance_policy_hash":"` + zeros + `","schema_version":"s1","canonicalization_version":"1","chunking_version":"c1"}`
 
@@ -87,7 +87,7 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	require.Equal(t, uint64(2), facts.Conflicts[0].SourceCount)
 }
 
-// GET of a record answers its derived facts on request, at any size.
+// GET of a record returns its derived facts on request, at any size.
 func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)

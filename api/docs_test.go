@@ -41,8 +41,8 @@ func samples(t *testing.T, s *server) map[string]string {
 	return found
 }
 
-// The queries on the page at /docs can be pasted: they go to the server of the page, and the
-// ledgers of the examples answer them.
+// The queries on the page at /docs can be pasted: they address the server of the page, which
+// has data for them in the ledgers of the examples.
 func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
 	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
@@ -71,7 +71,7 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	require.Greater(t, pasted, 12)
 }
 
-// In a browser the page shows every operation with its command, at its own address, and
+// In a browser, the page shows every operation with its command, has an address for each, and
 // requests only its own files.
 func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)

@@ -22,15 +22,15 @@ const (
 // ferry is the input_hash of all generations here.
 const ferry = "3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53"
 
-// generation is a run of that input under some conditions.
+// generation returns the request for a run with that input under some conditions.
 func generation(run, model, temperature, output, more string) call {
 	return post(ipc, fmt.Sprintf(`{"run_id":%q,"payload":{"scene":"ferry"},"system_prompt":"Describe it.","seed":7,"max_tokens":120,`+
 		`"model":%q,"temperature":%s,"output":%q%s}`, run, model, temperature, output, more))
 }
 
-// generated returns a server with generations of one input: by a model (1), again (2), by
-// another model (3), with another temperature (4), and by a model whose name needs escaping
-// (5). The last is withdrawn (6), and an incomplete record (7) is not a run.
+// generated returns a server with generations of one input: by a model (1), by the same model
+// again (2), by another model (3), with another temperature (4), and by a model whose name
+// needs escaping (5). The last one is withdrawn (6). An incomplete record (7) is not a run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
@@ -50,7 +50,7 @@ func generated(t *testing.T) *server {
 // anyTime matches the times of events in an answer.
 var anyTime = regexp.MustCompile(`"20[-0-9]*T[:.0-9]*Z"`)
 
-// requireExample requires that an answer is the example of the contract, apart from times.
+// requireExample requires that an answer equals the example in the contract, apart from times.
 func (s *server) requireExample(t *testing.T, name string, k call) {
 	t.Helper()
 	want := encode(t, "", s.Components.Examples[name].Value.Value)

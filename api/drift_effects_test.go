@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Totals follow the log, forwards and backwards.
+// The totals of effects follow the log, forwards and backwards.
 func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s := start(t)
 	asked := func(query string) (answer struct {

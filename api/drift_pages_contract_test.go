@@ -79,7 +79,7 @@ func TestFiltersImplyAnOrder(t *testing.T) {
 	}
 }
 
-// All pages of a group's outputs are of the size of the first page.
+// All pages of a group's outputs are for the size of the first page.
 func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	s := generated(t)
 	group := get(groupOf, "by", "input_hash", "value", ferry)
@@ -126,7 +126,7 @@ func TestDriftRightAfterAWrite(t *testing.T) {
 	}
 }
 
-// The environment of a re-run is only what the request says. Its payload is read like the
+// The environment of a re-run is only what the request states. Its payload is read like the
 // recorded one.
 func TestReproductionTakesNoEnvironment(t *testing.T) {
 	s := newServer(t)

@@ -12,8 +12,8 @@ import (
 	"colophon/api/problem"
 )
 
-// statusClientGone is the status that metrics show if the client left before its answer. No
-// client receives it.
+// statusClientGone is the status that metrics show if the client disconnected before its
+// answer. No client receives it.
 const statusClientGone = 499
 
 // fail sends an error. All errors pass through it. It panics with http.ErrAbortHandler if the
@@ -21,8 +21,8 @@ const statusClientGone = 499
 func (s *Server) fail(err error, c *call.Call) {
 	p, internal := problem.Of(err)
 	if internal && c.Request().Context().Err() != nil {
-		// The client may have closed only its sending half. The abort makes sure that it sees
-		// no answer.
+		// The client might have closed only its sending half. The abort makes sure that it
+		// does not receive an answer.
 		c.Response().Status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}

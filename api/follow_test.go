@@ -97,7 +97,7 @@ func (l *listener) next() (e sent) {
 	}
 }
 
-// events reads a number of events of the log, without heartbeats.
+// events reads this number of events of the log. It skips heartbeats.
 func (l *listener) events(count int) (list []sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -110,7 +110,7 @@ func (l *listener) events(count int) (list []sent) {
 	return list
 }
 
-// last reads the event that says why the stream ends.
+// last reads the event that tells why the stream ends.
 func (l *listener) last() sent {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -127,7 +127,7 @@ func (l *listener) last() sent {
 	}
 }
 
-// same compares events with the answer of /events from a seq on.
+// same requires that events equal the answer of /events from this seq on.
 func (s *service) same(from int, list []sent) {
 	s.t.Helper()
 	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
@@ -225,7 +225,8 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// A stream says that the server or the ledger ends, and ends at once.
+// A stream ends at once when the server shuts down or the ledger is frozen, and tells the
+// client why.
 func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
@@ -248,8 +249,8 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	require.Contains(t, end.data, `"next":1`)
 }
 
-// A follower or a batch whose token is revoked gets nothing more.
-func TestRevokedWhileUnderWay(t *testing.T) {
+// After its token is revoked, a follower or a batch gets nothing more.
+func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Write | access.Log}}})
 	require.NoError(t, err)
@@ -274,7 +275,8 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 	line, err := answers.ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, `"seq":1`)
-	// The follower comes after the batch, so that the batch checks again when the follower is refused.
+	// The follower starts after the batch, so that the batch checks again when the follower is
+	// refused.
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(2)
 
@@ -290,7 +292,7 @@ func TestRevokedWhileUnderWay(t *testing.T) {
 }
 
 // The same holds for a valid token that has lost the scope.
-func TestGrantsChangeWhileUnderWay(t *testing.T) {
+func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
 	require.NoError(t, err)
@@ -376,7 +378,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 // A follower that has used up its share waits for its next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
-	const events = 20 // of which a few may come at once
+	const events = 20 // a few of which can arrive at once
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
 	sent, beats := 0, 0
@@ -390,7 +392,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 	require.Less(t, sent, events)
 }
 
-// Damage ends a stream visibly.
+// A stream that meets damage breaks off.
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))

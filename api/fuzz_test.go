@@ -48,7 +48,7 @@ func stocked(t testing.TB) *service {
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	defer func() { // a handler may cut off half an answer, never a whole one
+	defer func() { // a handler can break off a partial answer, but never a complete one
 		if failure := recover(); failure != nil {
 			require.Equal(t, http.ErrAbortHandler, failure)
 			require.True(t, w.Flushed || w.Body.Len() > 0)
@@ -66,8 +66,8 @@ func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecord
 	return w
 }
 
-// FuzzRequest: every request, whatever its path, query, headers, and body, gets an answer, and
-// none is a failure of the server.
+// FuzzRequest checks that every request gets an answer, whatever its path, query, headers, and
+// body are, and that no answer is a failure of the server.
 func FuzzRequest(f *testing.F) {
 	const l = "/v1/ledgers/default"
 	for _, request := range []string{
@@ -102,7 +102,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// pagedQueries are the queries with pages. The cursor of a second list has another name.
+// pagedQueries lists the queries with pages. Where a query has a second list, its cursor has
+// another name.
 var pagedQueries = []struct{ url, cursor string }{
 	{"/records?", "cursor"}, {"/records?kind=ipc_record&", "cursor"}, {"/records?clock=occurred&", "cursor"}, {"/records?label:step=a&state=stale&", "cursor"},
 	{"/runs/r1?", "cursor"}, {"/paths?", "cursor"}, {"/paths/p?", "cursor"}, {"/paths/p?status=modified&", "cursor"}, {"/paths/p/a6122a65?", "cursor"}, {"/paths/p/builds?", "cursor"},
@@ -114,8 +115,8 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }
 
-// FuzzCursor: a forged cursor is refused, or leads to some page of a size at which there may
-// be nothing yet. With a real cursor, queries continue.
+// FuzzCursor checks that a forged cursor is refused or leads to a page. The page can be for a
+// size at which there is nothing yet. With a real cursor, queries continue.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0
@@ -139,8 +140,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzDecompressor: compressed text comes out unchanged, in one piece or several. The output
-// of any other input ends, with or without an error.
+// FuzzDecompressor checks that compressed text is decompressed unchanged, in one piece or
+// several, and that the output of any other input ends, with or without an error.
 func FuzzDecompressor(f *testing.F) {
 	f.Add([]byte("a line\n"), uint8(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), uint8(3))

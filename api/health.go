@@ -11,13 +11,13 @@ const maxHealthyLag = 100_000
 
 // indexHealth describes a fault of any index, or returns "". The text names no ledger, because
 // the caller needs no credentials. stopped reports a fault that must fail the readiness check.
-// An index that is merely behind does not fail it, because the server still takes writes and
+// An index that merely lags does not fail it, because the server still accepts writes and
 // answers queries.
 func (s *Server) indexHealth() (detail string, stopped bool) {
 	for _, l := range s.host.Ledgers() {
 		follower := s.config.Index.Follower(l.Name())
 		if follower.Err() != nil {
-			return "the index of a ledger has stopped; the server's log says which, and why", true
+			return "the index of a ledger has stopped; the server's log names the ledger and the cause", true
 		}
 		if size := l.Head().Size; size > follower.Size()+maxHealthyLag {
 			detail = "the index of a ledger is behind"
@@ -29,7 +29,7 @@ func (s *Server) indexHealth() (detail string, stopped bool) {
 	return detail, false
 }
 
-// answerHealth sends a word, followed by detail if the index has a fault.
+// answerHealth sends word, followed by detail if the index has a fault.
 func answerHealth(c *call.Call, word, detail string) error {
 	if detail != "" {
 		word += "; " + detail

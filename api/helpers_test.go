@@ -107,7 +107,7 @@ func (a answer) want(status int) answer {
 	return a
 }
 
-// problem checks that the answer is a problem of that status.
+// problem checks that the answer is a problem with this status.
 func (a answer) problem(status int) problem.Problem {
 	a.t.Helper()
 	a.want(status)
@@ -125,7 +125,7 @@ func (a answer) json(to any) {
 	require.NoError(a.t, json.Unmarshal(a.body, to), "%s", a.body)
 }
 
-// verified reads the answer as a receipt and proves it.
+// verified parses the answer as a receipt and verifies it.
 func (s *service) verified(a answer) *proofs.Receipt {
 	s.t.Helper()
 	return s.verify(a.body)

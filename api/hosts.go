@@ -9,15 +9,15 @@ import (
 	"colophon/api/problem"
 )
 
-// Hosts are the host names that a server without authentication answers to, beside localhost
+// Hosts are the host names to which a server without authentication answers, besides localhost
 // and loopback addresses. If Hosts is empty, only requests that arrive on a loopback address
 // are checked.
 type Hosts []string
 
 // Check refuses a request whose Host header names another server. It defends against DNS
-// rebinding: the owner of a name can point it at this server, and a browser would then let
-// their pages read its answers. Browsers always send a Host header, so requests without one
-// pass.
+// rebinding: the owner of a name can point it at this server, and a browser would then let the
+// owner's pages read the server's answers. Browsers always send a Host header, so Check
+// accepts requests without one.
 func (h Hosts) Check(r *http.Request) error {
 	if r.Host == "" || len(h) == 0 && !onLoopback(r) {
 		return nil
@@ -26,8 +26,8 @@ func (h Hosts) Check(r *http.Request) error {
 	if name == "localhost" || net.ParseIP(name).IsLoopback() || slices.ContainsFunc(h, matchesHost(name)) {
 		return nil
 	}
-	return problem.New(http.StatusMisdirectedRequest, "refused: the request names a host that is not this server's; "+
-		"use 127.0.0.1 or localhost, or start the server with --allow-host and the name")
+	return problem.New(http.StatusMisdirectedRequest, "refused: the Host header does not name this server; "+
+		"use 127.0.0.1 or localhost, or start the server with this name in --allow-host")
 }
 
 // onLoopback reports whether a request came to a loopback address.

@@ -19,13 +19,13 @@ import (
 	"colophon/api/call"
 )
 
-// The benchmarks of this file measure the cost of a request without the disk: the ledger is in
-// memory. They report CPU time, which other programs disturb less than the clock. It includes
-// the client, which costs little more than its system calls.
+// The benchmarks in this file measure the cost of a request without the disk: the ledger is in
+// memory. They report CPU time, because other programs affect it less than elapsed time. It
+// includes the client, which costs little more than its system calls.
 //
 //	go test -run '^$' -bench 'Post|Batch|Get' -count 6 ./api
 
-// cpu measures the CPU time of an operation from now on.
+// cpu starts to measure CPU time. report reports the time per operation.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage
@@ -36,7 +36,7 @@ func cpu(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64(used()-begin)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkPost is a single record, from the request to the receipt.
+// BenchmarkPost measures a single record, from the request to the receipt.
 func BenchmarkPost(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -53,8 +53,8 @@ func BenchmarkPost(b *testing.B) {
 	report()
 }
 
-// BenchmarkPostCompute is a record that is hashed and checked but not recorded: the cost of
-// HTTP and of the record, without the ledger and its index.
+// BenchmarkPostCompute measures a record that is hashed and checked but not recorded. This is
+// the cost of HTTP and of the record, without the ledger and its index.
 func BenchmarkPostCompute(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -67,7 +67,7 @@ func BenchmarkPostCompute(b *testing.B) {
 	report()
 }
 
-// BenchmarkBatchLine is a record in a batch, from its line to that of its receipt.
+// BenchmarkBatchLine measures a record in a batch, from its line to the line of its receipt.
 func BenchmarkBatchLine(b *testing.B) {
 	s := start(b)
 	var body bytes.Buffer
@@ -89,7 +89,7 @@ func BenchmarkBatchLine(b *testing.B) {
 	require.Equal(b, b.N, bytes.Count(answer, []byte(`"leaf_hash"`)))
 }
 
-// BenchmarkShortBatch is a batch of 16 records.
+// BenchmarkShortBatch measures a batch of 16 records.
 func BenchmarkShortBatch(b *testing.B) {
 	encoder, err := zstd.NewWriter(nil)
 	require.NoError(b, err)
@@ -118,7 +118,7 @@ func BenchmarkShortBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is the cost of the most frequent reads.
+// BenchmarkGet measures the most frequent reads.
 func BenchmarkGet(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)

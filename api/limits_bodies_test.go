@@ -20,8 +20,8 @@ import (
 // bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings returns JSON texts of about that many bytes: many short values, or values that become
-// longer.
+// fillings returns JSON texts of about this number of bytes: many short values, or values that
+// grow when they are processed.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
@@ -43,7 +43,7 @@ func fillings(size int) map[string]string {
 }
 
 // bodies lists bodies for a request: each member of an example and of the schema, filled in
-// each way, and the first element of a list many times.
+// each way, and a list with its first element repeated many times.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
 	put := func(at string, set func(json.RawMessage), filling string) {
@@ -110,9 +110,9 @@ func allocated(f func()) int64 {
 }
 
 // Whatever fills a body of the contract, the bytes that are allocated for it are in proportion
-// to its weight; fewer are in use at a time. The places come from the contract, so new members
-// are filled too.
-func TestBodiesWeighWhatTheyTake(t *testing.T) {
+// to its weight. Fewer are in use at any time. The places come from the contract, so new
+// members are filled too.
+func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // times the weight; most of it soon becomes garbage
 		fixed   = 1 << 20 // for any request, and for the index at the same time

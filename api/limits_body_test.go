@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An answer that needs no body does not wait for it: it comes soon, and is the last on its
+// An answer that needs no body does not wait for it: it is sent soon, and is the last on its
 // connection.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
@@ -36,7 +36,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 }
 
 // A body that has arrived is read, and the connection stays open.
-func TestConnectionsOutliveRefusals(t *testing.T) {
+func TestConnectionsStayOpenAfterRefusals(t *testing.T) {
 	s := start(t)
 	client := s.dial()
 	for range 3 {

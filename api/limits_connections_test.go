@@ -30,9 +30,9 @@ func (r *raw) ask(path string) answer {
 
 const hog = "127.0.0.2"
 
-// Connections of an address beyond its share get a refusal, except for the endpoints of
-// monitoring. Other addresses are answered. When the address closes its connections, new ones
-// are answered again.
+// Connections of an address beyond its share are refused, except on the monitoring endpoints.
+// Other addresses are answered. When the address closes its connections, new ones are answered
+// again.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)
@@ -56,7 +56,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 }
 
 // The refusals of an address have a share too: the server closes further connections at once,
-// and its metrics show that.
+// and its metrics count them.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections = 4 })
 	for range 2 + 8 {
@@ -70,7 +70,7 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	require.Equal(t, 20, limits.MaxOpen(s.server().shared.Limits.Load))
 }
 
-// A trusted proxy may use all connections. While few are left, each ends with its answer.
+// A trusted proxy can use all connections. While few remain, each ends with its answer.
 func TestConnectionsOfAProxy(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Connections, c.Load.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw

@@ -44,7 +44,7 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	}
 }
 
-// The lines of a batch that record nothing wait like a read. All others do not.
+// Lines of a batch that record nothing wait like a read. Other lines do not wait.
 func TestRefusedLinesWaitForATurn(t *testing.T) {
 	s := start(t)
 	release := s.fillTurns(s.server())
@@ -97,7 +97,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	release := s.fillHeavy()
 	for name, ask := range heavy {
 		refused := ask()
-		require.Regexp(t, "^too many (large requests are|requests wait)", refused.problem(http.StatusServiceUnavailable).Detail, name)
+		require.Regexp(t, "^too many (large requests are|requests are waiting)", refused.problem(http.StatusServiceUnavailable).Detail, name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
 	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavy))
@@ -114,8 +114,8 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A client that does not read its answer takes no core, and neither does one that waits for
-// memory.
+// A client that does not read its answer holds no core, and neither does a request that waits
+// for memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
 	work := s.server().shared.Limits.Reads

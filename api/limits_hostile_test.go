@@ -41,8 +41,8 @@ func TestZstdWindows(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
 
-// Bytes after a batch that ended early are not taken for a request.
-func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+// Bytes that follow a batch that ended early are not read as a request.
+func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
 	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSON)

@@ -75,7 +75,7 @@ func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	}
 }
 
-// status returns the status of the answer to a stream; empty if it was reset.
+// status returns the status of the answer on a stream, and "" if the stream was reset.
 func (f *framed) status(stream uint32) (status string) {
 	f.until(func(frame http2.Frame) bool {
 		if h, is := frame.(*http2.MetaHeadersFrame); is && h.StreamID == stream {
@@ -98,7 +98,7 @@ func (s *service) healthy() {
 }
 
 // Requests that are cancelled at once (CVE-2023-44487) do not accumulate: the connection ends,
-// or the handlers that still run stay within their bound.
+// or the number of handlers that still run stays within its limit.
 func TestRapidResetsOverHTTP2(t *testing.T) {
 	s := start(t).secured()
 	before, most := runtime.NumGoroutine(), 0
@@ -146,8 +146,8 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)
 }
 
-// All connections of an address together have no more requests in progress than half of those
-// that are left.
+// All connections of an address together have at most half of the remaining requests in
+// progress.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	plain := start(t, func(c *Config) { c.Load.Connections, c.Load.Heartbeat = 8, time.Hour })
 	s := plain.secured()
@@ -168,7 +168,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 }
 
 // A header that is too long, in one frame or in many, is refused, and an endless header ends
-// the connection (a CONTINUATION flood). Neither is kept.
+// the connection (a CONTINUATION flood). The server keeps neither.
 func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s := start(t).secured()
 	s.healthy()
@@ -204,8 +204,8 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// Unread streams of one connection hold no more than their caller's share, and are reset after
-// their time. Meanwhile another caller is answered.
+// Unread streams of one connection hold no more than their caller's share, and are reset when
+// their time is over. In the meantime, another caller is answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

@@ -24,8 +24,8 @@ func (s *service) secured() *service {
 	return &service{t: s.t, database: s.database, host: s.host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// Streams share a connection over HTTP/2. The time-out of one does not affect another, and an
-// idle stream has none.
+// Streams share a connection over HTTP/2. The time-out of one stream does not affect another,
+// and an idle stream has no time-out.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
 		c.Load.WriteTimeout, c.BodyTimeout, c.Load.BatchIdle = soon, soon, 3*soon

@@ -13,19 +13,19 @@ import (
 	"colophon/internal/size"
 )
 
-// small configures a server with little memory for bodies, for which no request waits.
+// small configures a server with little memory for bodies. Requests do not wait for it.
 func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
-// underWay waits until bodies of at least that many bytes are being read.
+// underWay waits until bodies with at least this number of bytes are being read.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// Bodies in progress share a bounded memory. A request that finds none is told to try again,
-// and delays no other.
+// The memory for bodies in progress is limited. A request that finds none is told to try
+// again, and delays no other request.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -61,7 +61,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedMemory))
 }
 
-// Answers that clients do not read hold memory of their own budget.
+// Answers that clients do not read hold memory of a separate budget.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the sockets hold
@@ -127,7 +127,7 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// A refusal holds no memory afterwards, whatever buffer it was written in.
+// A refusal holds no memory afterwards, whatever buffer it was written to.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
 	for range 8 { // large buffers for later requests

@@ -39,7 +39,8 @@ func (s *service) refusals(why limits.Reason) float64 {
 	return count
 }
 
-// A client that asks too often is told when to try again; no other client is affected.
+// A client that sends too many requests is told when to try again; no other client is
+// affected.
 func TestRateOfAnIdentity(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -52,8 +53,8 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
 }
 
-// An address is the same under every identity, apart from that of a trusted proxy. An IPv6
-// client counts by its /64.
+// The rate of an address counts requests of all identities, except from a trusted proxy. For
+// IPv6, the /64 counts as the address.
 func TestRateOfAnAddress(t *testing.T) {
 	s := start(t, behind(func(l *limits.Load) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }

@@ -19,7 +19,7 @@ import (
 const soon = 300 * time.Millisecond
 
 // A body that does not arrive ends the request, whether a handler reads it or not.
-func TestBodiesThatDoNotCome(t *testing.T) {
+func TestBodiesThatDoNotArrive(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	for path, status := range map[string]int{
 		"{ledger}/ipc-records": http.StatusRequestTimeout, "/nowhere": http.StatusNotFound, "{ledger}/freeze": http.StatusOK,
@@ -33,8 +33,9 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	s.quiet()
 }
 
-// If a handler takes longer than the time of its body, the client does not count as gone.
-func TestTheTimeOfABodyEndsWithIt(t *testing.T) {
+// If a handler takes longer than the time for the body, the client does not count as
+// disconnected.
+func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	committing, release := make(chan struct{}), make(chan struct{})
 	s.ledger().OnCommit(func(ledger.Commit) {
@@ -84,7 +85,8 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// So is a client that sends a batch and reads none of its results; nothing is left behind.
+// A client that sends a batch and reads none of its results is also disconnected; nothing is
+// left behind.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
@@ -111,7 +113,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
-			require.Eventually(t, func() bool { // the sockets may hold everything up to the bound
+			require.Eventually(t, func() bool { // the sockets can hold everything up to the bound
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "it is not read on")

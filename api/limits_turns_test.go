@@ -11,8 +11,8 @@ import (
 	"colophon/ledger"
 )
 
-// Redactions of one ledger run one after the other, and none waits for ever. Those of another
-// ledger are not affected.
+// Redactions of one ledger run one after the other, and none waits for ever. Redactions of
+// another ledger are not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})
@@ -30,4 +30,64 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	done()
 	s.redacting(body)
 	s.redacting(body) // each releases its turn
+}
+
+// A request about many records takes turns with reads until it writes, and is no write until then.
+func TestManyRecordsAreSelectedInTurns(t *testing.T) {
+	s := start(t)
+	s.derived("/path-fingerprints", `{"project":"p","build":"b1","route":["a"],"content":"A."}`)
+	s.post("/run-dags", dagBody).want(http.StatusCreated)
+	size := s.size()
+	for _, c := range []struct{ path, body string }{
+		{"/redactions", `"reason":"r","seqs":[1]`},
+		{"/redactions", `"reason":"r","filter":{"project":"p"}`},
+		{"/state-changes", `"reason":"r","state":"stale","seqs":[2]`},
+		{"/state-changes", `"reason":"r","state":"stale","filter":{"kind":"run_dag"}`},
+		{"/paths/p/validations", `"validated":true,"build":"b1"`},
+	} {
+		use := func(turns *limits.ReadTurns, held int) (release func()) {
+			s.server().shared.Limits.Reads = turns
+			taken := make([]limits.ReadTurn, held)
+			for i := range taken {
+				require.NoError(t, taken[i].Take(t.Context(), turns, func() limits.Holder { return limits.Holder{Name: "other"} }))
+			}
+			return func() {
+				for i := range taken {
+					taken[i].Release()
+				}
+				require.Eventually(t, func() bool { return turns.InUse() == 0 }, patience, time.Millisecond)
+			}
+		}
+		for _, mode := range []string{"", `,"dry_run":false,"as_of":` + decimal(size)} {
+			release := use(limits.NewReadTurns(2, time.Millisecond), 2)
+			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a core", c.path)
+			release()
+			release = use(limits.NewReadTurns(2, patience), 1) // there would be no other beside a write
+			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)
+			release()
+		}
+	}
+}
+
+// A filter selects a bounded number of records.
+func TestFiltersSelectABoundedNumber(t *testing.T) {
+	s := start(t, func(c *Config) { c.Load.MaxSelected = 2 })
+	for _, at := range []string{"1", "2", "3"} {
+		s.post("/run-dags", `{"timestamp":"2025-11-30T12:00:0`+at+`Z",`+dagBody[1:]).want(http.StatusCreated)
+	}
+	for _, path := range []string{"/redactions", "/state-changes"} {
+		request := func(filter string, more string) answer {
+			state := ""
+			if path == "/state-changes" {
+				state = `"state":"stale",`
+			}
+			return s.post(path, `{`+state+`"reason":"r","filter":{`+filter+`}`+more+`}`)
+		}
+		for _, filter := range []string{`"kind":"run_dag"`, `"kind":"run_dag","clock":"occurred"`} {
+			p := request(filter, "").problem(http.StatusUnprocessableEntity)
+			require.Equal(t, "/filter: selects among more than 2 records; send several requests with since and until, or raise --max-selected", p.Detail)
+		}
+		request(`"kind":"run_dag"`, `,"as_of":3`).want(http.StatusOK)
+		request(`"kind":"run_dag","clock":"occurred","since":"2025-11-30T12:00:02Z"`, "").want(http.StatusOK)
+	}
 }

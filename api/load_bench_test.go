@@ -35,10 +35,10 @@ const (
 	loadRound     = 4 * time.Second
 )
 
-// BenchmarkWritesUnderLoad measures how many records 64 writers post a second, one a request,
-// to a server with a real disk: alone, and while 1,000 clients follow the same ledger and 200
-// read from it once a second each. It measures the two alternately, and reports medians and
-// their ratio. Clients share the machine with the server.
+// BenchmarkWritesUnderLoad measures how many records per second 64 writers post, one per
+// request, to a server with a real disk: alone, and while 1,000 clients follow the same ledger
+// and 200 clients read from it once per second. It measures the two alternately, and reports
+// medians and their ratio. The clients share the machine with the server.
 //
 //	go test -run '^$' -bench WritesUnderLoad -benchtime 1x ./api
 func BenchmarkWritesUnderLoad(b *testing.B) {
@@ -97,8 +97,8 @@ func newLoaded(b *testing.B) *loaded {
 		}}
 }
 
-// write lets all writers post for a time, and returns how many records a second were
-// acknowledged.
+// write lets all writers post for a time, and returns the number of acknowledged records per
+// second.
 func (s *loaded) write(round time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), round)
 	defer cancel()
@@ -124,7 +124,7 @@ func (s *loaded) each(clients int, f func(client int)) {
 	all.Wait()
 }
 
-// ask makes a request and reads its answer; a status of 0 means that it failed.
+// ask sends a request and reads its answer. A status of 0 means that it failed.
 func (s *loaded) ask(method, path, body string) int {
 	r, err := http.NewRequest(method, "http://"+s.address+"/v1/ledgers/default"+path, strings.NewReader(body))
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *loaded) follow() net.Conn {
 	return c
 }
 
-// read makes various requests, with a pause after each.
+// read sends various requests, with a pause after each.
 func (s *loaded) read(ctx context.Context, reader int) {
 	paths := []string{"/records/1", "/records?limit=20", "/log/checkpoint", "/proofs/inclusion?seq=1", "/drift/groups?by=model", "/events?limit=20"}
 	turn := time.NewTicker(loadPause)

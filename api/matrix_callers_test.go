@@ -23,7 +23,7 @@ import (
 	"colophon/api/access"
 )
 
-// caller is a client with its credentials, and what they grant.
+// caller is a client with its credentials, and the scopes that they grant.
 type caller struct {
 	name          string
 	authorization []string // values of the header
@@ -71,7 +71,7 @@ func (a *authority) sign(template, parent *x509.Certificate, with *ecdsa.Private
 	return cert, key
 }
 
-// client returns a client certificate for that name.
+// client returns a client certificate with this name.
 func (a *authority) client(name string) *tls.Certificate {
 	a.t.Helper()
 	cert, key := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.cert, a.key)
@@ -116,7 +116,7 @@ func (i *issuer) claims(group string) map[string]any {
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
 }
 
-// token is a JWT.
+// token returns a signed JWT.
 func (i *issuer) token(algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
 	i.t.Helper()
 	payload, err := json.Marshal(claims)
@@ -130,7 +130,7 @@ func (i *issuer) token(algorithm jose.SignatureAlgorithm, key any, claims map[st
 	return text
 }
 
-// unsigned is a JWT with alg none.
+// unsigned returns a JWT with alg none.
 func (i *issuer) unsigned(claims map[string]any) string {
 	i.t.Helper()
 	payload, err := json.Marshal(claims)
@@ -139,7 +139,7 @@ func (i *issuer) unsigned(claims map[string]any) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "."
 }
 
-// publicPEM is the public key of the issuer.
+// publicPEM returns the public key of the issuer.
 func (i *issuer) publicPEM() []byte {
 	i.t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(i.key.Public())
@@ -261,7 +261,7 @@ func (g *gated) outsiders() []caller {
 	}
 }
 
-// rules are the rules for the issuer's tokens and for certificates.
+// rules returns the rules for the issuer's tokens and for certificates.
 func (g *gated) rules() access.Rules {
 	own := []string{"default", "spare"}
 	return access.Rules{

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// expectation says which scopes a route needs, and the status of the response to a caller that has
-// them. It is not derived from the table of routes, so the test notices a route that requires too
-// little.
+// expectation states which scopes a route needs, and the status that a caller with these
+// scopes gets. It is not derived from the table of routes, so the test detects a route that
+// requires too little.
 type expectation struct {
 	route  string
 	takes  string // scopes, with "or" or "and" between them, and on what
@@ -31,7 +31,7 @@ const (
 
 const ofALedger = "/v1/ledgers/{ledger}"
 
-// expectations has a line for every route; a missing one fails the test.
+// expectations has a line for every route. The test fails if a line is missing.
 func expectations() []expectation {
 	return slices.Concat(expectedOfServer(), expectedOfWrites(), expectedOfReads(), expectedOfQueries())
 }
@@ -153,7 +153,8 @@ func cacheKey() string {
 	return hex.EncodeToString(key[:])
 }
 
-// place says on what the route needs its scopes. all is true if it needs all of them, not one.
+// place returns where the route needs its scopes. all reports whether it needs all of them,
+// not just one.
 func (e expectation) place() (place string, scopes []string, all bool) {
 	for _, place := range []string{unlessPublic, onLedger, onAnyLedger, onAll} {
 		if names, found := strings.CutSuffix(e.takes, place); found {
@@ -166,7 +167,7 @@ func (e expectation) place() (place string, scopes []string, all bool) {
 	return nothing, nil, false
 }
 
-// want is the status that a caller gets.
+// want returns the status that a caller must get.
 func (e expectation) want(c caller) int {
 	place, scopes, all := e.place()
 	here := c.scopes // on the ledger of the route

@@ -41,7 +41,7 @@ func (l *lockedLog) String() string {
 }
 
 // startGated starts a server that requires credentials. It has a ledger with data of every
-// kind, a spare one, and one of another owner.
+// kind, a spare ledger, and a ledger of another owner.
 func startGated(t testing.TB) *gated {
 	t.Helper()
 	g := &gated{authority: newAuthority(t), issuer: newIssuer(t), log: new(lockedLog), clients: make(map[*tls.Certificate]*http.Client)}
@@ -86,7 +86,7 @@ func (g *gated) fill() {
 	}
 }
 
-// ask makes a request as that caller.
+// ask sends a request as this caller.
 func (g *gated) ask(c caller, method, path, body string) answer {
 	g.t.Helper()
 	if c.query != "" {
@@ -115,7 +115,7 @@ func (g *gated) ask(c caller, method, path, body string) answer {
 	return answer{g.t, response.StatusCode, response.Header, b}
 }
 
-// client returns a client with that certificate, or with none.
+// client returns a client with this certificate, or without a certificate.
 func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	if g.clients[certificate] == nil {
 		transport := g.tls.Client().Transport.(*http.Transport).Clone()
@@ -129,7 +129,7 @@ func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	return g.clients[certificate]
 }
 
-// asks makes the request of an expectation.
+// asks sends the request of an expectation.
 func (g *gated) asks(c caller, method string, e expectation, name string) answer {
 	g.t.Helper()
 	g.number++
@@ -164,7 +164,7 @@ func (a answer) seen() string {
 	return decimal(uint64(a.status)) + string(text) + string(a.body)
 }
 
-// Every route × every kind of caller.
+// Every kind of caller gets the expected status on every route.
 func TestMatrix(t *testing.T) {
 	g := startGated(t)
 	lines := expectations()
@@ -198,7 +198,7 @@ func TestMatrix(t *testing.T) {
 	require.Contains(t, g.log.String(), "credentials refused", "the log was looked at")
 }
 
-// namesWhatIsNeeded checks that a 403 names the scopes, and on what.
+// namesWhatIsNeeded checks that a 403 names the needed scopes, and where they are needed.
 func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 	g.t.Helper()
 	detail := a.problem(http.StatusForbidden).Detail

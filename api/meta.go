@@ -21,8 +21,8 @@ func (s *Server) healthz(c *call.Call) error {
 	return answerHealth(c, "ok", detail)
 }
 
-// readyz reports that the server takes writes and answers queries. It responds with 503 while
-// disk space is short, a ledger cannot sign, or an index has stopped.
+// readyz reports that the server accepts writes and answers queries. It responds with 503
+// while disk space is short, a ledger cannot sign, or an index has stopped.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		if err := l.Writable(c.Request().Context()); err != nil {

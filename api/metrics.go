@@ -30,7 +30,7 @@ type Metrics struct {
 	commit   *prometheus.HistogramVec
 	load     limits.Metrics
 
-	mu     sync.RWMutex // guards the map
+	mu     sync.RWMutex // guards routes
 	routes map[routeKey]*routeSeries
 }
 
@@ -40,11 +40,11 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		registry: registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_http_requests_total",
-			Help: "Requests answered, by route, method and status; refusals are those of 400 and above.",
+			Help: "Requests answered, by route, method and status; 400 and above are refusals.",
 		}, []string{"route", "method", "status"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "colophon_http_requests_in_progress",
-			Help: "Requests that have begun and are not answered yet, by route and method.",
+			Help: "Requests that are in progress, by route and method.",
 		}, []string{"route", "method"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_http_request_duration_seconds",
@@ -58,12 +58,12 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		}, []string{"ledger"}),
 		events: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_commit_events",
-			Help:    "Events a commit.",
+			Help:    "Events per commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 15),
 		}, []string{"ledger"}),
 		commit: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_commit_duration_seconds",
-			Help:    "Time to make a commit durable, its sync included.",
+			Help:    "Time to make a commit durable, including its sync.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		}, []string{"ledger"}),
 		load:   limits.NewMetrics(),
@@ -85,9 +85,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// metrics sends the gathered metrics. Each request holds a slot until its answer is sent. One
-// caller gets at most half of the slots that are left, so that slow callers cannot shut out
-// others.
+// metrics sends the gathered metrics. Each request holds a slot until its answer is sent. A
+// caller gets at most half of the remaining slots, so that slow callers cannot block others.
 func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
@@ -109,12 +108,12 @@ func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) 
 
 var (
 	treeSize = prometheus.NewDesc("colophon_ledger_tree_size", "Events in the ledger.", []string{"ledger"}, nil)
-	queue    = prometheus.NewDesc("colophon_queue_depth", "Records that wait for the sequencer.", []string{"ledger"}, nil)
+	queue    = prometheus.NewDesc("colophon_queue_depth", "Records that are waiting for the sequencer.", []string{"ledger"}, nil)
 	lag      = prometheus.NewDesc("colophon_index_lag_events", "Events in the ledger that its index has not folded yet.", []string{"ledger"}, nil)
-	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed: it grows in an idle ledger too.", []string{"ledger"}, nil)
-	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 once it has stopped by an error.", []string{"ledger"}, nil)
-	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "Times that the index was found damaged and was replaced by an empty one, since the process began.", nil, nil)
-	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the storage takes writes of the ledger, 0 while free disk space is below the mark, or nothing may be signed, as where the signing key is missing.", []string{"ledger"}, nil)
+	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed; it also grows while the ledger is idle.", []string{"ledger"}, nil)
+	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 after it has stopped because of an error.", []string{"ledger"}, nil)
+	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "How often, since the process started, the index was found damaged and replaced by an empty one.", nil, nil)
+	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the ledger accepts writes, 0 while free disk space is below the mark or the ledger cannot sign, for example because its signing key is missing.", []string{"ledger"}, nil)
 )
 
 // hostCollector reads sizes and ages from the ledgers on every scrape.
@@ -141,7 +140,7 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(treeSize, float64(head.Size))
 		gauge(queue, float64(l.Queue()))
 		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
-		// The index may have passed the head, which was read earlier.
+		// The index might have passed the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
 		gauge(writable, gaugeOf(l.Writable(context.Background()) == nil))
@@ -156,7 +155,7 @@ func gaugeOf(holds bool) float64 {
 	return 0
 }
 
-// routeSeries are the metrics of one route and method.
+// routeSeries has the metrics of one route and method.
 type routeSeries struct {
 	requests *prometheus.CounterVec // by status
 	underWay prometheus.Gauge
@@ -165,8 +164,8 @@ type routeSeries struct {
 
 type routeKey struct{ route, method string }
 
-// of returns the metrics of a route and method. Unknown routes and methods share one series
-// each, so that clients cannot create series.
+// of returns the metrics of a route and method. All unknown routes share one series, and so do
+// all unknown methods, so that clients cannot create series.
 func (m *Metrics) of(route, method string) *routeSeries {
 	key := routeKey{route, method}
 	if route == "" {
@@ -189,7 +188,7 @@ func (m *Metrics) addRoute(key routeKey) *routeSeries {
 	series := &routeSeries{requests: m.requests.MustCurryWith(labels), underWay: m.underWay.With(labels), duration: m.duration.With(labels)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.routes[key] = series // concurrent calls store equal series
+	m.routes[key] = series // another call might have stored it: the series are equal
 	return series
 }
 

@@ -100,7 +100,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 4, "colophon_http_request_duration_seconds", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 0, "colophon_http_requests_in_progress", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 1, "colophon_http_requests_in_progress", "route", "/metrics", "method", http.MethodGet)
-	// The refusal of the conflict is an event of its own and is acknowledged too.
+	// The refusal of the conflict is a separate event, and is acknowledged too.
 	m.require(t, 3, "colophon_append_duration_seconds", "ledger", "default")
 	events := m["colophon_commit_events"].GetMetric()[0].GetHistogram()
 	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event precedes the metrics")
@@ -144,8 +144,8 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// The metrics tell a stuck writer from an idle ledger: records wait, and requests are in
-// progress.
+// The metrics distinguish a stuck writer from an idle ledger: records are waiting, and
+// requests are in progress.
 func TestMetricsDistinguishStalledAndIdleLedgers(t *testing.T) {
 	s := start(t)
 	idle := s.metrics()
@@ -204,7 +204,7 @@ type fullStore struct{ storage.Store }
 
 func (fullStore) Writable(context.Context) error { return storage.ErrNoSpace }
 
-// The metrics show when a server is read only, and when it answers queries from a past state.
+// The metrics show when a server is read-only, and when its index lags behind the log.
 func TestMetricsOfTrouble(t *testing.T) {
 	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
 	defaults := func(string) ledger.Config { return ledger.Config{} }

@@ -19,7 +19,7 @@ const (
 	collisionsOf    = prefix + "/paths/{project}/collisions"
 )
 
-// strange is a name that needs to be percent-encoded in a path.
+// strange is a name that must be percent-encoded in a path.
 const strange = "a/b c%2F?ü"
 
 // startWithPaths returns a server with some paths of a project whose name needs escaping, and of

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends a request line and headers as they are, over a connection of its own, and
-// returns the answer.
+// raw sends a request line and headers unchanged, over a new connection, and returns the
+// answer.
 func (g *gated) raw(method, target string, headers ...string) answer {
 	g.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.http.URL, "http://"))
@@ -31,8 +31,8 @@ func (g *gated) raw(method, target string, headers ...string) answer {
 	return answer{g.t, response.StatusCode, response.Header, body}
 }
 
-// A path that a proxy and the server read differently shows nothing that the caller may not
-// see, by any method. No client is redirected.
+// A path that a proxy and the server read differently reveals nothing that the caller is not
+// allowed to see, with any method. No client is redirected.
 func TestPathsHaveOneMeaning(t *testing.T) {
 	g := startGated(t)
 	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // every scope on default, none on other
@@ -77,7 +77,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 	g.raw("GET", "/v1/ledgers/%64efault", only).want(http.StatusNotFound)
 }
 
-// A request has one Authorization header, and no other place of it can carry credentials.
+// Only a single Authorization header can carry credentials.
 func TestCredentialsComeInOnePlace(t *testing.T) {
 	g := startGated(t)
 	const target = "/v1/ledgers/default/stats"

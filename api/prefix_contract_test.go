@@ -41,21 +41,21 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	}
 	s.do(t, get(event, "hash", "0000000000"), http.StatusNotFound)
 
-	// Two hashes that begin alike can only be claimed.
+	// Two hashes with the same first digits can only be claimed.
 	for _, end := range []string{"a", "b"} {
 		body := `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"` + ferry[:63] + end + `"}`
 		s.do(t, post(ipc, body), http.StatusCreated)
 	}
 	var p struct{ Detail string }
 	s.do(t, get(prefix+"/records").asking("?after=9&output_hash="+ferry[:9]), http.StatusBadRequest).decode(t, &p)
-	require.Equal(t, "output_hash: begins several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; give more digits", p.Detail)
+	require.Equal(t, "output_hash: matches several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; give more digits", p.Detail)
 	var list struct{ Rows []json.RawMessage }
 	s.do(t, get(prefix+"/records").asking("?as_of=9&output_hash="+ferry[:9]), http.StatusOK).decode(t, &list)
 	require.Len(t, list.Rows, 1, "the later one is not there yet")
 }
 
-// So do those of a chunk hash, which may lack its prefix, of a stage, and of a document, which are not
-// among the hashes of an event.
+// Chunk hashes (also without their prefix), stages, and documents can be shortened too,
+// although they are not among the hashes of an event.
 func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 	s := cited(t)
 	same := func(whole, short call) {
@@ -97,9 +97,9 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 		s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%q,"nodes":[{"stage":"mine","hash":%[1]q}]}}`, hash)), http.StatusCreated)
 	}
 	a = s.do(t, get(records).asking("?after=7&stage:mine=00000000"), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "begins several hashes: "+strings.Repeat("0", 63)+"1, ")
+	require.Contains(t, string(a.body), "matches several hashes: "+strings.Repeat("0", 63)+"1, ")
 
-	// Filters in a body take them too.
+	// Filters in a body accept shortened hashes too.
 	for _, kind := range []string{"/state-changes", "/redactions"} {
 		change := func(filter string, status int) string {
 			state := `"state":"stale",`

@@ -14,7 +14,7 @@ import (
 )
 
 // Every query accepts the common parameters that the contract lists for it, and refuses the
-// others, which have no meaning there.
+// others, which would have no meaning.
 func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -44,8 +44,8 @@ func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	require.Greater(t, queries, 25)
 }
 
-// A parameter without a value usually comes from an unset variable. It means neither an empty
-// name nor no parameter.
+// A parameter without a value usually comes from an unset variable, so it means neither an
+// empty name nor an absent parameter.
 func TestEmptyParametersAreRefused(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -94,7 +94,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 }
 
 // A time before all others is a valid bound.
-func TestBoundsOfTheYearOne(t *testing.T) {
+func TestTimesOfTheYearOneAreValid(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
 	for query, rows := range map[string]int{"since": 1, "until": 0} {

@@ -22,7 +22,7 @@ import (
 )
 
 // stuckDatabase is a database that commits nothing while commits is locked. While returns is
-// locked, it commits and does not return.
+// locked, it commits but does not return.
 type stuckDatabase struct {
 	*memory.Database
 	commits, returns *sync.RWMutex
@@ -84,8 +84,8 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	return s, handler, database
 }
 
-// A write counts as one until its answer, and reads leave a core to it.
-func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
+// A write counts as in progress until its answer, and reads leave a core to it.
+func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s, handler, database := startStuck(t)
 	for name, write := range map[string]func() answer{
 		"record": func() answer { return s.post("/ipc-records", ipcBody("", "x")) },
@@ -117,7 +117,7 @@ func TestWritesAreUnderWayUntilTheirAnswer(t *testing.T) {
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
 	c.Writer().BeginWrite(handler.shared.Limits.Reads)
-	c.Response().WriteHeader(http.StatusCreated) // its client may never read it
+	c.Response().WriteHeader(http.StatusCreated) // the client might never read it
 	s.fillTurns(handler)()                       // no write is left
 	c.End()
 }
@@ -154,7 +154,7 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	}
 }
 
-// The index has no event that the published head does not have: its answers have a checkpoint.
+// The index has no event beyond the published head, so its answers have a checkpoint.
 func TestAnswersAreOfThePublishedHead(t *testing.T) {
 	s, handler, database := startStuck(t)
 	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)

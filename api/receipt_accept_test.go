@@ -9,7 +9,7 @@ import (
 	"colophon/api/call"
 )
 
-// A client that does not want a stream gets none.
+// A client that does not accept a stream gets a page.
 func TestAcceptOfEvents(t *testing.T) {
 	s := start(t)
 	a := s.get("/events", "Accept", "text/event-stream;q=0").want(http.StatusOK)

@@ -58,8 +58,8 @@ func (l recordList) seqs() string {
 	return strings.Join(seqs, " ")
 }
 
-// recorded returns a server with records of all kinds. The first two have changed their state:
-// events 6 and 7.
+// recorded returns a server with records of all kinds. The first two have changed their state,
+// with events 6 and 7.
 func recorded(t *testing.T) *server {
 	s := newServer(t)
 	for _, name := range []string{"complete", "inputs", "answer", "chapter", "mismatch"} {
@@ -167,7 +167,7 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// The labels of the metric of mismatches find the records.
+// The label values of the metric of mismatches can be used to find the records.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -202,7 +202,8 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	require.Greater(t, len(fields), 4)
 }
 
-// All pages of a list are of one size, whatever is written meanwhile, and can be proved.
+// All pages of a list are for the same size, whatever is written in the meantime, and can be
+// proved.
 func TestPagesOfRecords(t *testing.T) {
 	s := recorded(t)
 	for _, clock := range []string{"recorded", "occurred"} {
@@ -230,7 +231,7 @@ func TestPagesOfRecords(t *testing.T) {
 	}
 }
 
-// A run has all its records, and every link works.
+// The answer for a run has all its records, and every link works.
 func TestRuns(t *testing.T) {
 	s := newServer(t)
 	const runID = "a/b ü"
@@ -287,7 +288,7 @@ func TestRecordAsOf(t *testing.T) {
 	s.do(t, get(recordOf, "seq", "8"), http.StatusNotFound)
 }
 
-// A list that cannot be answered is refused with the parameter that is wrong.
+// A list that cannot be answered is refused with an error that names the wrong parameter.
 func TestRefusedLists(t *testing.T) {
 	s := recorded(t)
 	for query, name := range map[string]string{

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hint at %2B appears only for a time that is valid otherwise.
-func TestHintAtPlus(t *testing.T) {
+// The hint about %2B appears only for a time that is otherwise valid.
+func TestTimesWithPlusGetAHint(t *testing.T) {
 	s := newServer(t)
 	const hint = "write + as %2B"
 	for query, hinted := range map[string]bool{
@@ -18,7 +18,7 @@ func TestHintAtPlus(t *testing.T) {
 		"?since=yesterday":                 false,
 	} {
 		a := s.send(t, get(recordsOf).asking(query), http.StatusBadRequest)
-		require.Contains(t, string(a.body), "must be a time as in RFC 3339", query)
+		require.Contains(t, string(a.body), "must be an RFC 3339 time", query)
 		if hinted {
 			require.Contains(t, string(a.body), hint, query)
 		} else {

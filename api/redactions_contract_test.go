@@ -110,7 +110,7 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 }
 
 // If a full disk interrupts a redaction, the same request continues it.
-func TestRedactionThatIsCutShort(t *testing.T) {
+func TestInterruptedRedactionContinues(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
 	const records = 3000

@@ -20,7 +20,7 @@ func (s *service) remove(url, body string, headers ...string) answer {
 	return s.do(http.MethodDelete, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// redaction is the answer to a redaction, with its receipts as they came.
+// redaction is the answer to a redaction, with its receipts as the server sent them.
 type redaction struct {
 	wire.Redaction
 	Receipts []json.RawMessage `json:"receipts"`
@@ -34,7 +34,7 @@ func (s *service) redacting(body string) redaction {
 	return r
 }
 
-// contentOf requires the status for each of a record's contents.
+// contentOf requires this status for each piece of a record's content.
 func (s *service) contentOf(seq uint64, status int, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -64,13 +64,13 @@ func TestRecordIsRedacted(t *testing.T) {
 	require.Equal(t, "/v1/ledgers/default/records/3", a.header.Get("Location"))
 	require.Equal(t, map[string]any{"reason": "because", "seqs": []any{1.0}}, s.recordOf(a))
 
-	// Payload and system prompt stay readable through the other record only.
+	// Payload and system prompt stay readable, but only through the other record.
 	s.contentOf(1, http.StatusGone, all...)
 	s.contentOf(2, http.StatusOK, all...)
 	s.get("/records/1/content/usage").problem(http.StatusNotFound)
 	require.EqualValues(t, 3, *s.get("/records/1/content/output").problem(http.StatusGone).RedactedBy)
 
-	// The record itself is unchanged and still proved.
+	// The record itself is unchanged and can still be proved.
 	again := s.verified(s.get("/records/1/receipt").want(http.StatusOK))
 	require.Equal(t, before.EventHash, again.EventHash)
 	s.verified(s.get("/records/1/receipt?tree_size=2").want(http.StatusOK))

@@ -32,9 +32,9 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A receipt is sent in one write although net/http buffers only 4 KiB. The same holds for the
-// next one on the connection.
-func TestReceiptsGoOutWhole(t *testing.T) {
+// A receipt is sent in one write, although net/http buffers only 4 KiB. The same holds for the
+// next receipt on the connection.
+func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestReceiptsGoOutWhole(t *testing.T) {
 	require.ErrorIs(t, <-ended, http.ErrServerClosed)
 }
 
-// Longer receipts may be sent in several writes.
+// Longer receipts can be sent in several writes.
 func TestLongReceipts(t *testing.T) {
 	s := start(t)
 	var citations []string

@@ -31,7 +31,7 @@ func (s *Server) routes() []route {
 	return slices.Concat(s.serverRoutes(), s.ledgerRoutes(), s.writeRoutes(), s.recordRoutes(), s.queryRoutes(), s.logRoutes())
 }
 
-// serverRoutes are about the server itself.
+// serverRoutes returns the routes that concern the server itself.
 func (s *Server) serverRoutes() []route {
 	nothing := call.Needs{On: call.NoLedger}
 	list := []route{
@@ -55,8 +55,8 @@ func (s *Server) serverRoutes() []route {
 	return list
 }
 
-// ledgerRoutes are about ledgers as a whole. The description of a ledger reveals no more than
-// any of its receipts, so any scope suffices for it.
+// ledgerRoutes returns the routes that concern ledgers as a whole. The description of a ledger
+// reveals no more than any of its receipts, so any scope suffices for it.
 func (s *Server) ledgerRoutes() []route {
 	admin := call.Needs{On: call.TheLedger, Any: access.Admin}
 	return []route{
@@ -73,17 +73,17 @@ func (s *Server) ledgerRoutes() []route {
 	}
 }
 
-// writeRoutes add records and events to a ledger.
+// writeRoutes returns the routes that add records and events to a ledger.
 func (s *Server) writeRoutes() []route {
 	write := call.Needs{On: call.TheLedger, Any: access.Write}
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
-		// The answer tells how many records a filter selects.
+		// The answer reveals how many records a filter selects.
 		{http.MethodPost, ofLedger + "/state-changes", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.admin.ChangeStates},
 		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.Note},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
-		// The answer names paths and what they are.
+		// The answer reveals paths and their status.
 		{http.MethodPost, ofLedger + "/paths/:project/validations", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.records.ValidatePaths},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
@@ -94,7 +94,7 @@ func (s *Server) writeRoutes() []route {
 	return list
 }
 
-// recordRoutes read single records and events.
+// recordRoutes returns the routes that read single records and events.
 func (s *Server) recordRoutes() []route {
 	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
 	return []route{
@@ -107,10 +107,10 @@ func (s *Server) recordRoutes() []route {
 	}
 }
 
-// queryRoutes read the index (spec: Index and as_of).
+// queryRoutes returns the routes that read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
 	read := call.Needs{On: call.TheLedger, Any: access.Read}
-	// Weights and sources are in the log, but texts are content.
+	// A document has the texts of citations. Unlike weights and sources, these are content.
 	document := call.Needs{On: call.TheLedger, All: access.Read | access.Content}
 	list := []route{
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.Reproduce},
@@ -126,10 +126,10 @@ func (s *Server) queryRoutes() []route {
 	return list
 }
 
-// logRoutes serve the transparency log (spec: Tiles and entry bundles; Inclusion and
-// consistency proofs) and the proofs of RFC 6962. If the log is public, only the routes that
-// tlog-tiles clients need are public. Their answers are cheap and cacheable, and the tiles
-// contain all entries.
+// logRoutes returns the routes of the transparency log (spec: Tiles and entry bundles;
+// Inclusion and consistency proofs) and of the proofs of RFC 6962. If a log is public, only
+// the routes that tlog-tiles clients need are public. Their answers are cheap and cacheable,
+// and the tiles contain all entries.
 func (s *Server) logRoutes() []route {
 	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
 	public := call.Needs{On: call.TheLog, Any: access.Log | access.Read}
@@ -157,7 +157,7 @@ func handlerFunc(h call.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error { return h(c.(*call.Call)) }
 }
 
-// Routes lists the routes, each like "GET /v1/ledgers/{ledger}", sorted.
+// Routes lists the routes in the form "GET /v1/ledgers/{ledger}", sorted.
 func (s *Server) Routes() []string {
 	var names []string
 	for _, r := range s.routes() {

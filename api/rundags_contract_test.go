@@ -25,7 +25,7 @@ const (
 // lighthouse is the hash of "Who keeps the lighthouse?", the question of all runs here.
 const lighthouse = "04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b"
 
-// digit returns a hash of one repeated digit.
+// digit returns a hash that consists of one repeated digit.
 func digit(d string) string { return strings.Repeat(d, 64) }
 
 // dimensionsOf returns cache dimensions with a source_root.
@@ -40,8 +40,8 @@ func cacheKey(root string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// answered returns a server with run-DAGs of one question: two with different answers (1, 2),
-// a rejected one (3), and a withdrawn one (4, by 5).
+// answered returns a server with run-DAGs of one question: two with different answers (1 and
+// 2), a rejected one (3), and one (4) that event 5 withdraws.
 func answered(t *testing.T) *server {
 	s := newServer(t)
 	quote := func(run, answer, mode, more string) {
@@ -158,7 +158,7 @@ func TestStagesAreProvedAsTheContractSays(t *testing.T) {
 	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
 }
 
-// hashed returns the SHA-256 of texts of hexadecimal digits.
+// hashed returns the SHA-256 of texts that consist of hexadecimal digits.
 func hashed(t *testing.T, parts ...string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(parts, ""))
@@ -218,7 +218,8 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// Run-DAGs are found by their outcome and by what they rest on, here and among all records.
+// Run-DAGs are found by their outcome and by the documents and evidence on which they rest,
+// among run-DAGs and among all records.
 func TestRunsAreFoundAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q}]},"evidence":[{"chunk_root":%[1]q,"start":0,"end":9}]}`, zeroDigits)), http.StatusCreated)
@@ -255,8 +256,8 @@ func sum(text string) []byte {
 	return h[:]
 }
 
-// A lookup tries both modes of the question, serves live run-DAGs only, and has the answer, also
-// one that only the inputs have.
+// A lookup tries both modes of the question, returns only live run-DAGs, and has the answer
+// even if only the inputs have it.
 func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	lookup := func(question, root string, status int) (found struct {
@@ -310,8 +311,8 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Nil(t, list.Rows[2].Dimensions)
 }
 
-// Groups of run-DAGs count those of one hash. A period lists them at the head by their last run-DAG;
-// the run-DAGs of a group are in /run-dags.
+// Groups of run-DAGs count those with one hash. With a period, they are listed at the head by
+// their last run-DAGs. The run-DAGs of a group are in /run-dags.
 func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	groups := prefix + "/run-dags/groups"

@@ -46,8 +46,8 @@ func listing(source string, words ...string) call {
 	return verb(http.MethodPut, sourceOf, `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`, "source_id", source)
 }
 
-// evident returns a server with two runs that differ in their evidence only: run a has events 1 and 2,
-// run b has 3 and 4.
+// evident returns a server with two runs that differ only in their evidence: run a has events
+// 1 and 2, run b has events 3 and 4.
 func evident(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
@@ -65,8 +65,8 @@ func (s *server) compareRuns(t *testing.T, query string) (x wire.RunsComparison)
 	return x
 }
 
-// The citation sets of the runs are the cause where nothing else differs, in each answer about the two
-// records.
+// If nothing else differs, the citation sets of the runs are the cause, in each answer about
+// the two records.
 func TestEvidenceIsACause(t *testing.T) {
 	s := evident(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
@@ -102,7 +102,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, "evidence", derived())
 	require.Contains(t, counted(), `colophon_ledger_drift_total{cause="evidence",ledger="default"} 1`)
 
-	// A set that arrives later is the latest one of its run, and changes neither the drift nor the count.
+	// A set that arrives later becomes the latest of its run, but changes neither the drift
+	// nor the count.
 	s.do(t, post(prefix+"/citation-sets", cite("a", "s two", "s three")).with("Idempotency-Key", "late"), http.StatusCreated)
 	require.Equal(t, wire.CauseStochasticOrModelInternal, cause("?a=2&b=4&after=5"))
 	require.Equal(t, wire.CauseEvidence, cause("?a=2&b=4&as_of=5"))
@@ -121,8 +122,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, wire.CauseIdentical, *s.compareRuns(t, "?a=b&b=b").Cause)
 }
 
-// Sources change under runs: the current registration lacks a chunk that a set cites, or another list
-// was registered between the sets.
+// The comparison reports changed sources: the current registration lacks a chunk that a set
+// cites, or another list was registered between the sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := evident(t)
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
@@ -149,7 +150,7 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	require.False(t, s.compareRuns(t, "?a=d&b=e&after=10").SourcesChanged)
 }
 
-// The latest live record of each kind is compared.
+// The comparison uses the latest live record of each kind.
 func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)                               // 1
@@ -183,7 +184,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A run whose live record is behind too many others is refused, not searched.
+// A run whose live record is behind too many other records is refused instead of searched.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)
@@ -203,8 +204,8 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 
-// With the setting, sets with sources that are not registered are refused, alone and in batches, and
-// nothing else is.
+// With the setting, the ledger refuses sets with sources that are not registered, alone and in
+// batches, and nothing else.
 func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s := newServer(t)
 	set := func(policy string) {

@@ -11,16 +11,16 @@ import (
 // A conflict names the key in question: the Idempotency-Key or the run_id.
 func TestConflictsNameTheKey(t *testing.T) {
 	s := start(t)
-	const byRun = "another record of this kind has this run_id: event 1; give each run its own, or send the record as it was"
+	const byRun = "another record of this kind has this run_id: event 1; give each run its own run_id, or send the same record again"
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
 	require.Equal(t, byRun, s.post("/ipc-records", ipcBody("a", "y")).problem(http.StatusConflict).Detail)
 	s.post("/ipc-records", ipcBody("b", "x"), "Idempotency-Key", "k").want(http.StatusCreated)
-	require.Equal(t, "another record holds this idempotency key: event 3",
+	require.Equal(t, "another record has this idempotency key: event 3",
 		s.post("/ipc-records", ipcBody("b", "y"), "Idempotency-Key", "k").problem(http.StatusConflict).Detail)
 	keyed := `{"kind":"ipc_record","idempotency_key":"k","record":` + ipcBody("c", "z") + "}\n"
 	lines := s.do(http.MethodPost, "/batch", ipcLine("a", "z")+keyed, "Content-Type", "application/x-ndjson").want(http.StatusOK).lines()
 	require.Contains(t, string(lines[0]), byRun)
-	require.Contains(t, string(lines[1]), "another record holds this idempotency key: event 3")
+	require.Contains(t, string(lines[1]), "another record has this idempotency key: event 3")
 }
 
 // An error about a parameter says how to correct it.
@@ -28,10 +28,10 @@ func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
 		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
-		"/drift/attribution?c=1":                   "c: unknown query parameter; known are a, after, as_of, b, proofs, text",
-		"/drift/timeline?seed=1": "seed: unknown query parameter; known are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
+		"/drift/attribution?c=1":                   "c: unknown query parameter; the known ones are a, after, as_of, b, proofs, text",
+		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, output_hash, proofs, seeded, state, system_prompt_hash, text",
-		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups are of all runs, with a seed and without; " +
+		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
 		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
 		"/stats?x=1":                             "x: unknown query parameter; this route has none",
@@ -42,7 +42,7 @@ func TestParametersAreExplained(t *testing.T) {
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}
-	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "known are after, as_of, audit_mode, cache_key, ")
+	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "the known ones are after, as_of, audit_mode, cache_key, ")
 	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, ", label:<name>, ")
 	for body, want := range map[string]string{
 		`{"output":"x"}`:           "is required: the seq of the IPC record that was run again",

@@ -1,6 +1,6 @@
-// Package api is the REST API that openapi.yaml describes: routes, limits, strict decoding,
-// and RFC 9457 problems. A handler decodes the request, calls the ledger or the index, and
-// encodes the answer. It makes no decisions of the domain itself.
+// Package api implements the REST API that openapi.yaml describes: routes, limits, strict
+// decoding, and RFC 9457 problems. A handler decodes the request, calls the ledger or the
+// index, and encodes the answer. It makes no domain decisions itself.
 package api
 
 import (
@@ -33,19 +33,20 @@ type Config struct {
 	Metrics *Metrics
 	Version string
 
-	// Access decides what a caller may do. If it is nil or requires no credentials, every
-	// caller may do anything.
+	// Access decides what a caller is allowed to do. If it is nil or requires no credentials,
+	// every caller is allowed to do everything.
 	Access *access.Authenticator
 	// Hosts are the allowed names in Host headers if there is no authentication.
 	Hosts Hosts
 	// MetricsElsewhere means that another address serves /metrics.
 	MetricsElsewhere bool
 
-	// SpoolDir is the folder of the temporary files of batches. Default: the system's.
+	// SpoolDir is the folder for temporary files of batches. The default is the system's
+	// folder.
 	SpoolDir string
-	// Load is how much clients may ask.
+	// Load has the limits for clients.
 	limits.Load
-	// Snapshot copies the database for a backup. nil if the storage cannot.
+	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.Snapshot
 }
 
@@ -65,7 +66,7 @@ type Server struct {
 	config Config
 	host   *ledger.Host
 	echo   *echo.Echo
-	// origins refuses requests that a web page of another origin caused.
+	// origins detects requests that a web page of another origin has caused.
 	origins *http.CrossOriginProtection
 	shared  *call.Shared
 
@@ -77,8 +78,8 @@ type Server struct {
 	admin     *admin.Handlers
 }
 
-// New makes a server over an open host and an open index. It indexes every ledger of the host.
-// The caller closes the index before the host.
+// New returns a server for an open host and an open index. It indexes every ledger of the
+// host. The caller must close the index before the host.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
@@ -96,7 +97,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// shared returns what the calls of a server with this configuration share.
+// shared returns the state that all calls of a server with this configuration share.
 func (c Config) shared() *call.Shared {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	return &call.Shared{
@@ -120,7 +121,8 @@ func (s *Server) follow(l *ledger.Ledger) error {
 		follower.Wake()
 		committed()
 	})
-	// A commit before OnCommit would otherwise wait for the next commit.
+	// Without this, events that were committed before OnCommit was set would wait for the next
+	// commit.
 	follower.Wake()
 	return nil
 }
@@ -137,8 +139,8 @@ func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call.Call {
 	return s.shared.New(s.echo.AcquireContext(), w, r)
 }
 
-// checkOrigin refuses requests that a web page of another origin may have caused. Any web page
-// can make a browser post to a server on loopback.
+// checkOrigin refuses requests that a web page of another origin might have caused. Any web
+// page can make a browser post to a server on loopback.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "refused: the request comes from a web page of another origin")
@@ -149,12 +151,12 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// maxStreams bounds the concurrent requests of one HTTP/2 connection.
+// maxStreams limits the concurrent requests on one HTTP/2 connection.
 const maxStreams = 100
 
-// HTTP returns an http.Server for s with timeouts that keep slow clients from holding it.
-// Whole reads and writes have no deadline, because a batch may stream for any time, but each
-// part of them has one. Shutdown ends the streams of followers.
+// HTTP returns an http.Server for s with timeouts against slow clients. A whole read or write
+// has no deadline, because a batch can stream for any time, but each part of it has one.
+// Shutdown ends the streams of followers.
 func (s *Server) HTTP() *http.Server {
 	server := &http.Server{
 		Handler:           s,

@@ -51,7 +51,7 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 }
 
 // If a full disk interrupts a change of many states, the same request continues it.
-func TestContractOfStateChangesThatAreCutShort(t *testing.T) {
+func TestInterruptedStateChangesContinue(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
 	const records = 3000

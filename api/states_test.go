@@ -11,7 +11,8 @@ import (
 	"colophon/client/wire"
 )
 
-// stateChanges is the answer to a change of many states, with its receipts as they came.
+// stateChanges is the answer to a change of many states, with its receipts as the server sent
+// them.
 type stateChanges struct {
 	wire.StateChanges
 	Receipts []json.RawMessage `json:"receipts"`
@@ -35,8 +36,8 @@ func (s *service) statesOf(seqs ...uint64) (states []string) {
 	return states
 }
 
-// The states of all records that a filter selects are changed after a dry run, each by one event
-// with the original actor and time.
+// After a dry run, the states of all records that a filter selects are changed, each by one
+// event with the original actor and time.
 func TestManyStatesAreChanged(t *testing.T) {
 	s := start(t)
 	dag := func(root string) string {

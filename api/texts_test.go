@@ -35,9 +35,9 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 	for query, detail := range map[string]string{
 		"":             "a: is required: the seq of a record",
 		"?a=1":         "b: is required: the seq of a record",
-		"?a=1&b=2":     "b: there is no event 2: the ledger has 2",
+		"?a=1&b=2":     "b: there is no event 2: the ledger has 2 events",
 		"?a=1&b=1&of=": "of: must not be empty",
-		"?a=1&c=1":     "c: unknown query parameter; known are a, b, of",
+		"?a=1&c=1":     "c: unknown query parameter; the known ones are a, b, of",
 	} {
 		require.Equal(t, detail, s.get("/diff"+query).problem(http.StatusBadRequest).Detail)
 	}
@@ -60,7 +60,8 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	require.InDelta(t, 1, answer.Text.Output.Similarity, 0.00001)
 }
 
-// An answer holds memory and a core for the texts that it reads, and is refused without them.
+// An answer holds memory and a core for the texts that it reads, and is refused if there is
+// none.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
 	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// storyLine posts records of one path in builds, and validates it.
+// storyLine posts records of one path in several builds, and validates the path.
 type storyLine struct {
 	*service
 	id string
@@ -31,7 +31,7 @@ func (s *storyLine) validate(body string, header ...string) answer {
 	return s.do(http.MethodPut, "/paths/p/"+s.id+"/validation", body, append([]string{"Content-Type", "application/json"}, header...)...)
 }
 
-// A pull request's build changes a passage. The main branch goes on with its own text, which
+// A pull request's build changes a passage. The main branch continues with its own text, which
 // stays validated.
 func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	s := &storyLine{service: start(t)}
@@ -81,14 +81,14 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	s.get("/paths/p?build=pr7&validated=true").want(http.StatusOK).json(&wall)
 	require.Empty(t, wall.Rows)
 
-	// A repeated request is replayed, also when the path has other content by now.
+	// A repeated request is replayed, even if the path has other content in the meantime.
 	s.build("main", "main", "", "A gate.")
 	s.validate(named).problem(http.StatusConflict)
 	require.Equal(t, "true", s.validate(named, "Idempotency-Key", "k").want(http.StatusOK).header.Get("Idempotent-Replayed"))
 	s.validate(`{"validated":true,"build":"main"}`, "Idempotency-Key", "k").problem(http.StatusConflict)
 }
 
-// Branch and base say something of a build, and a build is not its own base.
+// Branch and base describe a build, and a build is not its own base.
 func TestBranchAndBaseNeedABuild(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct{ members, pointer string }{

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// Many paths are validated with one request, after a dry run that records nothing.
+// One request validates many paths, after a dry run that records nothing.
 func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	s := start(t)
 	post := func(route, content string) string {

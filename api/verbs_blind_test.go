@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests that cannot be applied all get the same answer. A request with unacceptable values
-// is refused before any look-up. So a caller without the scope read learns nothing without
-// leaving an event.
-func TestVerbsAreBlind(t *testing.T) {
+// Requests that cannot be applied all get the same answer. A request with invalid values is
+// refused before any lookup. So a caller without the scope read learns nothing without leaving
+// an event.
+func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1
 	s.post("/citation-sets", setBody).want(http.StatusCreated)                                                               // 2

@@ -27,7 +27,7 @@ func verb(method, route, body string, path ...string) call {
 }
 
 // verbed returns a server with a record of each kind and one event of each change, and the
-// requests for these.
+// requests for the changes.
 func verbed(t *testing.T) (*server, []call) {
 	s := newServer(t)
 	s.do(t, post(ipc, goodIPC), http.StatusCreated)

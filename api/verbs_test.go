@@ -80,7 +80,7 @@ func TestOnlyRecordsThatCanHaveAStateHaveOne(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// A note is on a record of any kind, and is found by the record and by its topic.
+// A note belongs to a record of any kind, and is found by the record and by its topic.
 func TestNotes(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -197,7 +197,7 @@ func TestNamesInPaths(t *testing.T) {
 	s.audited()
 }
 
-func TestBadVerbsTakeNothing(t *testing.T) {
+func TestBadVerbsRecordNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody = 200 << 10 })
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
@@ -242,8 +242,8 @@ func TestBadVerbsTakeNothing(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// Verbs with an Idempotency-Key are replayed or refused like records, even if they no longer
-// apply.
+// Verbs with an Idempotency-Key are replayed or refused like records, even if they can no
+// longer be applied.
 func TestKeysOfVerbs(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Idempotency-Key", "record").want(http.StatusCreated)
@@ -292,7 +292,7 @@ func TestMinimalReceiptOfAVerb(t *testing.T) {
 }
 
 // Many concurrent requests with one key write one event.
-func TestOneRevocationAtOnce(t *testing.T) {
+func TestConcurrentRevocationsWriteOneEvent(t *testing.T) {
 	s := start(t)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
 	var mu sync.Mutex

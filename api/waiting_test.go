@@ -51,9 +51,9 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 	}
 }
 
-// A query that needs more than the index has waits for IndexWait, then learns the lag. Other
-// requests do not wait.
-func TestIndexThatIsBehind(t *testing.T) {
+// A query that needs more events than the index has waits for IndexWait, and then gets the
+// lag. Other requests do not wait.
+func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestIndexThatIsBehind(t *testing.T) {
 	for _, path := range []string{"/records/1", "/records?after=1", "/drift/groups?by=model&as_of=2", "/drift/attribution?a=1&b=1",
 		"/events/0000000000000000000000000000000000000000000000000000000000000000"} {
 		answer := s.get(path)
-		require.Equal(t, "the index has 1 events of the ledger, 1 less than this answer needs; it is catching up, try again later",
+		require.Equal(t, "the index has 1 events of the ledger, 1 less than this answer needs; the index is catching up, try again later",
 			answer.problem(http.StatusServiceUnavailable).Detail, path)
 		require.Equal(t, "1", answer.header.Get("Retry-After"))
 	}

@@ -39,7 +39,7 @@ func (w *connection) ask(request []byte, status int) {
 	}
 }
 
-// end returns the length of an answer, -1 until its header is complete.
+// end returns the length of an answer, or -1 until its header is complete.
 func (w *connection) end(answer []byte, status int) int {
 	header, _, whole := bytes.Cut(answer, []byte("\r\n\r\n"))
 	if !whole {
@@ -55,7 +55,7 @@ func (w *connection) end(answer []byte, status int) int {
 	return len(header) + len("\r\n\r\n") + n
 }
 
-// request returns an HTTP/1.1 request as it is sent.
+// request returns the bytes of an HTTP/1.1 request.
 func request(method, path, kind, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, kind, len(body), body)
 }

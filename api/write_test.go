@@ -40,7 +40,7 @@ func TestMinimalReceipt(t *testing.T) {
 	require.Contains(t, string(a.body), "ipc_id")
 }
 
-func TestBadRequestsTakeNothing(t *testing.T) {
+func TestBadRequestsRecordNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody = 4096 })
 	good := ipcBody("r", "o")
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestBadRequestsTakeNothing(t *testing.T) {
 	s.do(http.MethodPost, s.http.URL+"/v1/ledgers/none/ipc-records", good, "Content-Type", "application/json").problem(404)
 }
 
-func TestMismatchIsTakenFlaggedOrRefused(t *testing.T) {
+func TestMismatchIsFlaggedOrRefused(t *testing.T) {
 	s := start(t)
 	r := s.verified(s.post("/ipc-records", claimedWrong).want(http.StatusCreated))
 	require.Contains(t, string(r.Checks), `"result":"mismatch"`)
@@ -182,7 +182,7 @@ func TestFrozenLedgerIsReadOnly(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-func TestCreatedLedgersAreApart(t *testing.T) {
+func TestCreatedLedgersAreIndependent(t *testing.T) {
 	s := start(t)
 	ledgers := s.http.URL + "/v1/ledgers"
 	s.post(ledgers, `{"name":"other"}`).want(http.StatusCreated)

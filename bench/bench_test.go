@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets the test binary be a contestant.
+// TestMain lets the test binary run as a contestant.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "contestant" {
 		main()
@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command runs the program in a new folder, and returns its output and the figures that it
-// wrote.
+// command runs the program in a new folder. It returns the program's output and the figures
+// that it wrote.
 func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -34,7 +34,7 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// Every contestant takes records in every way, and its answers verify.
+// Every contestant accepts records in every way, and its answers verify.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -85,7 +85,7 @@ func TestProofs(t *testing.T) {
 	require.Contains(t, printed, "inclusion proofs at 3000 leaves, over Tessera's builder")
 }
 
-// A ledger is filled and measured step by step.
+// A ledger is filled and measured in steps.
 func TestGrowth(t *testing.T) {
 	printed, figures := command(t, "growth")
 	var steps []step

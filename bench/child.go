@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// runChild runs this program as a contestant over a folder until it ends, and returns its
+// runChild runs this program as a contestant on a folder until it ends, and returns its
 // output.
 func runChild(ctx context.Context, self, name, dir string, settings ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, self, append([]string{"contestant", name, "--dir", dir}, settings...)...)
@@ -24,14 +24,14 @@ func runChild(ctx context.Context, self, name, dir string, settings ...string) (
 	return out, nil
 }
 
-// measureChild is runChild that decodes the output, one JSON value, into m.
+// measureChild calls runChild and decodes the output, one JSON value, into m.
 func measureChild[M any](ctx context.Context, m *M, self, name, dir string, settings ...string) error {
 	out, err := runChild(ctx, self, name, dir, settings...)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(out, m); err != nil {
-		return fmt.Errorf("measurement of %s: %w", name, err)
+		return fmt.Errorf("decode the measurement of %s: %w", name, err)
 	}
 	return nil
 }

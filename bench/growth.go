@@ -37,9 +37,9 @@ the server still merges files, or with --rest after that.`,
 	g.bind(command)
 	g.bindColophon(command)
 	command.Flags().IntVar(&g.records, "records", 1_000_000, "`number` of records to fill the ledger with")
-	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more are posted")
-	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for a measurement, and half as many singly")
-	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, in the form of GOMEMLIMIT; off for none")
+	command.Flags().DurationVar(&g.limit, "for", 30*time.Minute, "`time` after which no more records are posted")
+	command.Flags().IntVar(&g.window, "window", 50_000, "`number` of records that are posted in batches for each measurement; half as many are posted singly")
+	command.Flags().StringVar(&g.memory, "memory", "1GiB", "`limit` of the server's memory, in the form of GOMEMLIMIT; off means no limit")
 	command.Flags().BoolVar(&g.rest, "rest", false, "wait before each measurement until the server has merged everything")
 	return command
 }
@@ -51,7 +51,7 @@ const growthFirst = 10_000
 const (
 	fillConnections = 8
 	fillLines       = 250
-	fillRecords     = 50_000 // generated at a time
+	fillRecords     = 50_000 // records generated at a time
 
 	singleConnections = 64
 )
@@ -83,7 +83,7 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger, and measures and prints each step while there is time.
+// steps fills the ledger. It measures and prints each step until the time is up.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

@@ -21,41 +21,42 @@ type filling struct {
 	dir     string
 	corpus  *corpus.Corpus
 	began   time.Time
-	rests   bool // before each measurement
+	rests   bool // waits for merges before each measurement
 
-	taken         int   // records
-	bytes, unique int64 // of them
+	taken         int   // number of posted records
+	bytes, unique int64 // length of the posted records
 	fillRate      float64
-	fillCPU       float64 // µs a record, of the server
+	fillCPU       float64 // the server's processor time in µs per record
 }
 
-// step has the measurements at one size of the ledger.
+// step holds the measurements at one size of the ledger.
 type step struct {
-	Records int `json:"records"` // at the beginning of the measurement
-	// FillRate is the records a second on the way from the step before.
+	Records int `json:"records"` // number of records at the beginning of the measurement
+	// FillRate is the number of records per second since the previous step.
 	FillRate float64 `json:"fill_records_per_second"`
-	// FillCPU is the processor time of the server for each of them, in µs.
+	// FillCPU is the server's processor time for each of these records, in µs.
 	FillCPU float64 `json:"fill_cpu_us_per_record"`
-	// Batches and Singles are measurements of batches and of single posts.
+	// Batches and Singles are the measurements of batches and of single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
 	// Lag is the number of events that the index was behind at the end of the batches.
 	Lag float64 `json:"index_lag_events"`
-	// Memory and Peak are those of the server, in bytes.
+	// Memory and Peak are the server's current and peak memory, in bytes.
 	Memory int64 `json:"memory_bytes"`
 	Peak   int64 `json:"peak_memory_bytes"`
-	// Database and Index are the sizes of their files, in bytes a record.
+	// Database and Index are the sizes of their files, in bytes per record.
 	Database float64 `json:"database_bytes_per_record"`
 	Index    float64 `json:"index_bytes_per_record"`
-	// Body is the number of bytes of a posted record. Unique is the number without texts that
-	// an earlier record has.
+	// Body is the length of a posted record. Unique is its length without texts that an
+	// earlier record has.
 	Body   float64 `json:"body_bytes_per_record"`
 	Unique float64 `json:"unique_bytes_per_record"`
-	// Amplification is the number of bytes that the server wrote for each byte that it took.
+	// Amplification is the number of bytes that the server wrote for each byte that it
+	// received.
 	Amplification float64 `json:"write_amplification"`
 }
 
-// growTo fills the ledger up to a size; inTime is false if the deadline came first.
+// growTo fills the ledger up to this size. inTime is false if the deadline passed first.
 func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar *progress) (inTime bool, err error) {
 	before, took := f.taken, time.Duration(0)
 	began, err := system.UsageOf(f.server.pid())
@@ -81,7 +82,7 @@ func (f *filling) growTo(ctx context.Context, size int, deadline time.Time, bar 
 	return inTime, nil
 }
 
-// post makes the next records and posts them over new connections, because the server closes
+// post generates and posts the next records over new connections, because the server closes
 // idle ones.
 func (f *filling) post(ctx context.Context, count, connections, lines int) (*load.Result, error) {
 	if lines > 0 {
@@ -105,7 +106,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask makes a request that records nothing.
+// ask sends a request that records nothing.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {
@@ -152,8 +153,8 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	return s, nil
 }
 
-// measureWindow posts a number of records and measures that until the index has them. lag is
-// how far the index was behind when all were acknowledged.
+// measureWindow posts a number of records and measures until the index has them. lag is how
+// far the index was behind when all were acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
 	if f.rests {
 		if err := f.server.rest(ctx); err != nil {
@@ -184,7 +185,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 	return contestant.Measure(result, elapsed, use), lag, nil
 }
 
-// stepColumns are the columns of a printed step.
+// stepColumns are the columns in which a step is printed.
 var stepColumns = []struct {
 	name string
 	of   func(s *step) float64
@@ -211,7 +212,7 @@ var stepColumns = []struct {
 	{"written/body", func(s *step) float64 { return s.Amplification }, "%.2f"},
 }
 
-// columnWidth fits the widest column and a space.
+// columnWidth is the width of the widest column plus a space.
 const columnWidth = 13
 
 func printStepNames(out io.Writer) {
@@ -228,7 +229,7 @@ func (s *step) print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// overUnique returns the size of the ledger on the disk over its unique bytes.
+// overUnique returns the ratio of the ledger's size on disk to its unique bytes.
 func (s *step) overUnique() float64 { return (s.Database + s.Index) / s.Unique }
 
 // growthTargets compare the last step with the first.

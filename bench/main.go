@@ -1,4 +1,4 @@
-// Command bench measures Colophon beside other logs, in one run on one machine.
+// Command bench compares Colophon with other logs, in one run on one machine.
 package main
 
 import (
@@ -27,15 +27,15 @@ func main() {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:          "bench",
-		Short:        "Measure Colophon beside other logs",
+		Short:        "Compare Colophon with other logs",
 		SilenceUsage: true,
 	}
 	root.AddCommand(newRun(), newProofs(), newGrowth(), newQueries(), newContestant())
 	return root
 }
 
-// newContestant is the command with which the program runs itself: one contestant in its own
-// process. It serves until it gets a signal, or prints its measurement.
+// newContestant returns the command with which the program runs itself: one contestant in its
+// own process. The contestant serves until it gets a signal, or prints its measurement.
 func newContestant() *cobra.Command {
 	var config contestant.Config
 	command := &cobra.Command{

@@ -13,23 +13,23 @@ import (
 	"colophon/bench/system"
 )
 
-// timing says how long a row is driven in a round.
+// timing says how long a row runs in a round.
 type timing struct {
-	warm time.Duration // before the measured time
-	time time.Duration // that is measured
+	warm time.Duration // duration before the measured time
+	time time.Duration // duration that is measured
 }
 
-// exchange is a service and the load of its clients.
+// exchange is a service together with the load of its clients.
 type exchange struct {
 	service     service
 	connections int
-	lines       int // of a batch; 0 for single records
+	lines       int // lines of a batch; 0 for single records
 	bodies      *corpus.Bodies
-	profile     string // file names of profiles, without extensions; empty for none
+	profile     string // file names of profiles, without extensions; empty if none are taken
 }
 
-// measure runs the service over an empty folder and measures it. The clock stops when
-// everything derived from the last record is there.
+// measure runs the service on an empty folder and measures it. The clock stops when everything
+// derived from the last record is available.
 func (e exchange) measure(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	s, err := e.service.start(ctx, dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	if err != nil {
 		return m, err
 	}
-	defer func() { _ = load.CloseAll(connections) }() // the server has ended
+	defer func() { _ = load.CloseAll(connections) }() // the server has ended by then
 	r := &round{exchange: e, server: s, connections: connections, deck: &load.Deck{Bodies: e.bodies}, dir: dir}
 	if m, err = r.drive(ctx, t); err != nil {
 		return m, err
@@ -127,7 +127,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 	return m, <-profiled
 }
 
-// post drives all connections for a time.
+// post lets all connections post for this time.
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
@@ -140,14 +140,14 @@ func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, err
 	return result, ctx.Err()
 }
 
-// The suffixes of the names of profile files.
+// Suffixes of the names of profile files.
 const (
 	cpuProfile    = ".cpu.pprof"
 	allocsProfile = ".allocs.pprof"
 )
 
-// beginProfiles takes profiles over a time, if they are requested. The channel gets the error
-// once they are written.
+// beginProfiles takes profiles over this time, if they are requested. The channel receives the
+// error once they are written.
 func (r *round) beginProfiles(over time.Duration) <-chan error {
 	written := make(chan error, 1)
 	if r.profile == "" {
@@ -158,7 +158,7 @@ func (r *round) beginProfiles(over time.Duration) <-chan error {
 	return written
 }
 
-// takeProfiles writes profiles of the server over a time.
+// takeProfiles writes profiles of the server over this time.
 func (r *round) takeProfiles(over time.Duration) error {
 	kinds := map[string]string{cpuProfile: "profile", allocsProfile: "allocs"}
 	errs := make(chan error)

@@ -23,14 +23,14 @@ type options struct {
 }
 
 func (o *options) bind(c *cobra.Command) {
-	c.Flags().StringVar(&o.dir, "dir", os.TempDir(), "`folder` on the disk to be measured; a new one in it is filled and removed")
+	c.Flags().StringVar(&o.dir, "dir", os.TempDir(), "`folder` on the disk to be measured; a new folder in it is filled and removed")
 	c.Flags().StringVar(&o.json, "json", "", "`file` for all figures")
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "`number` that the records are generated from")
-	c.Flags().BoolVar(&o.quick, "quick", false, "one short round that shows that everything works")
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "`number` from which the records are generated")
+	c.Flags().BoolVar(&o.quick, "quick", false, "run one short round, to see that everything works")
 }
 
 func (o *options) bindColophon(c *cobra.Command) {
-	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file` of a build of colophon; several are compared; default: built from this tree")
+	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file` of a build of colophon; several builds are compared; default: one built from this tree")
 }
 
 // binary is a build of Colophon.
@@ -61,13 +61,13 @@ func buildColophon(ctx context.Context, scratch string) (file string, err error)
 	}
 	dir := strings.TrimSpace(string(root))
 	version, err := exec.CommandContext(ctx, "git", "-C", dir, "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil { // no git, or not a checkout
+	if err != nil { // git is missing, or this is not a checkout
 		version = []byte("devel")
 	}
 	file = filepath.Join(scratch, "colophon")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
 	build.Dir = dir
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // like a release
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as for a release
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building colophon: %w: %s", err, out)
 	}
@@ -92,7 +92,7 @@ func (o *options) withScratch(f func(scratch string) error) error {
 	return errors.Join(f(scratch), os.RemoveAll(scratch))
 }
 
-// proofSizes are the sizes of trees in which inclusion is proved, in leaves.
+// proofSizes returns the sizes of the trees in which inclusion is proved, in leaves.
 func (o *options) proofSizes() []int {
 	if o.quick {
 		return []int{1000, 3000}
@@ -100,7 +100,7 @@ func (o *options) proofSizes() []int {
 	return []int{10_000, 100_000, 1_000_000}
 }
 
-// writeJSON writes all figures into a file, if one is named.
+// writeJSON writes all figures to a file, unless file is empty.
 func writeJSON[F any](file string, figures F) error {
 	if file == "" {
 		return nil

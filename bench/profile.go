@@ -13,8 +13,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// parts are the parts of a server's work, by a function on the stack. The first part that
-// matches counts.
+// parts are the parts of a server's work, each with the functions that identify it. A sample
+// belongs to the first part that matches a function on its stack.
 var parts = []struct {
 	name     string
 	function *regexp.Regexp
@@ -36,7 +36,7 @@ var parts = []struct {
 	{"scheduling", regexp.MustCompile(`^runtime\.(mcall|schedule|mstart|goexit0|sysmon|systemstack)`)},
 }
 
-// otherPart has the samples that match no part.
+// otherPart collects the samples that match no part.
 const otherPart = "other"
 
 // partOf returns the part of a sample.
@@ -53,7 +53,7 @@ func partOf(s *profile.Sample) string {
 	return otherPart
 }
 
-// partUse is what a part used for each record.
+// partUse is what a part used per record.
 type partUse struct {
 	Part    string  `json:"part"`
 	CPU     float64 `json:"cpu_us_per_record"`
@@ -68,8 +68,8 @@ const (
 	objectsValue = "alloc_objects"
 )
 
-// profileOf reads the profiles of a measurement, those of the last round, and divides its
-// figures among the parts, the costliest first.
+// profileOf reads the profiles of a measurement's last round, and divides the measurement's
+// figures among the parts. The most expensive part comes first.
 func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	uses := make(map[string]*partUse)
 	use := func(part string) *partUse {
@@ -83,7 +83,7 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 		return nil, err
 	}
 	for _, u := range uses {
-		u.CPU *= m.CPU / total // divides the time that /proc shows
+		u.CPU *= m.CPU / total // divides the processor time in /proc
 	}
 	_, seconds, err := sumParts(files+allocsProfile, bytesValue, func(part string, value float64) { use(part).Bytes += value })
 	if err != nil {
@@ -106,8 +106,8 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	return list, nil
 }
 
-// sumParts calls add with one kind of value of each sample of a profile and its part. It
-// returns the sum and the duration of the profile in seconds.
+// sumParts calls add with each sample's part and its value of one kind. It returns the sum of
+// the values and the duration of the profile in seconds.
 func sumParts(file, kind string, add func(part string, value float64)) (total, seconds float64, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/bench/contestant"
 )
 
-// stacks makes a profile with one stack for each sample, innermost function first.
+// stacks makes a profile with one stack per sample, innermost function first.
 func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	p := &profile.Profile{DurationNanos: 2e9}
 	for _, kind := range kinds {
@@ -34,7 +34,7 @@ func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 }
 
 // A sample belongs to the most specific part on its stack, and a part gets its share of the
-// figures of the row.
+// row's figures.
 func TestProfileOf(t *testing.T) {
 	parsing := &[]string{"crypto/sha256.Sum256", "colophon/ledger/record.Limits.Parse", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}
 	handling := &[]string{"runtime.memmove", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows the progress of a command on a terminal; elsewhere it shows nothing.
+// progress shows the progress of a command on a terminal. Without a terminal it shows nothing.
 type progress struct {
 	bar *progressbar.ProgressBar // nil without a terminal
 }

@@ -15,20 +15,20 @@ import (
 	"colophon/bench/contestant"
 )
 
-// proofRow has the inclusion proofs of one contestant in trees of one size.
+// proofRow holds the measurements of one contestant's inclusion proofs in trees of one size.
 type proofRow struct {
 	Contestant string               `json:"contestant"`
 	Leaves     int                  `json:"leaves"`
 	Rounds     []contestant.Proving `json:"rounds"`
-	// Median has the median of each figure, and the sums of those that are counts.
+	// Median holds the median of each figure, or the sum if the figure is a count.
 	Median contestant.Proving `json:"median"`
 
 	child    string // the command that runs this program as the contestant
 	settings []string
 }
 
-// The contestants that prove. Tessera's builder is measured twice: one builder for all proofs
-// of a size, and a new one for each proof.
+// The contestants that make proofs. Tessera's builder is measured twice: with one builder for
+// all proofs of a size, and with a new builder for each proof.
 const (
 	proofsOurs   = "colophon"
 	proofsReused = "tessera, one builder"
@@ -41,7 +41,7 @@ func newProofs() *cobra.Command {
 	var seconds float64
 	command := &cobra.Command{
 		Use:   "proofs",
-		Short: "Compare inclusion proofs with Tessera's alone",
+		Short: "Compare only inclusion proofs with Tessera's",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.quick {
@@ -72,8 +72,8 @@ func newProofs() *cobra.Command {
 	return command
 }
 
-// measureProofs fills one log of each contestant up to each size, from the smallest, and
-// measures proofs there in rounds, alternating between contestants.
+// measureProofs fills one log of each contestant up to each size, smallest first, and measures
+// proofs at each size in rounds that alternate between contestants.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.finish()
@@ -109,7 +109,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 	return all, nil
 }
 
-// add adds a round.
+// add adds the figures of a round.
 func (r *proofRow) add(p contestant.Proving) {
 	r.Rounds = append(r.Rounds, p)
 	r.Median.Proofs += p.Proofs
@@ -136,7 +136,7 @@ func printProofs(out io.Writer, rows []*proofRow) error {
 	return table.Flush()
 }
 
-// proofTargets compare the proofs in the largest trees.
+// proofTargets returns the targets that compare the proofs in the largest trees.
 func proofTargets(rows []*proofRow) []target {
 	if len(rows) == 0 {
 		return nil

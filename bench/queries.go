@@ -15,7 +15,8 @@ import (
 	"colophon/bench/load"
 )
 
-// queries is the command that compares questions to a large ledger and to a small one.
+// queries is the command that compares a large ledger's answering times with those of a small
+// one.
 type queries struct {
 	options
 	small, large int
@@ -28,7 +29,7 @@ func newQueries() *cobra.Command {
 	q := new(queries)
 	command := &cobra.Command{
 		Use:   "queries",
-		Short: "Ask a large ledger and a small one the same, over HTTP",
+		Short: "Ask a large and a small ledger the same questions, over HTTP",
 		Long: `Fill two ledgers with IPC records, ten of each input and one input with a twentieth of
 all, and wait until both servers rest. As on a server that runs for a while, read all
 events and all groups of both once, and ask a quarter of all questions. Then ask both in
@@ -41,7 +42,7 @@ one connection. At the end, compare the large ledger's proofs with its /healthz.
 	q.bindColophon(command)
 	command.Flags().IntVar(&q.small, "small", 10_000, "`number` of records of the small ledger")
 	command.Flags().IntVar(&q.large, "records", 1_000_000, "`number` of records of the large ledger")
-	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times that each question is asked")
+	command.Flags().IntVar(&q.asks, "asks", 2000, "`number` of times to ask each question")
 	command.Flags().BoolVar(&q.cold, "cold", false, "time the first questions, with empty caches")
 	command.Flags().BoolVar(&q.mixed, "mixed", false, "alternate between the kinds of queries, so that each starts with cold processor caches")
 	command.Flags().DurationVar(&q.time, "time", 2*time.Second, "`time` of each round of proofs")
@@ -57,9 +58,9 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		var sides [2]*asked
+		var sides [2]*filledLedger
 		for i, records := range []int{q.small, q.large} {
-			if sides[i], err = askedOf(ctx, binaries[0].file, filepath.Join(scratch, fmt.Sprint(records)), records, q.seed); err != nil {
+			if sides[i], err = fillLedger(ctx, binaries[0].file, filepath.Join(scratch, fmt.Sprint(records)), records, q.seed); err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, sides[i].end()) }()
@@ -93,7 +94,7 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// questions are the kinds that are compared.
+// questions are the kinds of questions that are compared.
 var questions = []struct {
 	name string
 	path func(d drawn) string
@@ -110,16 +111,16 @@ var questions = []struct {
 	{"effects", func(drawn) string { return "/drift/effects?variable=temperature&a=0.7&b=0.2&limit=10" }},
 }
 
-// comparison has the figures of a question in both ledgers.
+// comparison holds the figures of a question in both ledgers.
 type comparison struct {
 	Name  string           `json:"name"`
 	P50   [2]time.Duration `json:"p50_ns"`
 	P99   [2]time.Duration `json:"p99_ns"`
-	Bytes [2]int           `json:"answer_bytes"` // of all answers
+	Bytes [2]int           `json:"answer_bytes"` // total length of all answers
 }
 
-// compare asks both ledgers each question, alternately.
-func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, err error) {
+// compare asks both ledgers each question, alternating between them.
+func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []comparison, err error) {
 	fmt.Fprintf(out, "%-20s %12s %12s %7s %12s %12s %7s %7s\n", "question", "p50 µs small", "large", "ratio", "p99 µs small", "large", "ratio", "bytes")
 	var connections [2]*load.Conn
 	for i, a := range sides {
@@ -147,7 +148,7 @@ func (q *queries) compare(sides [2]*asked, out io.Writer) (list []comparison, er
 		}
 		return nil
 	}
-	if !q.cold { // while a server's memory still grows, the system clears each new page of it
+	if !q.cold { // while a server's memory still grows, the system must clear each new page
 		for n := range q.asks / 4 * len(questions) {
 			if err := ask(n % len(questions)); err != nil {
 				return nil, err

@@ -11,12 +11,12 @@ import (
 	"colophon/bench/load"
 )
 
-// readRate is the rate of answers of an endpoint.
+// readRate is the rate at which an endpoint answers.
 type readRate struct {
 	Name string `json:"name"`
-	// Rounds has the answers a second of each round.
+	// Rounds holds the answers per second of each round.
 	Rounds []float64 `json:"answers_per_second"`
-	// OverHealth is the median, over the rounds, of the ratio to /healthz.
+	// OverHealth is the median over the rounds of the ratio to /healthz.
 	OverHealth float64 `json:"over_healthz"`
 }
 
@@ -33,21 +33,22 @@ var reads = []struct {
 	{"receipt", func(n int) string { return fmt.Sprintf("%s/records/%d/receipt", ledgerPath, 1+rand.IntN(n)) }},
 }
 
-// readConnections and readRounds are the load of a measurement of proofs.
+// readConnections and readRounds set the load when proofs are measured.
 const (
 	readConnections = 64
 	readRounds      = 5
 )
 
-// proofs measures the endpoints of proofs over many connections, alternately with /healthz.
-func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []readRate, err error) {
+// proofs measures the endpoints that return proofs over many connections, alternating with
+// /healthz.
+func (q *queries) proofs(ctx context.Context, a *filledLedger, out io.Writer) (rates []readRate, err error) {
 	connections, err := load.DialAll(a.server.listens["server"], readConnections)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, load.CloseAll(connections)) }()
 	rates = make([]readRate, len(reads))
-	for round := range readRounds + 1 { // the first fills caches
+	for round := range readRounds + 1 { // the first round fills caches
 		for i, read := range reads {
 			rate, err := q.rate(ctx, connections, func() string { return read.path(a.records) })
 			if err != nil {
@@ -70,8 +71,8 @@ func (q *queries) proofs(ctx context.Context, a *asked, out io.Writer) (rates []
 	return rates, nil
 }
 
-// rate returns the answers a second over connections that each make one request after the
-// other.
+// rate returns the number of answers per second over connections, each of which sends one
+// request after another.
 func (q *queries) rate(ctx context.Context, connections []*load.Conn, path func() string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.time)
 	defer cancel()

@@ -16,7 +16,7 @@ func printMachine(out io.Writer, r *report) {
 	fmt.Fprintf(out, "%s: %d × %s, %d GiB of memory, Linux %s, %s, %s\n", r.Began.Format(time.DateOnly), m.Cores, m.Processor,
 		(m.Memory+1<<29)>>30, m.Kernel, m.Filesystem, m.Go)
 	if m.Filesystem == "tmpfs" {
-		fmt.Fprintln(out, "This file system is memory, where syncs cost nothing: choose a folder on a disk with --dir.")
+		fmt.Fprintln(out, "This file system is in memory, where syncs cost nothing: choose a folder on a disk with --dir.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Builds)) {
 		fmt.Fprintf(out, "%s: %s\n", name, r.Builds[name])
@@ -48,7 +48,7 @@ func printReport(out io.Writer, r *report) error {
 	return nil
 }
 
-// printRows prints medians. A figure that cannot be measured is n/a.
+// printRows prints medians. A figure that could not be measured is n/a.
 func printRows(out io.Writer, rows []*summary) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "contestant\tway\tcall\tclients\trecords/s\tlowest–highest\tp50 ms\tp99 ms\tCPU µs\tclient µs\tfsyncs/1000\tdisk B\twritten B\tpeak MiB\tcatch-up ms\tverified\t")
@@ -69,10 +69,11 @@ func printRows(out io.Writer, rows []*summary) error {
 	return table.Flush()
 }
 
-// short is a duration in milliseconds.
+// short formats a duration in milliseconds.
 func short(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-// writeBenchstat writes every round of every row in the form of go test -bench, for benchstat.
+// writeBenchstat writes every round of every row in the format of go test -bench, for
+// benchstat.
 func writeBenchstat(file string, rows []*summary) error {
 	var text strings.Builder
 	for _, s := range rows {

@@ -20,18 +20,18 @@ type row struct {
 	Clients    int    `json:"clients"` // connections, or callers in process
 	Note       string `json:"note,omitempty"`
 
-	most    int    // upper bound of the bodies that it takes in a second
-	profile string // file names of its profiles, without extensions; empty for none
+	most    int    // maximum number of bodies that it accepts per second
+	profile string // file names of its profiles, without extensions; empty if none are taken
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
 
-// name is the row's name for --only and the targets.
+// name returns the row's name for --only and the targets.
 func (r *row) name() string {
 	return fmt.Sprintf("%s/%s/%s/%d", r.Contestant, r.Way, r.Call, r.Clients)
 }
 
-// Batch and age with which Tessera is fastest, by the number of callers. With fewer callers
-// than the batch it waits for the age.
+// The batch size and age with which Tessera is fastest, by the number of callers. If there are
+// fewer callers than the batch size, it waits for the age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration
@@ -42,22 +42,22 @@ var tesseraSettings = map[int]struct {
 	8192: {4096, 100 * time.Millisecond},
 }
 
-// batchClients are the numbers of connections that post batches, and batchLines the lines of
-// their batches: enough to keep the server busy.
+// batchClients are the numbers of connections that post batches, and batchLines are the
+// numbers of lines in their batches, which are enough to keep the server busy.
 var batchClients = []int{1, 64, 512}
 
 var batchLines = map[int]int{1: 5000, 64: 128, 512: 16}
 
-// matrix has all rows for some builds of Colophon, by name.
+// matrix has all rows for one or more builds of Colophon, by name.
 type matrix struct {
 	self     string // this program
 	colophon []binary
 	seed     uint64
-	profiles string // folder; empty for none
+	profiles string // folder; empty if none are taken
 	bodies   *corpus.Bodies
 }
 
-// rows returns the rows in an order in which compared rows are close together.
+// rows returns the rows in an order that keeps compared rows close together.
 func (m *matrix) rows() []*row {
 	var rows []*row
 	for _, connections := range []int{1, 64, 512} {
@@ -81,7 +81,7 @@ func (m *matrix) rows() []*row {
 	return rows
 }
 
-// chosen returns the rows whose names match; all if the expression is empty.
+// chosen returns the rows whose names match. An empty expression matches all.
 func (m *matrix) chosen(only string) ([]*row, error) {
 	expression, err := regexp.Compile(only)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *matrix) chosen(only string) ([]*row, error) {
 func (m *matrix) colophonHTTP(b binary, call string, connections, lines int) *row {
 	r := &row{Contestant: b.name, Way: "http", Call: call, Clients: connections, most: 40_000}
 	if lines > 0 {
-		r.Note, r.most = fmt.Sprintf("%d lines a request", lines), 120_000
+		r.Note, r.most = fmt.Sprintf("%d lines per request", lines), 120_000
 	}
 	service := colophonService{binary: b.file, minimal: call == "batch-minimal", profiled: m.profiles != ""}
 	if m.profiles != "" {
@@ -150,5 +150,5 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies returns how many bodies are needed at a rate.
+// bodies returns how many bodies are needed at this rate.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

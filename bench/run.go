@@ -22,7 +22,7 @@ var versioned = []string{"github.com/transparency-dev/tessera", "github.com/code
 // report has all results of a run.
 type report struct {
 	Machine system.Machine `json:"machine"`
-	// Builds are the versions of the builds of Colophon, by name.
+	// Builds holds the versions of the builds of Colophon, by name.
 	Builds  map[string]string `json:"builds"`
 	Began   time.Time         `json:"began"`
 	Seconds float64           `json:"seconds_per_round"`
@@ -33,7 +33,7 @@ type report struct {
 	Targets []target          `json:"targets"`
 }
 
-// run is the command that compares.
+// run is the command that compares Colophon with other logs.
 type run struct {
 	options
 	seconds   float64
@@ -59,9 +59,9 @@ the targets.`,
 	flags := command.Flags()
 	flags.Float64Var(&r.seconds, "seconds", 3, "`time` of each measurement")
 	flags.IntVar(&r.rounds, "rounds", 5, "`number` of rounds")
-	flags.StringVar(&r.only, "only", "", "`expression` that the names of rows match, like colophon/http/single/64 (contestant/way/call/clients); leaves out proofs")
-	flags.StringVar(&r.profiles, "profiles", "", "`folder` for profiles, of processor and allocations, of Colophon over HTTP; they reduce the speed a little")
-	flags.StringVar(&r.benchstat, "benchstat", "", "`file` for each round as go test -bench prints it")
+	flags.StringVar(&r.only, "only", "", "`expression` that the names of rows match, like colophon/http/single/64 (contestant/way/call/clients); omits proofs")
+	flags.StringVar(&r.profiles, "profiles", "", "`folder` for processor and allocation profiles of Colophon over HTTP; taking them reduces the speed a little")
+	flags.StringVar(&r.benchstat, "benchstat", "", "`file` for every round in the format of go test -bench")
 	return command
 }
 
@@ -83,7 +83,7 @@ func (r *run) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// probeSyncs is the number of syncs of a probe of the disk.
+// probeSyncs is the number of syncs with which the disk is probed.
 const probeSyncs = 300
 
 func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*report, error) {
@@ -178,7 +178,7 @@ func mostOverHTTP(rows []*row) (most int) {
 	return most
 }
 
-// measureRow measures one row in a new folder, once earlier writes are on the disk.
+// measureRow measures one row in a new folder, after earlier writes have reached the disk.
 func (r *run) measureRow(ctx context.Context, row *row, t timing, scratch string) (m contestant.Measurement, err error) {
 	dir, err := os.MkdirTemp(scratch, "row-")
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 	"colophon/bench/system"
 )
 
-// server is a contestant that listens, in its own process.
+// server is a contestant that listens in its own process.
 type server struct {
 	command *exec.Cmd
 	listens map[string]string // host:port, by "server" or "metrics"
-	log     bytes.Buffer      // stderr; read when the process has ended
+	log     bytes.Buffer      // stderr; read only after the process has ended
 }
 
-// endTime is how long a process may take to end after the signal.
+// endTime is how long a process may take to end after it gets the signal.
 const endTime = time.Minute
 
 // addressForm matches the lines in which a server prints its addresses.
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
 // startServer starts a program and waits until it has printed all wanted addresses.
-// environment is added to that of this process.
+// environment is added to the environment of this process.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)
@@ -46,7 +46,7 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 	for !s.has(wanted) {
 		if !lines.Scan() {
 			err := s.command.Wait()
-			return nil, fmt.Errorf("%s has not begun to serve: %w: %s", program, err, s.log.String())
+			return nil, fmt.Errorf("%s did not start to serve: %w: %s", program, err, s.log.String())
 		}
 		if found := addressForm.FindSubmatch(lines.Bytes()); found != nil {
 			s.listens[string(found[1])] = string(found[2])
@@ -70,7 +70,7 @@ func (s *server) has(wanted []string) bool {
 
 func (s *server) pid() int { return s.command.Process.Pid }
 
-// stop ends the server with a signal and waits for its end.
+// stop ends the server with a signal and waits until it has ended.
 func (s *server) stop() error {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("ending %s: %w", s.command.Path, err)
@@ -81,8 +81,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// rest waits until the server has merged everything: until it uses less than a twentieth of a
-// processor for a second.
+// rest waits until the server has merged everything, that is, until it uses less than a
+// twentieth of a processor for a second.
 func (s *server) rest(ctx context.Context) error {
 	for {
 		before, err := system.UsageOf(s.pid())

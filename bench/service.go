@@ -15,16 +15,17 @@ import (
 
 // service is a log behind HTTP.
 type service interface {
-	// start runs it over a folder.
+	// start runs the service on a folder.
 	start(ctx context.Context, dir string) (*server, error)
-	// target takes single records or, if lines is not 0, batches of that many.
+	// target returns the target for single records or, if lines is not 0, for batches of this
+	// many lines.
 	target(lines int) load.Target
-	// caughtUp returns once everything derived from that many records is there.
+	// caughtUp returns once everything derived from this number of records is available.
 	caughtUp(c *load.Conn, records int) error
 	// verifier returns a function that verifies answers after the server has ended. records is
-	// the number of records that it took.
+	// the number of records that the server accepted.
 	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
-	// fsyncs returns the number of syncs that the server reports; -1 if it reports none.
+	// fsyncs returns the number of syncs that the server reports, or -1 if it reports none.
 	fsyncs(c *load.Conn) (float64, error)
 }
 
@@ -32,7 +33,7 @@ type service interface {
 type colophonService struct {
 	binary      string
 	environment []string
-	minimal     bool // receipts without proof
+	minimal     bool // requests receipts without proofs
 	profiled    bool
 }
 
@@ -40,8 +41,8 @@ const ledgerPath = "/v1/ledgers/default"
 
 func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
 	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		// The client waits for the index, and uses more batches than one
-		// address gets by default.
+		// The client waits for the index, and sends more batches at once than one address may
+		// by default.
 		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
 	wanted := []string{"server"}
 	if s.profiled {
@@ -62,8 +63,8 @@ func (s colophonService) target(lines int) load.Target {
 	return load.Target{Head: load.Post(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
 }
 
-// caughtUp requests the last record, which waits for the index. The first event is the
-// ledger's own.
+// caughtUp requests the last record, and the server waits for the index before it answers. The
+// first event is the ledger's own.
 func (s colophonService) caughtUp(c *load.Conn, records int) error {
 	_, err := get(c, ledgerPath+"/records/"+strconv.Itoa(records))
 	return err
@@ -78,7 +79,7 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 		VerifierKey string `json:"verifier_key"`
 	}
 	if err := json.Unmarshal(text, &key); err != nil {
-		return nil, fmt.Errorf("key of the ledger: %w", err)
+		return nil, fmt.Errorf("parsing the key of the ledger: %w", err)
 	}
 	receipts, err := contestant.NewReceipts(key.VerifierKey)
 	if err != nil {
@@ -88,13 +89,13 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 }
 
 func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
-	if s.profiled { // its metrics have another address
+	if s.profiled { // its metrics are at another address
 		return -1, nil
 	}
 	return metric(c, "colophon_storage_fsync_duration_seconds_count")
 }
 
-// tesseraService is Tessera's POSIX driver behind a bare handler of net/http.
+// tesseraService is Tessera's POSIX driver behind a bare net/http handler.
 type tesseraService struct {
 	self     string // this program
 	settings []string
@@ -130,7 +131,7 @@ func get(c *load.Conn, path string) ([]byte, error) {
 	return body, nil
 }
 
-// metric returns the sum of a metric's series.
+// metric returns the sum of all series of a metric.
 func metric(c *load.Conn, name string) (float64, error) {
 	text, err := get(c, "/metrics")
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"colophon/bench/contestant"
 )
 
-// summary has the results of a row.
+// summary holds the results of a row.
 type summary struct {
 	Row    *row                     `json:"row"`
 	Rounds []contestant.Measurement `json:"rounds"`
-	// Median has the median of each figure, and the sums of those that are counts.
+	// Median holds the median of each figure, or the sum if the figure is a count.
 	Median contestant.Measurement `json:"median"`
-	// Lowest and Highest are the records a second of the slowest round and the fastest.
+	// Lowest and Highest are the records per second of the slowest and the fastest round.
 	Lowest  float64 `json:"lowest_records_per_second"`
 	Highest float64 `json:"highest_records_per_second"`
-	// Profile says where the time of the last round went, if profiles were taken.
+	// Profile shows where the time of the last round went, if profiles were taken.
 	Profile []partUse `json:"profile,omitempty"`
 }
 
@@ -34,7 +34,7 @@ var figures = [...]func(*contestant.Measurement) *float64{
 	func(m *contestant.Measurement) *float64 { return &m.CatchUp },
 }
 
-// add adds a round.
+// add adds the measurement of a round.
 func (s *summary) add(m contestant.Measurement) {
 	s.Rounds = append(s.Rounds, m)
 	s.Median.Records += m.Records
@@ -53,7 +53,8 @@ func (s *summary) add(m contestant.Measurement) {
 	s.Lowest, s.Highest = slices.Min(rates), slices.Max(rates)
 }
 
-// median returns the median; of an even number of values, the mean of the two in the middle.
+// median returns the median of values. If their number is even, it is the mean of the two
+// middle ones.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)

@@ -8,14 +8,14 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio to reach: the median of the ratios of the rounds, each of two rows that
-// are measured close together.
+// target is a ratio to be reached: the median of the ratios of the rounds. Each ratio compares
+// two rows that are measured close together.
 type target struct {
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`
 	Lowest  float64 `json:"lowest"`
 	Highest float64 `json:"highest"`
-	// The ratio must be at least AtLeast or, if that is 0, at most AtMost.
+	// The ratio must be at least AtLeast or, if AtLeast is 0, at most AtMost.
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 }
@@ -38,13 +38,13 @@ func (t target) String() string {
 	return fmt.Sprintf("%s: %.2f × (%.2f–%.2f; %s: %s)", t.What, t.Ratio, t.Lowest, t.Highest, bound, verdict)
 }
 
-// of sets the ratio from those of the rounds.
+// of sets the ratio to the median of the rounds' ratios.
 func (t target) of(ratios ...float64) target {
 	t.Ratio, t.Lowest, t.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return t
 }
 
-// ratios returns the ratio of a figure of two rows in each round.
+// ratios returns, for each round, the ratio of a figure of two rows.
 func ratios(a, b *summary, figure func(*contestant.Measurement) float64) []float64 {
 	list := make([]float64, len(a.Rounds))
 	for i := range list {
@@ -57,7 +57,7 @@ func rate(m *contestant.Measurement) float64 { return m.Rate }
 
 func p50(m *contestant.Measurement) float64 { return m.P50 }
 
-// summaries are rows by their names.
+// summaries holds rows by their names.
 type summaries map[string]*summary
 
 // targets returns the targets whose rows were measured, for every build of Colophon.
@@ -99,8 +99,8 @@ func (rows summaries) singleTargets(build string, sync time.Duration) (list []ta
 	return list
 }
 
-// batchTargets compare the fastest kind of batches, and those without proofs, with
-// Tessera in process.
+// batchTargets returns the targets that compare the fastest kind of batches, and batches
+// without proofs, with Tessera in process.
 func (rows summaries) batchTargets(build string) (list []target) {
 	raw := rows["tessera/process/single/8192"]
 	if raw == nil {

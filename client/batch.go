@@ -19,57 +19,57 @@ import (
 	"colophon/client/wire"
 )
 
-// Line is one record of a batch: a Record with its key, or a Text.
+// Line is one line of a batch: either a Record with its key, or a Text.
 type Line struct {
 	Record wire.Record
-	// IdempotencyKey is as in [WriteOptions]: the default is the record's run_id, and without one a random key.
+	// IdempotencyKey is as in [WriteOptions]. The default is the record's run_id or, without one, a random key.
 	IdempotencyKey string
-	// Text, if it is not nil, is sent in place of the record: one line of NDJSON as POST /batch takes it. It has to
-	// have an idempotency_key or a run_id, since it is sent again after a failed connection. The server says what
-	// is wrong with it. It must not change until it has its result.
+	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON in the form of POST /batch. It
+	// must have an idempotency_key or a run_id, because Batch sends it again after a failed connection. The client
+	// does not check it; the server does. The caller must not change it before its result arrives.
 	Text []byte
-	// Tag is the caller's own, such as the place of the line in a file. It comes back with the result.
+	// Tag is for the caller, for example the place of the line in a file. The result has the same Tag.
 	Tag any
 }
 
-// LineResult is what became of one line. Either Receipt or Err is set; both are after a [ReceiptError].
+// LineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
 type LineResult struct {
 	Index   int // of the line, from 0
 	Line    Line
 	Receipt *wire.Receipt
-	// Text is the receipt as the server sent it, in place of Receipt, if BatchOptions.Undecoded asks for it. It is valid until
-	// the next result.
+	// Text is the receipt as the server sent it. It replaces Receipt if BatchOptions.Undecoded is set. It is valid
+	// until the next result.
 	Text []byte
-	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or an error of encoding it.
+	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error of encoding the line.
 	Err error
 }
 
-// BatchOptions are the options of [RecordsService.Batch]. A nil pointer asks for the defaults.
+// BatchOptions are the options of [RecordsService.Batch]. A nil pointer means the defaults.
 type BatchOptions struct {
 	OnMismatch string // as in [WriteOptions]
 	Derive     bool   // as in [WriteOptions]
-	Whole      bool   // whole receipts, not minimal ones. A client that verifies receipts always gets these
+	Whole      bool   // full receipts instead of minimal ones; always true if the client verifies receipts
 	Gzip       bool   // compress the lines
-	// Undecoded returns receipts as Text, for programs that need little of them: decoding costs more than sending.
-	// It has no effect if the client verifies receipts.
+	// Undecoded returns receipts as Text. It is for programs that need few of the receipt's members, because decoding
+	// costs more than sending. It has no effect if the client verifies receipts.
 	Undecoded bool
-	// MaxLines and MaxBytes bound what is sent and not answered, and so the memory that the batch takes. The
-	// defaults are 8,192 lines and 16 MiB. One line can always be sent.
+	// MaxLines and MaxBytes limit the lines that are sent and not yet answered, and so the memory that the batch
+	// needs. The defaults are 8,192 lines and 16 MiB. A single line can always be sent, whatever its length.
 	MaxLines, MaxBytes int
 }
 
-// Batch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and
-// receives at the same time. lines runs in a goroutine of its own, which ends when the loop over the results
-// ends and lines yields once more.
+// Batch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
+// the same time. lines runs in its own goroutine. After the loop over the results ends, this goroutine ends when
+// lines yields the next line.
 //
-// A receipt means that its record is durable. Lines that fail do not affect others, and the loop continues. If
-// the connection fails, or nothing moves on it for the time of [WithTimeout], or the server has no room for a
-// line, Batch connects again and sends the lines that are not answered, which is safe because each has a key or
-// a run_id. An error of the sequence ends the batch: records of lines without a result may or may not be
-// recorded.
+// A receipt means that its record is durable. Lines that fail do not affect other lines, and the loop continues. If
+// the connection fails, if it makes no progress for the time of [WithTimeout], or if the server has no space for a
+// line, Batch reconnects and sends the unanswered lines again. This is safe because each line has a key or a run_id.
+// A non-nil error of the sequence ends the batch; records of lines without a result might have been recorded.
 //
-// If MaxLines or MaxBytes are sent before the first answer comes, the body ends, and the next begins once it is
-// answered. So a batch also gets through a proxy that reads a whole request before it passes it on.
+// If MaxLines or MaxBytes are sent before the first answer arrives, Batch ends the request's body, and begins the
+// next request when all lines are answered. In this way a batch also works through a proxy that reads a whole request
+// before it forwards it.
 func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
 	return func(yield func(*LineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -91,19 +91,19 @@ func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *Bat
 	}
 }
 
-// batch is one run of an iterator of [RecordsService.Batch]. Three goroutines share it: the reader of the input, the
-// sender of the current connection, and the caller's, which receives.
+// batch is the state of one iteration of [RecordsService.Batch]. Three goroutines share it: one reads the input, one
+// sends on the current connection, and the caller's receives.
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
-	moves    atomic.Uint64 // lines taken and answered, and reads of bodies: for watch
-	yielding atomic.Bool   // the caller has a result and has not asked for the next
+	moves    atomic.Uint64 // counts lines taken, lines answered, and reads of bodies; watch checks that it grows
+	yielding atomic.Bool   // the caller is processing a result and has not requested the next
 
-	mu        sync.Mutex // guards what follows
-	arrived   sync.Cond  // the sender, or the caller without a connection, may continue
-	room      sync.Cond  // the reader may continue
+	mu        sync.Mutex // guards the fields below
+	arrived   sync.Cond  // wakes the sender, and the caller while it has no connection
+	room      sync.Cond  // wakes the reader
 	queue     []*batchLine
-	bytes     int  // of the queue
+	bytes     int  // total size of the lines in the queue
 	sent      int  // lines of the queue that the current connection has sent, or is about to send
 	full      bool // the reader waits for room
 	ended     bool // there is no more input
@@ -116,13 +116,13 @@ type batch struct {
 // batchLine is a line of a batch.
 type batchLine struct {
 	result LineResult
-	text   []byte // without a line end; nil if it is not to be sent, because of result.Err
+	text   []byte // without a line end; nil if the line is not sent because result.Err is set
 	want   expected
 	repeat bool
 	sent   bool
 }
 
-// change changes what the other goroutines may wait for.
+// change calls f, which changes state for which the other goroutines might wait, and wakes them.
 func (b *batch) change(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,7 +185,7 @@ func (b *batch) encode(index int, line Line) *batchLine {
 	return l
 }
 
-// withoutLineEnds replaces line ends by spaces: in JSON they are always between tokens.
+// withoutLineEnds replaces line ends by spaces. In valid JSON, they occur only between tokens.
 func withoutLineEnds(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
@@ -234,7 +234,7 @@ func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
 	}
 }
 
-// waitForLine waits until the queue has a line, and reports whether it has.
+// waitForLine waits until the queue has a line. It returns false if there will be none.
 func (b *batch) waitForLine() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +244,7 @@ func (b *batch) waitForLine() bool {
 	return len(b.queue) > 0 && !b.stopped
 }
 
-// giveUp fails the lines that were sent and cannot be sent again.
+// giveUp sets the error of lines that were sent and cannot be sent again.
 func (b *batch) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,8 +256,8 @@ func (b *batch) giveUp() {
 	}
 }
 
-// connect makes one request. Its error is nil if the body ended and was answered to the end, and there may be
-// more lines; errComplete if there are none.
+// connect makes one request. It returns nil if the body ended and all its lines were answered, but there might be
+// more lines, and errComplete if there are no more lines.
 func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
@@ -266,7 +266,7 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	running.Go(func() { b.send(pipe) })
 	defer running.Wait()
 	defer b.change(func() { b.connected, b.sent = false, 0 })
-	defer body.Close() // ends the sender, whatever it does
+	defer body.Close() // ends the sender in any case
 	defer cancel(nil)
 	defer b.watch(b.ledger.client.timeout, cancel).Stop()
 	answered, err = b.receive(ctx, watched{body, &b.moves}, yield)
@@ -276,16 +276,17 @@ func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool
 	return answered, err
 }
 
-// errSilent ends a connection on which nothing moves.
+// errSilent ends a connection that makes no progress.
 var errSilent = fmt.Errorf("%w: the server has neither taken nor answered a line", ErrUnreachable)
 
-// watch cancels a connection that, for limit to twice that, neither takes bytes nor answers although lines are
-// unanswered and the caller waits for results. It never does if limit is 0. The caller stops the timer.
+// watch cancels a connection that makes no progress for between limit and twice limit, while lines are unanswered and
+// the caller waits for results. Progress means that the server takes bytes or answers. If limit is 0, watch never
+// cancels. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
 	seen := uint64(0) // moves when the timer last fired
 	timer = time.AfterFunc(math.MaxInt64, func() {
-		// moves comes last: whatever begins a wait has counted a move before.
+		// moves must be read last: an event that begins a wait increments moves first.
 		waits := !b.yielding.Load() && b.oldestSent() != nil
 		moves := b.moves.Load()
 		if waits && moves == seen {
@@ -301,7 +302,7 @@ func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time
 	return timer
 }
 
-// watched is a body whose reads count as movement.
+// watched is a body whose reads count as progress for watch.
 type watched struct {
 	io.Reader
 	moves *atomic.Uint64
@@ -313,22 +314,22 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end says what the end of an answer means.
+// end returns the error that the end of an answer means.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.sent > 0:
 		return fmt.Errorf("%w: the answer ended before %d lines were answered", ErrUnreachable, b.sent)
-	case !b.bodyEnded: // without this, a server that answers nothing would be asked again at once, for ever
-		return fmt.Errorf("%w: the answer ended before the lines", ErrUnreachable)
+	case !b.bodyEnded: // otherwise, Batch would immediately repeat the request for ever if the server answers no line
+		return fmt.Errorf("%w: the answer ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete
 	}
 	return nil
 }
 
-// passFailed yields the lines at the head of the queue that are not to be sent.
+// passFailed yields those lines at the head of the queue that are not sent because they failed.
 func (b *batch) passFailed(yield func(*LineResult, error) bool) bool {
 	for {
 		line := b.oldest()
@@ -351,7 +352,8 @@ func (b *batch) oldest() *batchLine {
 	return b.queue[0]
 }
 
-// oldestSent is the line that is answered next; nil if the connection has got none that is not answered.
+// oldestSent returns the line that the server answers next. It returns nil if all lines sent on the connection are
+// answered.
 func (b *batch) oldestSent() *batchLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -361,7 +363,7 @@ func (b *batch) oldestSent() *batchLine {
 	return b.queue[0]
 }
 
-// drop takes the oldest line from the queue.
+// drop removes the oldest line from the queue.
 func (b *batch) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -377,7 +379,7 @@ func (b *batch) drop() {
 	}
 }
 
-// send writes the queue until the body has to end or is closed.
+// send writes the lines of the queue until the body must end or is closed.
 func (b *batch) send(pipe *io.PipeWriter) {
 	out := &batchWriter{Writer: bufio.NewWriterSize(pipe, 64<<10)}
 	if b.options.Gzip {
@@ -387,7 +389,7 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	var taken [64][]byte
 	for {
 		lines := b.take(taken[:0], false)
-		if len(lines) == 0 { // what is written goes out before the sender waits
+		if len(lines) == 0 { // flush before waiting
 			if out.flush() != nil {
 				return
 			}
@@ -411,8 +413,9 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	}
 }
 
-// take returns the texts of the next lines, as many as fit into the capacity. None, if it may wait, is the end of the
-// body: there is no more input, or none without answers, or the next line is not to be sent.
+// take returns the texts of the next lines, at most the capacity of texts. If wait is set and it returns none, the
+// body must end: the input has ended, MaxLines or MaxBytes are sent and the server has not begun to answer, or the
+// next line failed and is not sent.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -432,7 +435,7 @@ func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	return texts
 }
 
-// batchWriter buffers a body, and may compress it.
+// batchWriter buffers a body, and compresses it if the option Gzip is set.
 type batchWriter struct {
 	*bufio.Writer
 	gzip *gzip.Writer
@@ -452,11 +455,11 @@ func (w *batchWriter) close() error {
 	return w.gzip.Close()
 }
 
-// batchAnswer is the answer to a line: one of these.
+// batchAnswer is the answer to a line. Exactly one field is set.
 type batchAnswer struct {
 	receipt *wire.Receipt
 	problem *Error
-	text    []byte // of a receipt that is not decoded
+	text    []byte // the receipt, if it is not decoded
 }
 
 // receive makes the request and yields a result for each answer.
@@ -487,7 +490,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		case line == nil && answered && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
 			return answered, nil // the input has paused for longer than the server waits
 		case line == nil && a.problem != nil:
-			return answered, a.problem // about the body, not a line
+			return answered, a.problem // it is about the body, not about a line
 		case line == nil:
 			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
 		case a.problem != nil && a.problem.Temporary() && line.repeat:
@@ -508,13 +511,12 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 	return answered, b.end()
 }
 
-// decode reads one line of the answer. If the caller wants receipts undecoded, it returns a receipt
-// as text.
+// decode parses one line of the answer. If the caller wants undecoded receipts, it returns a receipt as text.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
-		return batchAnswer{text: text}, nil // a problem has no such member
+		return batchAnswer{text: text}, nil // problems have no such member
 	}
-	// One of the two, which have no member in common.
+	// Either a receipt or a problem. They have no member in common.
 	var line struct {
 		wire.Receipt
 		wire.Problem

@@ -25,7 +25,7 @@ import (
 	"colophon/proofs"
 )
 
-// numbered is n lines, each its own generation.
+// numbered returns n lines, each with a different generation.
 func numbered(n int) iter.Seq[client.Line] {
 	return func(yield func(client.Line) bool) {
 		for i := range n {
@@ -36,7 +36,7 @@ func numbered(n int) iter.Seq[client.Line] {
 	}
 }
 
-// outputs checks that the ledger has each of n numbered generations once.
+// outputs checks that the ledger has each of the n numbered generations exactly once.
 func outputs(t *testing.T, l *client.Ledger, n int) {
 	t.Helper()
 	events := 0
@@ -108,8 +108,8 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	}
 }
 
-// A line that waits for the result of the one before it is sent at once.
-func TestBatchIsAConversation(t *testing.T) {
+// A line that depends on the result of the previous line is sent at once.
+func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		l := connect(t, serve(t).URL).Ledger("default")
 		turn := make(chan bool, 1)
@@ -118,7 +118,7 @@ func TestBatchIsAConversation(t *testing.T) {
 			for line := range numbered(20) {
 				<-turn
 				if *line.Record.(*wire.IPCRecord).Output == "Text 0" {
-					line.Record.(*wire.IPCRecord).Model = "\xff" // is never sent
+					line.Record.(*wire.IPCRecord).Model = "\xff" // cannot be encoded, so it is not sent
 				}
 				if !yield(line) {
 					return
@@ -135,7 +135,7 @@ func TestBatchIsAConversation(t *testing.T) {
 	}
 }
 
-// Lines that are JSON already go out as they are, and their receipts come back as they are.
+// Lines that are already JSON are sent unchanged, and their receipts are returned unchanged.
 func TestBatchOfTexts(t *testing.T) {
 	s := serve(t)
 	texts := []string{
@@ -173,8 +173,8 @@ func TestBatchOfTexts(t *testing.T) {
 	}
 }
 
-// A server that answers while it reads gets all lines in one body.
-func TestBatchStaysOnItsConnection(t *testing.T) {
+// If the server answers while it reads, all lines are sent in one body.
+func TestBatchUsesOneRequest(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
 	counting := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -190,7 +190,7 @@ func TestBatchStaysOnItsConnection(t *testing.T) {
 			if first {
 				<-turn
 			} else if *line.Record.(*wire.IPCRecord).Output == "Text 1" {
-				<-turn // the first answer has come
+				<-turn // the first answer has arrived
 			}
 			first = false
 			if !yield(line) {
@@ -210,7 +210,7 @@ func TestBatchStaysOnItsConnection(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// cutter breaks the first answers off after some bytes.
+// cutter cuts off the first answers after a number of bytes.
 type cutter struct {
 	after func(attempt int) int // bytes; negative: never
 	begun func()                // called after the first request
@@ -245,8 +245,8 @@ func (c *cutter) RoundTrip(q *http.Request) (*http.Response, error) {
 
 func (c *cutter) option() client.Option { return client.WithHTTPClient(&http.Client{Transport: c}) }
 
-// Lines whose answers were lost are sent again, and recorded once.
-func TestBatchResumesAfterACut(t *testing.T) {
+// Lines whose answers were lost are sent again, but recorded only once.
+func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
 		if attempt >= 12 {
@@ -271,7 +271,7 @@ func TestBatchResumesAfterACut(t *testing.T) {
 	outputs(t, connect(t, s.URL).Ledger("default"), 300)
 }
 
-// Without keys, a line that was sent and not answered is not sent again.
+// Without keys, a line that was sent but not answered is not sent again.
 func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
@@ -305,8 +305,8 @@ func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	}
 }
 
-// A proxy that reads whole requests before it passes them on does not stop a batch.
-func TestBatchPassesABufferingProxy(t *testing.T) {
+// A batch works through a proxy that reads whole requests before it forwards them.
+func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -338,7 +338,8 @@ func TestBatchPassesABufferingProxy(t *testing.T) {
 	require.Equal(t, int32(10), requests.Load())
 }
 
-// What is sent and not answered is bounded, however slowly results are read.
+// However slowly the results are read, the number of lines that are sent but not answered is
+// limited.
 func TestBatchIsBounded(t *testing.T) {
 	var taken atomic.Int64
 	lines := func(yield func(client.Line) bool) {
@@ -352,7 +353,7 @@ func TestBatchIsBounded(t *testing.T) {
 	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
 		require.NoError(t, err)
 		n++
-		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // and two that are being encoded or handed over
+		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // and two that are being encoded or queued
 	}
 	require.Equal(t, int64(2000), n)
 }
@@ -381,7 +382,8 @@ func TestBatchStopsWithItsLoop(t *testing.T) {
 	<-ended
 }
 
-// answering is a server that answers each request in turn with a handler; the last one stays.
+// answering starts a server that answers each request with the next handler; the last handler
+// answers all further requests.
 func answering(t *testing.T, handlers ...http.HandlerFunc) (server *httptest.Server, requests *atomic.Int32) {
 	t.Helper()
 	requests = new(atomic.Int32)
@@ -404,7 +406,7 @@ func problem(status int, header ...string) http.HandlerFunc {
 	}
 }
 
-// text answers with lines, whatever the request is.
+// text returns a handler that answers every request with these lines.
 func text(lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -428,14 +430,14 @@ func TestBatchFailures(t *testing.T) {
 		err      error
 	}{
 		"no room for a line":        {[]http.HandlerFunc{text(minimalReceipt, busyLine), text(minimalReceipt, minimalReceipt)}, 3, 2, nil},
-		"no room for long":          {[]http.HandlerFunc{text(busyLine)}, 0, 5, client.ErrUnavailable},
+		"no room for a long time":   {[]http.HandlerFunc{text(busyLine)}, 0, 5, client.ErrUnavailable},
 		"too many batches":          {[]http.HandlerFunc{problem(503), problem(429), text(minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 3, nil},
 		"unauthorized":              {[]http.HandlerFunc{problem(401)}, 0, 1, client.ErrUnauthorized},
-		"revoked meanwhile":         {[]http.HandlerFunc{text(minimalReceipt), problem(401)}, 1, 2, client.ErrUnauthorized},
+		"token revoked":             {[]http.HandlerFunc{text(minimalReceipt), problem(401)}, 1, 2, client.ErrUnauthorized},
 		"answers end early":         {[]http.HandlerFunc{text(minimalReceipt)}, 3, 3, nil},
 		"no answers":                {[]http.HandlerFunc{text()}, 0, 5, client.ErrUnreachable},
 		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrAnswer},
-		"no JSON":                   {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrAnswer},
+		"not JSON":                  {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrAnswer},
 		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrAnswer},
 		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrAnswer},
 		"a redirect":                {[]http.HandlerFunc{problem(307, "Location", "/elsewhere")}, 0, 1, nil},
@@ -464,11 +466,12 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// A server that ends its answer before it gets a line is asked as often as one that cannot be reached, no more.
+// A server that ends its answer before it gets a line gets no more requests than one that
+// cannot be reached.
 func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {
-			for range 200 { // the answer and the first line race
+			for range 200 { // because the answer and the first line race
 				requests := 0
 				server := &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
 					requests++
@@ -485,7 +488,8 @@ func TestBatchAgainstAnswersBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines is a server that answers the first lines of a body. It ends its answer only if it has answered all.
+// answersLines starts a server that answers at most the first lines of a body. It ends its
+// answer only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)
 	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -508,8 +512,8 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	})}, requests
 }
 
-// Batch gives up on a server that accepts lines but stops answering.
-func TestBatchGivesUpASilentServer(t *testing.T) {
+// Batch ends with an error if the server accepts lines but stops answering.
+func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)
 		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
@@ -528,7 +532,7 @@ func TestBatchGivesUpASilentServer(t *testing.T) {
 	})
 }
 
-// A server is not considered silent while the input or the caller pauses.
+// Batch does not give up on a server while the input or the caller pauses.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
@@ -565,7 +569,7 @@ func TestEmptyBatchSendsNothing(t *testing.T) {
 	require.Zero(t, requests.Load())
 }
 
-// The keys of lines stay the same when they are sent again.
+// A line that is sent again has the same key.
 func TestBatchKeepsKeys(t *testing.T) {
 	var seen collected[string]
 	keep := func(answer http.HandlerFunc) http.HandlerFunc {
@@ -604,7 +608,7 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 	}
 }
 
-// Without a key, a line that the server has no room for is not sent again.
+// Without a key, a line for which the server has no space is not sent again.
 func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
 	var errs []error
@@ -621,7 +625,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 }
 
 // A batch does not fail if its input pauses for longer than the server waits.
-func TestBatchOutlastsPauses(t *testing.T) {
+func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
 	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
 	for result, err := range l.Records.Batch(t.Context(), numbered(3), &client.BatchOptions{MaxLines: 1}) {
@@ -631,7 +635,7 @@ func TestBatchOutlastsPauses(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// State changes, notes, and validations are lines of a batch, and their receipts verify.
+// A batch can have state changes, notes, and validations as lines, and their receipts verify.
 func TestBatchOfVerbs(t *testing.T) {
 	s := serve(t)
 	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")

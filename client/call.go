@@ -18,22 +18,23 @@ import (
 	"colophon/client/wire"
 )
 
-// request is one call. Its path is escaped and below the server's URL.
+// request is one call. path is escaped and relative to the server's URL.
 type request struct {
 	method, path string
 	query        url.Values
 	header       map[string]string
-	body         []byte // JSON; nil for none
+	body         []byte // JSON; nil means no body
 	repeat       bool   // repeating it is safe
-	slow         bool   // no timeout of its own
-	maxAnswer    int64  // bytes; 0: the client's bound
+	slow         bool   // only the context limits its time
+	maxAnswer    int64  // bytes; 0 means the client's limit
 }
 
 func get(path string, query url.Values) request {
 	return request{method: http.MethodGet, path: path, query: query, repeat: true}
 }
 
-// send makes a request that streams its answer, or its body. The answer is a success.
+// send makes a request whose answer, or body, is a stream. It returns an error unless the answer has a success
+// status.
 func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
@@ -74,7 +75,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, ErrAnswer) {
-		return err // a transport of the caller's judges answers itself
+		return err // the caller's own transport rejected the answer
 	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
 		err = cause.Err
@@ -82,7 +83,7 @@ func (c *Client) unreachable(err error) error {
 	return &unreachableError{c.base, err}
 }
 
-// call makes a request and returns the answer's body. It repeats the request as [Retries] says.
+// call makes a request and returns the answer's body. It repeats the request according to [Retries].
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	answer, err := c.do(ctx, r)
 	if err != nil {
@@ -132,8 +133,8 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads a body up to the limit and one byte more. A Content-Length is trusted for the allocation once
-// the answer has begun to arrive.
+// readUpTo reads a body up to limit+1 bytes. Once the answer has begun to arrive, it allocates memory according to
+// Content-Length.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
 	var body bytes.Buffer
@@ -154,22 +155,22 @@ func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 // Request is a request for [Client.Do].
 type Request struct {
 	Method    string            // "" is GET
-	Path      string            // of the API, escaped; it begins with a slash and may have a query of its own
+	Path      string            // escaped; begins with a slash and can have a query
 	Query     url.Values        // added to the path
-	Header    map[string]string // beside those of the client
-	Body      []byte            // JSON; nil for none
-	MaxAnswer int64             // bytes; 0: as [WithMaxAnswer] says
+	Header    map[string]string // in addition to the client's headers
+	Body      []byte            // JSON; nil means no body
+	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxAnswer]
 }
 
-// Answer is a success: its status is 200 to 299.
+// Answer is an answer with a success status, 200 to 299.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do makes a request that this package has no call for, or whose answer is wanted byte for byte. A GET is repeated
-// as [Retries] says, other methods are not.
+// Do makes a request for which this package has no call, or whose answer the caller needs byte for byte. It repeats a
+// GET according to [Retries], and other methods not at all.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
@@ -192,7 +193,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	return value, nil
 }
 
-// decode reads one JSON object.
+// decode parses one JSON object.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("it is not a JSON object: %.60q", text)
@@ -203,15 +204,15 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// maxElements bounds the elements of all arrays of an answer. An element of two bytes can take a few hundred bytes of
-// memory.
+// maxElements limits the elements of all arrays of an answer, because an element of two bytes can need a few hundred
+// bytes of memory.
 const maxElements = 1 << 20
 
-// elements counts the elements of all arrays of a JSON text, up to a few more than maxElements. If the text is not
+// elements counts the elements of all arrays of a JSON text. It stops a little above maxElements. If the text is not
 // JSON, the number means nothing.
 func elements(text []byte) int {
 	n, inText := 0, false
-	var arrays []bool // whether each enclosing value is an array (else an object), innermost last
+	var arrays []bool // for each enclosing value, whether it is an array or an object; innermost last
 	for i := 0; i < len(text) && n <= maxElements; i++ {
 		switch c := text[i]; {
 		case inText && c == '\\':
@@ -233,17 +234,17 @@ func elements(text []byte) int {
 	return n
 }
 
-// withBody adds a request's body.
+// withBody returns the request with a body.
 func (r request) withBody(value any) (request, error) {
 	text, err := wire.Marshal(value)
 	if err != nil {
-		return r, fmt.Errorf("client: body of %s %s: %w", r.method, r.path, err)
+		return r, fmt.Errorf("client: encoding the body of %s %s: %w", r.method, r.path, err)
 	}
 	r.body = text
 	return r, nil
 }
 
-// exchange makes a request with a body that changes nothing by itself.
+// exchange makes a request that has a body but changes nothing on the server, so it can be repeated.
 func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, error) {
 	r, err := r.withBody(body)
 	if err != nil {
@@ -252,14 +253,14 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 	return answer[T](ctx, c, r)
 }
 
-// QueryOptions says when a question is answered, and how much of the answer comes at once. A nil pointer
-// asks for the defaults. The server refuses an option that the question does not have.
+// QueryOptions are options of queries: at which size the server answers, and how much it returns at a time. A nil
+// pointer means the defaults. The server refuses an option that the query does not have.
 type QueryOptions struct {
-	AsOf   uint64 // answer at this tree size; 0: at the head of the index
-	After  uint64 // wait until the index has this event, by seq; 0: do not wait
-	Proofs bool   // with inclusion proofs of the rows, and the checkpoint
-	Limit  int    // rows of a page, 1 to 1,000; 0: 100. Lists only
-	Text   bool   // with figures about texts, if the caller may read content. Attribution, Timeline and Effects only
+	AsOf   uint64 // answer at this tree size; 0 means the size of the index
+	After  uint64 // seq of an event; the server waits until the index has it; 0 means no wait
+	Proofs bool   // add an inclusion proof to each row, and the checkpoint
+	Limit  int    // rows per page, 1 to 1,000; 0 means 100. For lists only
+	Text   bool   // add figures about texts, if the token has the scope content. For Attribution, Timeline and Effects only
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -275,10 +276,10 @@ func (o *QueryOptions) values() url.Values {
 	return q
 }
 
-// StateOptions are the options of questions that omit records that are failed, stale or quarantined.
+// StateOptions are options of queries that, by default, leave out failed, stale and quarantined records.
 type StateOptions struct {
 	QueryOptions
-	AnyState bool // omit none
+	AnyState bool // include records of all states
 }
 
 func (o *StateOptions) values() url.Values {
@@ -292,10 +293,10 @@ func (o *StateOptions) values() url.Values {
 	return q
 }
 
-// GenerationOptions are the options of questions about runs.
+// GenerationOptions are options of queries about runs.
 type GenerationOptions struct {
 	StateOptions
-	Seeded bool // omit runs without a seed
+	Seeded bool // leave out runs without a seed
 }
 
 func (o *GenerationOptions) values() url.Values {
@@ -335,20 +336,20 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page. It sends nothing until it is read. All pages are of the tree size of
-// the first.
+// List is a list that is read page by page. It sends no request before it is read. All pages are for the tree size of
+// the first page.
 type List[T any] struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Page reads one page: the first, or that of a cursor, which is Next of the page before.
+// Page reads one page. The cursor is "" for the first page, and otherwise Next of the previous page.
 func (l *List[T]) Page(ctx context.Context, cursor string) (*wire.Page[T], error) {
 	return answer[wire.Page[T]](ctx, l.client, get(l.path, withCursor(l.query, "cursor", cursor)))
 }
 
-// Pages reads all pages. It ends with the first error.
+// Pages reads all pages. It stops at the first error.
 func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
 	return pages(func(cursor string) (*wire.Page[T], string, error) {
 		page, err := l.Page(ctx, cursor)
@@ -359,7 +360,7 @@ func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
 	})
 }
 
-// All reads the rows of all pages. It ends with the first error.
+// All reads the rows of all pages. It stops at the first error.
 func (l *List[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return rows(l.Pages(ctx), func(page *wire.Page[T]) []T { return page.Rows })
 }
@@ -376,15 +377,15 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// A CursorTrail detects a server whose cursors form a cycle, so that its pages never end. It
-// remembers one cursor, at distances that double (Brent's algorithm). The zero value is ready.
+// A CursorTrail detects cursors that form a cycle, so that the pages would never end. It remembers one cursor at a
+// time, at distances that double (Brent's algorithm). The zero value is ready for use.
 type CursorTrail struct {
 	mark            string
 	steps, distance int
 }
 
-// Repeats takes the cursor of the next page, and reports whether the cursors form a cycle. The
-// empty cursor, which ends a list, never does.
+// Repeats takes the cursor of the next page and reports whether the cursors form a cycle. It returns false for the
+// empty cursor, which ends a list.
 func (t *CursorTrail) Repeats(cursor string) bool {
 	repeats := cursor != "" && cursor == t.mark
 	if t.steps++; t.steps >= t.distance {
@@ -393,14 +394,14 @@ func (t *CursorTrail) Repeats(cursor string) bool {
 	return repeats
 }
 
-// pages follows cursors until there is none. It ends with an error if they form a cycle.
+// pages reads pages until a page has no cursor. It ends with an error if the cursors form a cycle.
 func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
 		trail := new(CursorTrail)
 		for cursor := ""; ; {
 			p, next, err := page(cursor)
 			if err == nil && trail.Repeats(next) {
-				err = fmt.Errorf("%w: the pages lead round in a circle", ErrAnswer)
+				err = fmt.Errorf("%w: the cursors of the pages form a cycle", ErrAnswer)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -414,7 +415,7 @@ func pages[P any](page func(cursor string) (*P, string, error)) iter.Seq2[*P, er
 	}
 }
 
-// rows is the rows of pages.
+// rows iterates over the rows of all pages.
 func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for page, err := range pages {
@@ -432,13 +433,13 @@ func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, e
 	}
 }
 
-// join makes a path of segments, each escaped. No segment may be empty.
+// join escapes each segment and joins the segments to a path. No segment may be empty.
 func join(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {
 		b.WriteByte('/')
 		switch s {
-		case ".", "..": // servers and proxies clean these away
+		case ".", "..": // servers and proxies would remove these segments
 			b.WriteString(strings.ReplaceAll(s, ".", "%2E"))
 		default:
 			b.WriteString(url.PathEscape(s))

@@ -20,7 +20,7 @@ import (
 
 const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// world is a ledger with something for every question.
+// world has a ledger on which every query has an answer.
 type world struct {
 	*client.Ledger
 	t    *testing.T
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	return w
 }
 
-// first is the first page of a list that has rows, and reads the list to its end.
+// first returns the first page of a list that has rows. It reads the list to its end.
 func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	page, err := list.Page(t.Context(), "")
 	if err != nil {
@@ -105,7 +105,7 @@ func first[T any](t *testing.T, list *client.List[T]) (any, error) {
 	return page, nil
 }
 
-// full counts what an iterator gives.
+// full requires that an iterator yields something without an error.
 func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
@@ -117,8 +117,8 @@ func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	require.NotZero(t, n, what)
 }
 
-// Every operation of the contract has a call. The answers of a real server lose no member in these types, and
-// every parameter of the contract can be sent.
+// Every operation of the contract has a call. The types lose no member of a real server's
+// answers, and every parameter of the contract can be sent.
 func TestEveryCall(t *testing.T) {
 	s := serve(t)
 	seen := &recorder{query: make(map[string]bool)}
@@ -132,7 +132,7 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// A call gives the typed answer, or nil where the check is inside.
+	// A call returns the typed answer, or nil if the call itself checks it.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -321,7 +321,7 @@ func TestEveryCall(t *testing.T) {
 	gaps, err := producer.Get(ctx)
 	call("getProducer", gaps, err)
 
-	// Every list has rows, in pages of one.
+	// Every list has rows, read in pages of one row.
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
 	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
@@ -351,7 +351,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
 	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
-	// Every kind of event keeps all that it says.
+	// The types lose no member of any kind of event.
 	kinds := make(map[wire.Kind]bool)
 	var lines []string
 	for line, err := range l.Events.All(ctx, 0) {
@@ -449,7 +449,7 @@ func TestEveryCall(t *testing.T) {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // any name goes into Where, or is By
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // these calls take any name, in Where or as by
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

@@ -7,17 +7,17 @@ import (
 	"colophon/client/wire"
 )
 
-// CitationsService answers questions about citation sets.
+// CitationsService has the queries about citation sets.
 type CitationsService struct{ ledger *Ledger }
 
-// Drift lists the sets of a subject, each compared with the set before: GET /citation-sets/drift.
+// Drift lists the sets about a subject, each compared with the previous set: GET /citation-sets/drift.
 func (s *CitationsService) Drift(subject string, o *QueryOptions) *List[wire.CitationDriftRow] {
 	q := o.values()
 	q.Set("subject", subject)
 	return list[wire.CitationDriftRow](s.ledger, "/citation-sets/drift", q)
 }
 
-// Conflicts lists the chunks that are cited under several sources: GET /citation-sets/conflicts.
+// Conflicts lists the chunks that citations name under several sources: GET /citation-sets/conflicts.
 func (s *CitationsService) Conflicts(o *QueryOptions) *List[wire.Conflict] {
 	return list[wire.Conflict](s.ledger, "/citation-sets/conflicts", o.values())
 }
@@ -39,14 +39,14 @@ func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *List[wire
 	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
 }
 
-// Document reads the citations of a set, as a whole and by section: GET /citation-sets/{seq}/document. It
-// needs the scope content.
+// Document reads the citations of a set, as a whole and by section: GET /citation-sets/{seq}/document. It needs the
+// scope content.
 func (s *CitationsService) Document(ctx context.Context, seq uint64, o *QueryOptions) (*wire.CitationsDocument, error) {
 	return answer[wire.CitationsDocument](ctx, s.ledger.client, get(s.ledger.path+join("citation-sets", decimal(seq), "document"), o.values()))
 }
 
-// PinnedRetrieval says which chunks of the sources a retrieval takes to cite what the set cites: POST
-// /citation-sets/{seq}/pinned-retrieval. It records nothing.
+// PinnedRetrieval returns the chunks of the given sources that a retrieval must use to cite the same chunks as the
+// set: POST /citation-sets/{seq}/pinned-retrieval. It records nothing.
 func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wire.RetrievalRequest, o *QueryOptions) (*wire.PinnedRetrieval, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + join("citation-sets", decimal(seq), "pinned-retrieval"), query: o.values(), repeat: true}
 	return exchange[wire.PinnedRetrieval](ctx, s.ledger.client, q, r)

@@ -16,59 +16,59 @@ import (
 	"colophon/proofs"
 )
 
-// Client talks to one server. It is safe for concurrent use.
+// Client calls the API of one server. It is safe for concurrent use.
 type Client struct {
-	base      string // without a slash at its end
+	base      string // without a trailing slash
 	http      *http.Client
 	token     string
 	userAgent string
-	timeout   time.Duration // of one attempt
+	timeout   time.Duration // for one attempt
 	maxAnswer int64         // bytes
 	retries   Retries
 	keys      bool // writes get random idempotency keys
 	verifiers map[string][]*proofs.Verifier
 
-	// Replaced by tests.
+	// Tests replace the functions below.
 	sleep func(context.Context, time.Duration) error
 	now   func() time.Time
 
 	// Ledgers lists and creates ledgers.
 	Ledgers *LedgersService
-	// Server has what concerns the server as a whole.
+	// Server has the calls that do not concern a single ledger.
 	Server *ServerService
 }
 
-// Retries says how a call is repeated. A call is repeated after a failed connection and after the statuses
-// 408, 429, 502, 503 and 504, if repeating it is safe: it reads, or it has an idempotency key. The pause
-// doubles each time, is spread by chance, and is not shorter than the server's Retry-After. If the server
-// asks for more than Longest, the call returns the error at once.
+// Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
+// 429, 502, 503 and 504 if this is safe: if it only reads, or has an idempotency key. The pause doubles with each
+// attempt, is varied at random, and is never shorter than the server's Retry-After. If Retry-After is longer than
+// Longest, the call returns the error at once.
 type Retries struct {
-	Attempts int           // in all; 1 or less: never repeat. Default 5
+	Attempts int           // including the first; 1 or less means that calls are never repeated. Default 5
 	First    time.Duration // the pause before the second attempt. Default 250 ms
-	Longest  time.Duration // of all pauses. Default 30 s
-	// Notify, if it is not nil, is called before each pause: with the error, the failures in a row so far, and the
-	// length of the pause.
+	Longest  time.Duration // the longest pause. Default 30 s
+	// Notify, if it is not nil, is called before each pause. It gets the error, the number of failures in a row, and
+	// the length of the pause.
 	Notify func(err error, failures int, pause time.Duration)
 }
 
-// Option changes a new client.
+// Option configures a new client.
 type Option func(*Client) error
 
-// WithToken sends a bearer token: an API token or a token of an OIDC issuer. The token goes to the server's
-// own address only. Use https if others can listen.
+// WithToken sends a bearer token: an API token or a token of an OIDC issuer. The client sends the token to the
+// server's address only. Use https if others can read the traffic.
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return errors.New("client: the token has to be one word of ASCII, as colophon token create prints it")
+			return errors.New("client: the token must be ASCII without spaces or line ends, as colophon token create prints it")
 		}
 		c.token = token
 		return nil
 	}
 }
 
-// WithHTTPClient uses the transport, jar and timeout of h. The client does not follow redirects, whatever
-// h.CheckRedirect says. A timeout of h also ends batches and followers. If the transport, or a body that it
-// returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
+// WithHTTPClient uses the transport, cookie jar and timeout of h. The client does not follow redirects, whatever
+// h.CheckRedirect says. A timeout of h also ends batches and followers. If the transport, or a body that it returns,
+// fails with an error that wraps [ErrAnswer], the call returns that error and is not repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -76,19 +76,20 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithTLS sets certificate authorities and client certificates. It replaces the transport, so it
-// cannot follow [WithHTTPClient].
+// WithTLS sets certificate authorities and client certificates. It replaces the transport, so it cannot be used after
+// [WithHTTPClient].
 func WithTLS(config *tls.Config) Option {
 	return func(c *Client) error {
 		if c.http.Transport != nil {
-			return errors.New("client: WithTLS after WithHTTPClient; set TLSClientConfig of that client's transport")
+			return errors.New("client: WithTLS cannot follow WithHTTPClient; set TLSClientConfig in the transport of that HTTP client")
 		}
 		c.http.Transport = transport(config.Clone())
 		return nil
 	}
 }
 
-// WithUserAgent names the program in the server's log. The default is colophon-go and the module's version.
+// WithUserAgent sets the name of the program that appears in the server's log. The default is colophon-go and the
+// module's version.
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
 		c.userAgent = name
@@ -96,8 +97,8 @@ func WithUserAgent(name string) Option {
 	}
 }
 
-// WithTimeout bounds each attempt of a call. The default is one minute; 0 means no bound. Of a batch it bounds how
-// long a connection may neither take nor answer lines. It does not apply to followers, redactions,
+// WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no limit. For a batch, it
+// limits how long a connection can go without taking or answering lines. It does not apply to followers, redactions,
 // changes of many states and snapshots, which only their context ends.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
@@ -106,18 +107,18 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxAnswer bounds each answer, and each line of a stream, in bytes. The default is 64 MiB.
+// WithMaxAnswer limits the length of each answer, and of each line of a stream, in bytes. The default is 64 MiB.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {
-			return fmt.Errorf("client: WithMaxAnswer(%d): the bound has to be positive", bytes)
+			return fmt.Errorf("client: WithMaxAnswer(%d): the limit must be positive", bytes)
 		}
 		c.maxAnswer = bytes
 		return nil
 	}
 }
 
-// WithRetries replaces the default retries. Zero fields keep their defaults.
+// WithRetries replaces the default retries. Fields that are zero keep their defaults.
 func WithRetries(r Retries) Option {
 	return func(c *Client) error {
 		if r.Attempts != 0 {
@@ -136,8 +137,8 @@ func WithRetries(r Retries) Option {
 	}
 }
 
-// WithoutIdempotencyKeys stops the client from adding random keys to writes without a key and a run_id. Such
-// writes are then never repeated.
+// WithoutIdempotencyKeys stops the client from adding random keys to writes that have neither a key nor a run_id.
+// Such writes are then never repeated.
 func WithoutIdempotencyKeys() Option {
 	return func(c *Client) error {
 		c.keys = false
@@ -145,9 +146,9 @@ func WithoutIdempotencyKeys() Option {
 	}
 }
 
-// WithVerifierKeys verifies every receipt that a write on the ledger returns. The keys are verifier keys as
-// colophon keys list prints them. Each counts without a bound, so give the newest key only. After a
-// rotation has ended, receipts verify with the new key alone: see [LogService.Keys].
+// WithVerifierKeys verifies every receipt that a write to the ledger returns. The keys are verifier keys as colophon
+// keys list prints them. The client trusts each key for trees of any size, so give only the newest key. After a
+// rotation has ended, receipts verify with the new key only: see [LogService.Keys].
 func WithVerifierKeys(ledger string, keys ...string) Option {
 	return func(c *Client) error {
 		var verifiers []*proofs.Verifier
@@ -162,18 +163,18 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is [WithVerifierKeys] for parsed keys. Bound a retired key with [proofs.Verifier.Until].
+// WithVerifiers is [WithVerifierKeys] for parsed keys. Limit a retired key with [proofs.Verifier.Until].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
-			return fmt.Errorf("client: no verifier key for ledger %s", ledger)
+			return fmt.Errorf("client: WithVerifiers has no key for ledger %s; give at least one", ledger)
 		}
 		c.verifiers[ledger] = slices.Clone(verifiers)
 		return nil
 	}
 }
 
-// New makes a client of the server at a URL such as https://ledger.example. It sends nothing.
+// New returns a client of the server at a URL such as https://ledger.example. It sends nothing.
 func New(server string, options ...Option) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -195,24 +196,24 @@ func New(server string, options ...Option) (*Client, error) {
 	if c.http.Transport == nil {
 		c.http.Transport = transport(nil)
 	}
-	// A server that a redirect leads to must not get the token, nor a record twice.
+	// A redirect must not give the token, or a record a second time, to another server.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Ledgers, c.Server = &LedgersService{c}, &ServerService{c}
 	return c, nil
 }
 
-// transport keeps up to 100 idle connections to the server, so that many goroutines can reuse them.
-// The default is two.
+// transport returns a transport that keeps up to 100 idle connections to the server, so that many goroutines can
+// reuse them. net/http keeps two by default.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100
 	return t
 }
 
-// String names the server, and never shows the token.
+// String names the server. It does not contain the token.
 func (c *Client) String() string { return "client of " + c.base }
 
-// GoString never shows the token.
+// GoString does not contain the token.
 func (c *Client) GoString() string { return c.String() }
 
 func userAgent() string {
@@ -238,14 +239,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause waits after that many failures in a row. It returns an error, which includes the last failure, if there
-// are to be no more attempts.
+// pause waits before the next attempt after a number of failures in a row. If there must be no further attempt, it
+// returns an error that wraps the last failure.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {
 		return last
 	}
 	wait := min(c.retries.First<<min(failures-1, 20), c.retries.Longest)
-	wait = wait/2 + rand.N(wait/2+1) // #nosec G404 -- spreads retries
+	wait = wait/2 + rand.N(wait/2+1) // #nosec G404 -- only spreads retries
 	if problem := (*Error)(nil); errors.As(last, &problem) {
 		if problem.RetryAfter > c.retries.Longest {
 			return last
@@ -259,7 +260,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w, while waiting to retry after: %w", err, last)
+		return fmt.Errorf("%w while waiting to repeat the request, which failed: %w", err, last)
 	}
 	return nil
 }

@@ -5,61 +5,60 @@
 //		Payload: payload, Output: new(text), Model: "m1", Temperature: new(0.7),
 //	}, nil)
 //
-// A [Client] talks to one server and a [Ledger] to one ledger of it. Their calls are grouped into services, one
-// call for each operation of the HTTP API. Requests and answers are types of package wire. Clients,
-// ledgers and services are safe for concurrent use.
+// A [Client] calls one server, and a [Ledger] stands for one ledger on it. The calls are grouped into services, with
+// one call for each operation of the HTTP API. Requests and answers are types of package wire. Clients, ledgers and
+// services are safe for concurrent use.
 //
 // # Writes
 //
 // When a write returns a receipt, the event is durable on the server: it survives a crash and a loss of power.
 //
-// Each write has an idempotency key, so that the client can repeat it after a failure without recording it
-// twice. The key is the one that the caller gives, else a record's run_id, else a random one, which stays
-// the same over the attempts of one call. [WithoutIdempotencyKeys] turns random keys off; writes without a
-// key are then not repeated. After [ErrUnreachable] it is not known whether the event was recorded. To find
-// out, make the same call with the same key or run_id: it returns the first receipt.
+// Each write has an idempotency key, so that the client can repeat it after a failure without recording it twice. The
+// key is the one that the caller gives, else a record's run_id, else a random key, which stays the same for all
+// attempts of one call. [WithoutIdempotencyKeys] turns random keys off; writes without a key are then not repeated.
+// After [ErrUnreachable], the client does not know whether the event was recorded. To find out, make the same call
+// with the same key or run_id: it returns the first receipt.
 //
-// A record whose claimed hashes do not match its content is recorded and flagged, unless OnMismatch or the
-// ledger says otherwise. Look at Checks.Mismatches of the receipt.
+// A record whose claimed hashes do not match its content is recorded and flagged, unless OnMismatch or the ledger's
+// setting is reject. Check the receipt with Checks.Mismatches.
 //
 // # Retries
 //
-// Reads, and writes that have a key or a run_id, are repeated after a failed connection and after the statuses
-// 408, 429, 502, 503 and 504. [Retries] sets how often. The first pause is 250 ms and each further one twice
-// as long, spread by chance. A Retry-After of the server, in seconds or as a date, is respected. Calls that
-// are not repeated say so. The context bounds the whole call; [WithTimeout] bounds each attempt.
+// Reads, and writes that have a key or a run_id, are repeated after a failed connection and after the statuses 408,
+// 429, 502, 503 and 504. [Retries] sets how often. The first pause is 250 ms, and each further pause is twice as
+// long, varied at random. The client respects the server's Retry-After, in seconds or as a date. The comment of a
+// call says if the call is never repeated. The context limits the whole call; [WithTimeout] limits each attempt.
 //
 // # Many records
 //
-// [RecordsService.Batch] takes a sequence of records and returns a sequence of results. It streams both ways,
-// bounds its memory, and continues after a failed connection. Lines that are JSON already go out as they are, as
-// Text of a [Line].
+// [RecordsService.Batch] takes a sequence of records and returns a sequence of results. It streams in both
+// directions, needs bounded memory, and continues after a failed connection. Send lines that are already JSON without
+// changes as Text of a [Line].
 //
 // # Lists and streams
 //
-// A [List] reads one page, or ranges over the rows of all pages. All pages are of one tree size, so the list is
+// A [List] reads one page, or iterates over the rows of all pages. All pages are for one tree size, so the list is
 // consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
-// [EventsService.All] ranges over the log up to its head. [EventsService.Follow] continues as events are
-// recorded, and connects again where it was after a failed connection.
+// [EventsService.All] iterates over the log up to its head. [EventsService.Follow] continues as events are recorded.
+// After a failed connection, it reconnects and continues with the next event.
 //
 // # Receipts
 //
 // With [WithVerifierKeys], each write verifies its receipt before it returns: that a trusted key has signed the
-// checkpoint, that the event is in the checkpoint's tree, that all members of the receipt are those of the
-// event, and that the event is of the kind and the idempotency key that were sent. If something is wrong,
-// the write returns the receipt and a [ReceiptError]. The verifier key must come by a way that does not lead
-// through the server. Only the keys that are given count. After a rotation of keys has ended, give the new
-// one: docs/keys.md and [LogService.Keys] say how it follows from the old one.
+// checkpoint, that the event is in the checkpoint's tree, that all members of the receipt agree with the event, and
+// that the event has the kind and the idempotency key that were sent. If something is wrong, the write returns both
+// the receipt and a [ReceiptError]. Get the verifier key from a source other than the server. The client trusts only
+// the keys that it was given. After a rotation of keys has ended, give it the new key: docs/keys.md and
+// [LogService.Keys] explain how to check that the new key follows from the old one.
 //
-// A receipt proves that the event is in the log. It does not prove that the server shows everyone the same
-// log: auditors and witnesses do. colophon verify --record
-// checks that the event follows from the record.
+// A receipt proves that the event is in the log. It does not prove that the server shows the same log to everyone;
+// auditors and witnesses check this. colophon verify --record checks that the event follows from the record.
 //
 // # Errors
 //
-// An answer without a success status is an *[Error] with status, detail and places. The kinds, such as [ErrNotFound] and
-// [ErrConflict], are for [errors.Is]. [ErrUnreachable] and [ErrAnswer] say that there was no answer, or one
-// that the API does not allow. Answers are bounded by [WithMaxAnswer]. Redirects are not followed, so the token
-// goes to the server only.
+// An answer without a success status is an *[Error] with status, detail and places. Use [errors.Is] with its kinds,
+// such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that there was no complete answer, and [ErrAnswer]
+// that the answer does not follow the API. [WithMaxAnswer] limits the length of answers. The client does not follow
+// redirects, so the token goes only to the server. goes to the server only.
 package client

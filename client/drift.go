@@ -10,19 +10,19 @@ import (
 	"colophon/client/wire"
 )
 
-// DriftService answers questions about what caused outputs to change.
+// DriftService has the queries about what caused outputs to change.
 type DriftService struct{ ledger *Ledger }
 
-// GroupFilter chooses groups. A nil pointer chooses all.
+// GroupFilter selects groups. A nil pointer selects all.
 type GroupFilter struct {
 	StateOptions
 	MinRuns, MinOutputs uint64
-	Since, Until        time.Time // of a group's last run; zero for no bound
-	Sort                string    // recent (default), runs, flips or stability. The last three exist at the head only
+	Since, Until        time.Time // of a group's last run; zero means no limit
+	Sort                string    // recent (default), runs, flips or stability; the last three not together with AsOf
 }
 
-// Groups lists the runs that have a value in common, by ipc_id, input, input_hash, system_prompt_hash, output_hash,
-// model, temperature or label:NAME: GET /drift/groups.
+// Groups lists groups of runs that have a value in common. by is ipc_id, input, input_hash, system_prompt_hash,
+// output_hash, model, temperature or label:NAME: GET /drift/groups.
 func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -37,14 +37,14 @@ func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
 	return list[wire.Group](s.ledger, "/drift/groups", q)
 }
 
-// Group is one group. It sends nothing until it is read.
+// Group is one group. It sends no request before it is read.
 type Group struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Group returns the group of one value, such as Group("model", "m1", nil).
+// Group returns the group of runs with one value, for example Group("model", "m1", nil).
 func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
@@ -63,7 +63,7 @@ func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	}), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
-// Outputs reads all outputs of the group, the one that appeared last first.
+// Outputs reads all outputs of the group. The output that first appeared last comes first.
 func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, string, error) {
 		page, err := g.page(ctx, "outputs_cursor", cursor)
@@ -78,13 +78,13 @@ func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswe
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// Attribution says what caused the change from event a to event b: GET /drift/attribution.
+// Attribution returns what caused the change from event a to event b: GET /drift/attribution.
 func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.Attribution, error) {
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares a text of event b with that of event a, word by word: GET /diff. Of is output, prompt,
-// payload, passage, or the name of any content. [ErrGone] says that the content of one is erased.
+// Diff compares a text of event b with that of event a, word by word: GET /diff. of is output, prompt, payload,
+// passage, or the name of any content. [ErrGone] means that the content of one event is erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
 	q := between(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
@@ -97,23 +97,24 @@ func between(q url.Values, a, b string) url.Values {
 	return q
 }
 
-// Timeline lists the runs that have a value in common, each with its cause against the run before: GET
-// /drift/timeline. By is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
+// Timeline lists the runs that have a value in common, each with what caused the change since the previous run: GET
+// /drift/timeline. by is input, input_hash, ipc_id, system_prompt_hash, output_hash, model or label:NAME.
 func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects is the pairs of runs that differ in one variable only. It sends nothing until it is read.
+// Effects has the pairs of runs that differ in one variable only. It sends no request before it is read.
 type Effects struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Effects compares the runs that have value a of a variable with those that have b and are equal otherwise. The
-// variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens or seed.
+// Effects compares the runs in which a variable has the value a with the runs in which it has the value b and that
+// are otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
+// label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)
@@ -138,7 +139,7 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// Reproduce says whether a re-run has reproduced a record: POST /drift/reproduce. It records nothing.
+// Reproduce returns whether a re-run has reproduced a record: POST /drift/reproduce. It records nothing.
 func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)

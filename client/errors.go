@@ -21,30 +21,30 @@ var (
 	ErrUnauthorized = errors.New("client: unauthorized")       // 401: no token, or an invalid one
 	ErrForbidden    = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
 	ErrFrozen       = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
-	ErrNotFound     = errors.New("client: not found")          // 404: also a ledger that the token has no grant on
-	ErrConflict     = errors.New("client: conflict")           // 409: as an idempotency key of another record
+	ErrNotFound     = errors.New("client: not found")          // 404: also if the token has no grant for the ledger
+	ErrConflict     = errors.New("client: conflict")           // 409: for example, another record has the idempotency key
 	ErrGone         = errors.New("client: content is erased")  // 410
 	ErrTooLarge     = errors.New("client: request too large")  // 413
-	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch if mismatches are rejected
+	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch, if the request or the ledger rejects mismatches
 	ErrTooMany      = errors.New("client: too many requests")  // 429
 	ErrUnavailable  = errors.New("client: unavailable")        // 503
 )
 
 // Other errors.
 var (
-	// ErrUnreachable says that the server could not be reached, or that its answer broke off. A write may
-	// have been recorded.
+	// ErrUnreachable means that the server could not be reached, or that its answer broke off. A write might have
+	// been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
-	// ErrMisdirected says that the connection fails until the URL or a certificate changes: the server does not
-	// speak TLS or the URL lacks https, or its certificate does not verify. Such a call is not repeated.
-	ErrMisdirected = errors.New("client: the URL or the certificate does not fit the server")
-	// ErrAnswer says that an answer is not what the API promises, or is longer than [WithMaxAnswer] allows.
-	// A write may have been recorded.
+	// ErrMisdirected means that the connection will fail until the URL or a certificate changes: the server does not
+	// speak TLS, the URL lacks https, or the server's certificate does not verify. Such a call is not repeated.
+	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
+	// ErrAnswer means that an answer does not follow the API, or is longer than [WithMaxAnswer] allows. A write might
+	// have been recorded.
 	ErrAnswer = errors.New("client: unexpected answer")
-	// ErrUnanswered says that the connection ended before a line of a batch was answered, and that the line
-	// has no idempotency key with which it could be sent again. It may have been recorded.
-	ErrUnanswered = errors.New("client: the connection ended before the line was answered; it may be recorded")
-	// ErrNoKeys says that the client has no verifier keys for the ledger.
+	// ErrUnanswered means that the connection ended before a line of a batch was answered, and that the line has no
+	// idempotency key with which it could be sent again. It might have been recorded.
+	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
+	// ErrNoKeys means that the client has no verifier keys for the ledger.
 	ErrNoKeys = errors.New("client: no verifier keys; give some to WithVerifierKeys")
 )
 
@@ -54,10 +54,10 @@ var kinds = map[error]int{
 	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
-// Error is an answer with an error status (RFC 9457). Of an answer that is not a problem, such as a proxy's, it has
-// the status, and the first line of a plain text as Detail.
+// Error is an answer with an error status (RFC 9457). If the answer is not a problem document, because it comes from
+// a proxy for example, Error has its status and, as Detail, the first line of a plain text.
 type Error struct {
-	wire.Problem // Receipt, if any, is not verified
+	wire.Problem // its Receipt, if there is one, is not verified
 	// Request is the method and path of the request, or the line of the batch.
 	Request string
 	// RetryAfter is the server's Retry-After; 0 if it sent none.
@@ -69,7 +69,7 @@ type Error struct {
 // Error returns the request, the status and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
-// Reason returns what is wrong, in one line: place by place if the problem names places, else its detail or its title.
+// Reason returns in one line what is wrong: each place if the problem names places, else its detail or its title.
 func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
@@ -82,8 +82,8 @@ func (e *Error) Reason() string {
 	return oneLine(cmp.Or(detail, e.Title))
 }
 
-// oneLine shows characters that do not print as escapes: a server's text must not become lines of a log, nor be
-// obeyed by a terminal.
+// oneLine shows characters that do not print as escapes, so that a server's text cannot add lines to a log or control
+// a terminal.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -96,11 +96,11 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-// Is makes the kinds of errors above match.
+// Is makes the kinds of errors above match by status.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrFrozen:
-		// The API has no other sign.
+		// Only the detail distinguishes this refusal from others.
 		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
 	case ErrMisdirected:
 		return e.Status == http.StatusBadRequest && e.Detail == wantsTLS
@@ -109,7 +109,7 @@ func (e *Error) Is(target error) bool {
 	return known && e.Status == status
 }
 
-// Temporary reports whether the same request may succeed later.
+// Temporary reports whether the same request might succeed later.
 func (e *Error) Temporary() bool {
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -118,12 +118,12 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// ReceiptError says that the server has acknowledged a write, and that its receipt does not verify. By the
-// server's word the record is durable: do not post it again. Keep the receipt as evidence. After a
-// rotation of keys the cause may be that the client does not have the new key.
+// ReceiptError means that the server has acknowledged a write, but its receipt does not verify. According to the
+// server, the record is durable: do not post it again. Keep the receipt as evidence. After a rotation of keys, a
+// possible cause is that the client does not have the new key.
 type ReceiptError struct {
 	Receipt *wire.Receipt
-	Err     error // of proofs.Receipt.Verify, or that the receipt is of another record
+	Err     error // from proofs.Receipt.Verify, or because the receipt is for another record
 }
 
 // Error names the event.
@@ -135,7 +135,7 @@ func (e *ReceiptError) Error() string {
 // Unwrap returns Err.
 func (e *ReceiptError) Unwrap() error { return e.Err }
 
-// problem reads an answer that is not a success.
+// problem converts an answer without a success status to an error.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {
@@ -149,7 +149,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 		e.Title = http.StatusText(e.Status)
 	}
 	if e.Status/100 == 3 {
-		e.Detail = fmt.Sprintf("redirects to %.200q, and this client follows none; if that is the server, use its URL", response.Header.Get("Location"))
+		e.Detail = fmt.Sprintf("redirects to %.200q, but this client follows no redirects; if that is the right server, use its URL", response.Header.Get("Location"))
 	}
 	after := response.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
@@ -160,7 +160,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 	return e
 }
 
-// plainLine returns the first line of a plain text, "" if it is none.
+// plainLine returns the first line of a plain text, and "" if the answer is not plain text.
 func plainLine(response *http.Response, body []byte) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""
@@ -172,16 +172,16 @@ func plainLine(response *http.Response, body []byte) string {
 	return line
 }
 
-// wantsTLS is the detail of an answer of net/http or nginx to a request without TLS.
-const wantsTLS = "the server speaks TLS, and the request came without; use https"
+// wantsTLS is the detail of the error if net/http or nginx answers a request that was sent without TLS.
+const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
-// refusesPlain reports whether an answer is such an answer.
+// refusesPlain reports whether an answer is such a refusal by net/http or nginx.
 func refusesPlain(status int, body []byte) bool {
 	return status == http.StatusBadRequest && (bytes.HasPrefix(body, []byte("Client sent an HTTP request to an HTTPS server")) ||
 		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
 }
 
-// repeatable reports whether an error may pass.
+// repeatable reports whether an attempt that failed with this error can be repeated.
 func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
@@ -189,13 +189,13 @@ func repeatable(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
 }
 
-// unreachableError is an [ErrUnreachable] with its cause.
+// unreachableError is an [ErrUnreachable] with the name of the server and the cause.
 type unreachableError struct {
 	server string
 	cause  error
 }
 
-// Error names the server in place of the request.
+// Error names the server but not the request.
 func (e *unreachableError) Error() string {
 	return fmt.Sprintf("%v at %s: %v", ErrUnreachable, e.server, e.cause)
 }

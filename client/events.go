@@ -21,32 +21,32 @@ import (
 // EventsService reads the linear log of events.
 type EventsService struct{ ledger *Ledger }
 
-// Head as the beginning of [EventsService.Follow] is the next event that is recorded.
+// Head is the start of [EventsService.Follow] for callers that want only events that are recorded from now on.
 const Head uint64 = math.MaxUint64
 
-// Get reads the event of that hash: GET /events/{event_hash}. Its entry has the hash.
+// Get reads the event with this hash: GET /events/{event_hash}. It checks that the entry has the hash.
 func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
 	line, err := answer[wire.EventLine](ctx, s.ledger.client, get(s.ledger.path+join("events", eventHash), nil))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
-		return nil, errors.Join(fmt.Errorf("%w: it is not the event %.64s", ErrAnswer, eventHash), err)
+		return nil, errors.Join(fmt.Errorf("%w: the answer is not the event with the hash %.64s", ErrAnswer, eventHash), err)
 	}
 	return line, nil
 }
 
-// All reads the log from an event to the head, in order: GET /events. It continues after a failed connection
-// where it was. Each entry has its event_hash, and links to the one before it. Nothing shows that the log
-// is that of a checkpoint: colophon audit does.
+// All reads the log from an event to the head, in order: GET /events. After a failed connection, it continues with
+// the next event. It checks that each entry has its event_hash and links to the previous one. It does not check that
+// the events are those of a signed checkpoint; colophon audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from an event on, or from [Head], and then each event when it is recorded. It
-// connects again after a failed connection and continues where it was, without a gap. It checks events
-// as All does. It ends without an error when the ledger is frozen and all events have been read, and with
-// an error when ctx ends, when the token is refused, or after as many failures in a row as [Retries] allows.
+// Follow reads the log from an event or from [Head], and then each new event when it is recorded. After a failed
+// connection, it reconnects and continues without a gap. It checks events as All does. It ends without an error when
+// the ledger is frozen and all events have been read. It ends with an error when ctx ends, when the server refuses
+// the token, or after as many failures in a row as [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != Head})
 }
@@ -55,14 +55,14 @@ func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire
 type eventReader struct {
 	service *EventsService
 	next    uint64 // seq of the next event
-	known   bool   // next is meant
+	known   bool   // next is set
 	tip     *proofs.Hash
-	page    bool // by pages, in place of a live stream
-	alive   bool // the live stream has lasted for a while
+	page    bool // read pages instead of a live stream
+	alive   bool // the live stream has delivered something, so failures are counted from zero again
 	yield   func(*wire.EventLine, error) bool
 }
 
-// How a connection ends, beside errors.
+// Reasons why a connection ends that are not errors of the call.
 var (
 	errStopped  = errors.New("the caller has stopped")
 	errComplete = errors.New("there are no more events")
@@ -70,7 +70,7 @@ var (
 
 func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wire.EventLine, error] {
 	return func(yield func(*wire.EventLine, error) bool) {
-		q := *r // the iterator can be used again
+		q := *r // so that the iterator can be used again
 		q.yield = yield
 		for failures := 0; ; {
 			before, known := q.next, q.known
@@ -130,7 +130,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	if !r.known {
 		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: a stream of events without Colophon-As-Of", ErrAnswer)
+			return fmt.Errorf("%w: the stream of events has no header Colophon-As-Of", ErrAnswer)
 		}
 		r.next, r.known = size, true
 	}
@@ -150,12 +150,12 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: a page without events names a next one", ErrAnswer)
+		return fmt.Errorf("%w: a page without events names a next page", ErrAnswer)
 	}
 	return nil
 }
 
-// readStream reads server-sent events. They end by name, or the connection has failed.
+// readStream reads server-sent events. If the stream ends without a final event, the connection has failed.
 func (r *eventReader) readStream(lines *lineScanner) error {
 	var name string
 	var data []byte
@@ -169,7 +169,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 				return err
 			}
 			name, data, begun = "", nil, true
-		case len(field) == 0: // a comment, which the server sends when there are no events
+		case len(field) == 0: // a comment, which the server sends to keep an idle stream alive
 			r.alive = r.alive || begun
 		case string(field) == "event":
 			name = string(value)
@@ -210,10 +210,10 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		e.Title = http.StatusText(e.Status)
 		return e
 	}
-	return nil // a newer server's
+	return nil // an event that only newer servers send
 }
 
-// event checks one event and passes it on.
+// event checks one event and yields it.
 func (r *eventReader) event(text []byte) error {
 	line := new(wire.EventLine)
 	if err := decode(text, line); err != nil {
@@ -224,11 +224,11 @@ func (r *eventReader) event(text []byte) error {
 	case err != nil:
 		return err
 	case line.Seq != r.next:
-		return fmt.Errorf("%w: event %d comes in place of event %d", ErrAnswer, line.Seq, r.next)
+		return fmt.Errorf("%w: got event %d instead of event %d", ErrAnswer, line.Seq, r.next)
 	case r.tip != nil && prev != *r.tip:
-		return fmt.Errorf("%w: event %d does not link to the one before it", ErrAnswer, line.Seq)
+		return fmt.Errorf("%w: event %d does not link to the previous event", ErrAnswer, line.Seq)
 	}
-	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has read it
+	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has parsed it
 	r.next, r.tip = line.Seq+1, &tip
 	if !r.yield(line, nil) {
 		return errStopped
@@ -243,18 +243,19 @@ func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 		return prev, fmt.Errorf("%w: event %d: %w", ErrAnswer, line.Seq, err)
 	}
 	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
-		return prev, fmt.Errorf("%w: event %d: its entry has another hash or another event", ErrAnswer, line.Seq)
+		return prev, fmt.Errorf("%w: event %d: its entry does not match its event_hash or its event", ErrAnswer, line.Seq)
 	}
 	return prev, nil
 }
 
-// lineScanner reads a stream line by line. A line is at most as long as an answer may be.
+// lineScanner reads a stream line by line. A line can be as long as an answer.
 type lineScanner struct {
 	*bufio.Scanner
 	client *Client
 }
 
-// lines reads a stream that must not pause for longer than one attempt may take: then it is cancelled.
+// lines returns a scanner of a stream. It calls cancel if the stream pauses for longer than the timeout of one
+// attempt.
 func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	if c.timeout > 0 && cancel != nil {
 		body = &patientReader{body, c.timeout, cancel}
@@ -265,7 +266,7 @@ func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	return &lineScanner{scanner, c}
 }
 
-// Err says why there are no more lines; nil after the last one.
+// Err returns the reason why there are no more lines, and nil after the last line.
 func (s *lineScanner) Err() error {
 	err := s.Scanner.Err()
 	switch {
@@ -277,7 +278,7 @@ func (s *lineScanner) Err() error {
 	return s.client.unreachable(err)
 }
 
-// wholeLines is bufio.ScanLines, except that a last line without an end is an error: it was cut.
+// wholeLines is bufio.ScanLines, except that a last line without a line end is an error, because it is incomplete.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil
@@ -288,7 +289,7 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// patientReader gives up after a read that takes too long.
+// patientReader fails if a read takes longer than its limit.
 type patientReader struct {
 	body   io.Reader
 	wait   time.Duration

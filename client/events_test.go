@@ -23,7 +23,7 @@ func fill(t *testing.T, l *client.Ledger, n int) {
 	}
 }
 
-// A page that breaks off continues where it was.
+// After a page that breaks off, the iterator continues with the next event.
 func TestAllEventsInOrder(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 2100)
@@ -40,8 +40,8 @@ func TestAllEventsInOrder(t *testing.T) {
 	}
 }
 
-// A follower whose connection breaks gets every event once, and ends when the ledger is
-// frozen.
+// A follower whose connection breaks gets every event exactly once, and ends when the ledger
+// is frozen.
 func TestFollowResumes(t *testing.T) {
 	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.Head} {
 		t.Run(name, func(t *testing.T) {
@@ -122,13 +122,13 @@ func TestEventsAreChecked(t *testing.T) {
 		lines []string
 		says  string
 	}{
-		"missing":       {[]string{lines[0], lines[2]}, "event 2 comes in place of event 1"},
-		"repeated":      {[]string{lines[0], lines[0]}, "event 0 comes in place of event 1"},
-		"another event": {changed(1, func(l *wire.EventLine) { l.Event = json.RawMessage(`{}`) }), "another event"},
-		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "another hash"},
+		"missing":       {[]string{lines[0], lines[2]}, "event 2 instead of event 1"},
+		"repeated":      {[]string{lines[0], lines[0]}, "event 0 instead of event 1"},
+		"another event": {changed(1, func(l *wire.EventLine) { l.Event = json.RawMessage(`{}`) }), "does not match its event_hash or its event"},
+		"another entry": {changed(1, func(l *wire.EventLine) { l.Entry[40]++ }), "does not match its event_hash or its event"},
 		"short entry":   {changed(1, func(l *wire.EventLine) { l.Entry = l.Entry[:4] }), "event 1"},
 		"another log":   {[]string{lines[0], strings.Replace(lines[2], `"seq":2,`, `"seq":1,`, 1)}, "does not link"},
-		"no JSON":       {[]string{lines[0], "x"}, "not a JSON object"},
+		"not JSON":      {[]string{lines[0], "x"}, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +193,7 @@ func TestFollowFailures(t *testing.T) {
 	}
 }
 
-// inTurn answers with one handler that many times, and then with another.
+// inTurn answers the first requests with one handler, and all later ones with another.
 func inTurn(first http.HandlerFunc, times int32, then http.HandlerFunc) http.HandlerFunc {
 	n := new(atomic.Int32)
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"colophon/client/wire"
 )
 
-// exampleServer runs a server for one example.
+// exampleServer starts a server for one example.
 func exampleServer() (s *testServer, stop func()) {
 	dir, err := os.MkdirTemp("", "colophon-example-")
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// OnSleep replaces the pauses of a client, and its clock, which the pauses advance.
+// OnSleep replaces the pauses of a client by f, and its clock by one that only the pauses
+// advance.
 func OnSleep(c *Client, f func(time.Duration)) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.now = func() time.Time { return now }
@@ -16,8 +17,8 @@ func OnSleep(c *Client, f func(time.Duration)) {
 	}
 }
 
-// Decode is the function that reads answers.
+// Decode parses answers.
 var Decode = decode
 
-// Problem is the function that reads an answer that is not a success.
+// Problem converts an answer without a success status to an error.
 var Problem = (*Client).problem

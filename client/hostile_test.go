@@ -28,7 +28,7 @@ import (
 	"colophon/proofs"
 )
 
-// The token goes only to the server, whatever the server answers.
+// The client sends the token only to the server, whatever the server answers.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	thief, stolen := answering(t, ok)
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -130,12 +130,12 @@ func TestEndlessLists(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-func TestPagesThatFormACircle(t *testing.T) {
+func TestCursorCyclesEndLists(t *testing.T) {
 	next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a client that never ends
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a client that would continue for ever
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -146,9 +146,9 @@ func TestPagesThatFormACircle(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// A short answer must not take much memory: a row of a list takes a few hundred bytes, however
-// short its JSON.
-func TestAnswersOfManyElementsAreRefused(t *testing.T) {
+// A short answer must not need much memory: a row of a list needs a few hundred bytes, however
+// short its JSON is.
+func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
 		for _, answer := range []string{`{"rows":[` + many + element + `]}`, `{"rows":[{"event":{"a\"]":{},"b":[` + many + element + `]}}]}`} {
@@ -165,7 +165,7 @@ func TestAnswersOfManyElementsAreRefused(t *testing.T) {
 	require.Len(t, page.Rows, 1)
 }
 
-// Names are escaped in paths: none leads to another path.
+// Names are escaped in paths, so none leads to another path.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,7 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// An answer has a bound, and a stated length alone takes no memory.
+// The length of an answer is limited, and a stated length alone allocates no memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,7 @@ func TestNewRefuses(t *testing.T) {
 		require.Error(t, err, url)
 	}
 	for name, option := range map[string]client.Option{
-		"empty token": client.WithToken(""), "two words": client.WithToken("a b"), "line end": client.WithToken("a\n"), "no ASCII": client.WithToken("é"),
+		"empty token": client.WithToken(""), "two words": client.WithToken("a b"), "line end": client.WithToken("a\n"), "not ASCII": client.WithToken("é"),
 		"no key": client.WithVerifierKeys("default"), "bad key": client.WithVerifierKeys("default", "x"), "no bound": client.WithMaxAnswer(0),
 	} {
 		_, err := client.New("https://ledger.example", option)
@@ -269,8 +269,8 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, int32(2), connections.Load(), "and will not be")
 }
 
-// The client does not repeat a call whose connection fails until the URL changes, or whose
-// answer the caller's transport rejects.
+// The client does not repeat a call if the connection will fail until the URL changes, or if
+// the caller's transport rejects the answer.
 func TestWhatIsNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
 	var handshakes atomic.Int32
@@ -281,7 +281,7 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	proxy, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // of nginx
+		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // as nginx answers
 	})
 	alert, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -320,7 +320,7 @@ func TestWhatIsNotRepeated(t *testing.T) {
 	require.False(t, waited)
 }
 
-// If a receipt does not verify, or is of another record, the error says that the record is
+// If a receipt does not verify, or is for another record, the error says that the record is
 // durable.
 func TestReceiptsAreVerified(t *testing.T) {
 	s := serve(t)
@@ -380,7 +380,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 			case "other kind":
 				require.ErrorContains(t, err, "the event is of kind")
 			case "other record":
-				require.ErrorContains(t, err, "another idempotency key")
+				require.ErrorContains(t, err, "is not that of the request")
 			}
 		})
 	}
@@ -460,7 +460,7 @@ func TestTokensAreNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
 }
 
-// The error of another program, such as a proxy, has that program's text.
+// If another program answers, such as a proxy, the error contains that program's text.
 func TestPlainAnswers(t *testing.T) {
 	secure := httptest.NewUnstartedServer(ok)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -475,7 +475,7 @@ func TestPlainAnswers(t *testing.T) {
 }
 
 // After a rotation the old key does not verify. The keys that follow it do.
-func TestKeysThatFollow(t *testing.T) {
+func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
 	l := connect(t, s.URL, client.WithVerifierKeys("default", old)).Ledger("default")
@@ -499,8 +499,8 @@ func TestKeysThatFollow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Free JSON keeps its bytes, and content belongs to the caller.
-func TestContentIsTheCallers(t *testing.T) {
+// Free JSON keeps its bytes, and the caller can change the content that a call returns.
+func TestContentBelongsToTheCaller(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
 	record.Payload = json.RawMessage("{ \"q\" : \"\\u003c<\\/\",\n\t\"seed\":7, \"top_p\": 7.50e-1 }")
@@ -518,7 +518,8 @@ func TestContentIsTheCallers(t *testing.T) {
 	require.NotEmpty(t, receipt.Hashes.Get("root"))
 }
 
-// FuzzDecode feeds answers of any kind: decoding ends, and what it accepts can be encoded again.
+// FuzzDecode decodes arbitrary answers: decoding must end, and what it accepts can be encoded
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(minimalReceipt))
 	f.Add([]byte(busyLine))
@@ -557,8 +558,8 @@ var fuzzKey = func() string {
 	return signer.Verifier().String()
 }()
 
-// An error is one line, whatever the server says: no part of it becomes a line of a log or
-// controls a terminal.
+// An error is one line, whatever the server sends: no part of it can add a line to a log or
+// control a terminal.
 func TestErrorsAreOneLine(t *testing.T) {
 	lie := `x\nlevel=INFO msg=\"all is well\"\r\u001b[2J\u0085\u2028`
 	for _, body := range []string{`{"detail":"` + lie + `"}`, `{"title":"` + lie + `"}`, `{"errors":[{"pointer":"/` + lie + `","detail":"` + lie + `"}]}`} {
@@ -573,8 +574,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzProblem: every answer without a success status, of a server or of a proxy, becomes an error of
-// one line.
+// FuzzProblem checks that every answer without a success status, from a server or a proxy,
+// becomes an error of one line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))
 	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))

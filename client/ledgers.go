@@ -24,7 +24,7 @@ type Ledger struct {
 	Producers *ProducersService
 }
 
-// Ledger returns the ledger with that name. It sends nothing: the ledger need not exist.
+// Ledger returns the ledger with this name. It sends no request, and does not check that the ledger exists.
 func (c *Client) Ledger(name string) *Ledger {
 	l := &Ledger{client: c, name: name, path: join("v1", "ledgers", name)}
 	l.Records, l.Events, l.Log = &RecordsService{l}, &EventsService{l}, &LogService{l}
@@ -40,17 +40,17 @@ func (l *Ledger) Name() string { return l.name }
 // Path returns the escaped path of the ledger on the server, for [Client.Do].
 func (l *Ledger) Path() string { return l.path }
 
-// list is a list below the ledger.
+// list returns a list of the ledger.
 func list[T any](l *Ledger, path string, query map[string][]string) *List[T] {
 	return &List[T]{client: l.client, path: l.path + path, query: query}
 }
 
-// Describe returns name, keys, settings and head of the ledger: GET /v1/ledgers/{ledger}.
+// Describe returns the name, keys, settings and head of the ledger: GET /v1/ledgers/{ledger}.
 func (l *Ledger) Describe(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, get(l.path, nil))
 }
 
-// Stats counts the ledger's records, refusals and checks: GET /stats.
+// Stats returns the numbers of the ledger's records, refusals and checks: GET /stats.
 func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
@@ -60,26 +60,26 @@ func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// Freeze ends all writes, for ever: POST /freeze. It is not repeated after a failure. Freezing a frozen ledger
-// changes nothing.
+// Freeze permanently ends all writes: POST /freeze. The call is not repeated after a failure. Freezing a frozen
+// ledger changes nothing.
 func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetVisibility makes the log public or private: PUT /visibility. It is not repeated after a failure.
+// SetVisibility makes the log public or private: PUT /visibility. The call is not repeated after a failure.
 func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
-// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not
-// registered: PUT /unregistered-sources. It is not repeated after a failure.
+// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not registered: PUT
+// /unregistered-sources. The call is not repeated after a failure.
 func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/unregistered-sources"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
-// ChangeKeys takes one step of a change of signing keys, rotate or retire: POST /keys. It is not repeated
-// after a failure. After retire, receipts verify with the new key only.
+// ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
+// failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
@@ -87,7 +87,7 @@ func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, er
 // LedgersService lists and creates ledgers.
 type LedgersService struct{ client *Client }
 
-// List returns the ledgers that the caller has a grant on: GET /v1/ledgers.
+// List returns the ledgers for which the caller has a grant: GET /v1/ledgers.
 func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, error) {
 	ledgers, err := answer[wire.Ledgers](ctx, s.client, get("/v1/ledgers", nil))
 	if err != nil {
@@ -96,23 +96,23 @@ func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, er
 	return ledgers.Ledgers, nil
 }
 
-// Create creates a ledger: POST /v1/ledgers. It is not repeated after a failure; [ErrConflict] then may mean
-// that the first attempt has succeeded.
+// Create creates a ledger: POST /v1/ledgers. The call is not repeated after a failure. If you repeat it,
+// [ErrConflict] can mean that the first attempt succeeded.
 func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, s.client, request{method: http.MethodPost, path: "/v1/ledgers"}, ledger)
 }
 
-// ServerService has what concerns a server as a whole.
+// ServerService has the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
-// Compute returns the hashes and checks that a ledger would record, and records nothing: POST
+// Compute returns the hashes and checks that a ledger would record for a record, and records nothing: POST
 // /v1/compute/{kind}.
 func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.Computed, error) {
 	r := request{method: http.MethodPost, path: join("v1", "compute", string(record.RecordKind())), repeat: true}
 	return exchange[wire.Computed](ctx, s.client, r, record)
 }
 
-// CacheKey returns the cache key of dimensions: POST /v1/compute/cache-key.
+// CacheKey returns the cache key of these dimensions: POST /v1/compute/cache-key.
 func (s *ServerService) CacheKey(ctx context.Context, dimensions wire.CacheDimensions) (*wire.CacheKey, error) {
 	return exchange[wire.CacheKey](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/cache-key", repeat: true}, dimensions)
 }
@@ -122,8 +122,8 @@ func (s *ServerService) QuestionHash(ctx context.Context, question wire.Question
 	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
-// Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. It is not
-// repeated after a failure and may take as long as ctx allows.
+// Snapshot copies the server's database within its data folder, for a backup: POST /v1/snapshots. The call is not
+// repeated after a failure, and only ctx limits its time.
 func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {
 	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
 }
@@ -133,19 +133,20 @@ func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
 	return answer[wire.Version](ctx, s.client, get("/version", nil))
 }
 
-// Health returns one line about the server: GET /healthz. The server is running if there is no error. It is not repeated.
+// Health returns one line about the server: GET /healthz. If the error is nil, the server is running. The call is not
+// repeated.
 func (s *ServerService) Health(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/healthz"})
 }
 
-// Readiness returns one line about the server: GET /readyz. The server accepts requests if there is no error. It is
-// not repeated: [ErrUnavailable] says that the server is not ready.
+// Readiness returns one line about the server: GET /readyz. If the error is nil, the server accepts requests;
+// [ErrUnavailable] means that it is not ready. The call is not repeated.
 func (s *ServerService) Readiness(ctx context.Context) (string, error) {
 	return s.text(ctx, request{method: http.MethodGet, path: "/readyz"})
 }
 
-// Metrics returns the server's metrics in the Prometheus text format: GET /metrics. Some servers have them at
-// another address.
+// Metrics returns the server's metrics in the Prometheus text format: GET /metrics. Some servers serve them at a
+// separate address.
 func (s *ServerService) Metrics(ctx context.Context) (string, error) {
 	return s.text(ctx, get("/metrics", nil))
 }

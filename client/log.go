@@ -11,24 +11,24 @@ import (
 // LogService reads the transparency log (C2SP tlog-tiles) and its proofs. A public log needs no token.
 type LogService struct{ ledger *Ledger }
 
-// Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. It is verified if the
-// client has keys; the error is then that of proofs.OpenCheckpoint. Nothing shows that the checkpoint is
-// the newest one, or that others are shown the same one.
+// Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the client has keys, it verifies
+// the note; the error is then that of proofs.OpenCheckpoint. It cannot check that the checkpoint is the newest, or
+// that the server shows others the same one.
 func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/checkpoint", nil))
 	if err != nil || !s.ledger.verifies() {
 		return note, err
 	}
 	if _, err := proofs.OpenCheckpoint(note, s.ledger.client.verifiers[s.ledger.name]...); err != nil {
-		return nil, fmt.Errorf("client: checkpoint of ledger %s: %w", s.ledger.name, err)
+		return nil, fmt.Errorf("client: verifying the checkpoint of ledger %s: %w", s.ledger.name, err)
 	}
 	return note, nil
 }
 
-// Keys reads the verifier keys of the log: GET /log/key. Each key was named by the one before it, which
-// Keys checks; the sizes up to which keys have signed are the server's word. A key that is trusted
-// counts, and so do the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Trust no key
-// only because it is in the answer.
+// Keys reads the verifier keys of the log: GET /log/key. It checks that each key was named by its predecessor. It
+// does not check the sizes up to which keys have signed, which are only the server's statement. If you trust a key,
+// you can also trust the keys that follow it: VerifiersFrom returns these for [WithVerifiers]. Do not trust a key
+// just because it is in the answer.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
 	if err != nil {
@@ -45,13 +45,13 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/"+path.String(), nil))
 	if err == nil && !path.Entries && len(tile) != path.Width*proofs.HashSize {
-		return nil, fmt.Errorf("%w: %s has %d bytes", ErrAnswer, path, len(tile))
+		return nil, fmt.Errorf("%w: tile %s has %d bytes instead of %d", ErrAnswer, path, len(tile), path.Width*proofs.HashSize)
 	}
 	return tile, err
 }
 
-// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. Width is 256, or less at the edge of the
-// tree. The entries are not verified.
+// Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is 256, or less for the last bundle
+// of the tree. The entries are not verified.
 func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]byte, error) {
 	bundle, err := s.Tile(ctx, proofs.TilePath{Entries: true, Index: index, Width: width})
 	if err != nil {
@@ -62,21 +62,21 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 		return nil, fmt.Errorf("%w: bundle %d: %w", ErrAnswer, index, err)
 	}
 	if len(entries) != width {
-		return nil, fmt.Errorf("%w: bundle %d has %d entries in place of %d", ErrAnswer, index, len(entries), width)
+		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrAnswer, index, len(entries), width)
 	}
 	return entries, nil
 }
 
-// Inclusion reads the inclusion proof of an event in the tree of a size, or of the head if that is 0: GET
-// /proofs/inclusion. proofs.VerifyInclusion verifies it.
+// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or of the head if treeSize is 0: GET
+// /proofs/inclusion. Verify it with proofs.VerifyInclusion.
 func (s *LogService) Inclusion(ctx context.Context, seq, treeSize uint64) (*wire.HashList, error) {
 	q := size(treeSize)
 	q.Set("seq", decimal(seq))
 	return answer[wire.HashList](ctx, s.ledger.client, get(s.ledger.path+"/proofs/inclusion", q))
 }
 
-// Consistency reads the proof that the tree of the first size is the beginning of that of the second, or of
-// the head if that is 0: GET /proofs/consistency. proofs.VerifyConsistency verifies it.
+// Consistency reads the proof that the tree of size second, or of the head if second is 0, extends the tree of size
+// first: GET /proofs/consistency. Verify it with proofs.VerifyConsistency.
 func (s *LogService) Consistency(ctx context.Context, first, second uint64) (*wire.HashList, error) {
 	q := make(map[string][]string)
 	q["first"] = []string{decimal(first)}

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService answers questions about path fingerprints, and validates paths.
+// PathsService has the queries about path fingerprints, and validates paths.
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.
@@ -17,12 +17,12 @@ func (s *PathsService) Projects(o *QueryOptions) *List[wire.Project] {
 	return list[wire.Project](s.ledger, "/paths", o.values())
 }
 
-// PathFilter chooses paths. A nil pointer chooses all.
+// PathFilter selects paths. A nil pointer selects all.
 type PathFilter struct {
 	QueryOptions
 	Status    string // category of the latest record: new, modified, unchanged, or incomparable
 	Validated *bool
-	Build     string // "": each path as its latest record states it, of any build
+	Build     string // "" means the latest record of each path, in any build
 }
 
 // List lists the paths of a project: GET /paths/{project}.
@@ -49,14 +49,13 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build]
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that a build lacks and its base has: GET
-// /paths/{project}/builds/{build}/gone.
+// Gone lists the paths that a build lacks and its base has: GET /paths/{project}/builds/{build}/gone.
 func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// Compare lists the paths of two builds, with what is different in b: GET /paths/{project}/compare. status
-// is new, modified, unchanged, incomparable, gone, or "" for all.
+// Compare lists the paths of two builds, with their differences in b: GET /paths/{project}/compare. status is new,
+// modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
@@ -65,22 +64,22 @@ func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *L
 	return list[wire.PathDifference](s.ledger, join("paths", project, "compare"), q)
 }
 
-// Collisions lists the paths whose path_id belonged to another route: GET /paths/{project}/collisions.
+// Collisions lists the paths whose path_id already belonged to another route: GET /paths/{project}/collisions.
 func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Collision] {
 	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate says whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
+// Validate records whether the content of a path is as it should be: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build, or says what that would do: POST /paths/{project}/validations.
+// ValidateAll validates many paths of a build, or returns what this would do: POST /paths/{project}/validations.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
 	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
 
-// ProducersService says what producers have delivered.
+// ProducersService has the queries about producers and the records that they have delivered.
 type ProducersService struct{ ledger *Ledger }
 
 // List lists the producers: GET /producers.
@@ -88,14 +87,14 @@ func (s *ProducersService) List(o *QueryOptions) *List[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 
-// Producer is one producer. It sends nothing until it is read.
+// Producer is one producer. It sends no request before it is read.
 type Producer struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Producer returns the producer with that id.
+// Producer returns the producer with this id.
 func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
 }
@@ -103,7 +102,7 @@ func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 // Get reads the producer with the first page of its gaps and duplicates: GET /producers/{id}.
 func (p *Producer) Get(ctx context.Context) (*wire.ProducerAnswer, error) { return p.page(ctx, "") }
 
-// Gaps reads all numbers that did not come, in ascending order.
+// Gaps reads all missing numbers, in ascending order.
 func (p *Producer) Gaps(ctx context.Context) iter.Seq2[*wire.ProducerGap, error] {
 	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerGap { return page.Gaps })
 }

@@ -15,18 +15,18 @@ import (
 // RecordsService posts and reads records, and changes their states.
 type RecordsService struct{ ledger *Ledger }
 
-// WriteOptions are the options of posting a record. A nil pointer asks for the defaults.
+// WriteOptions are the options of posting a record. A nil pointer means the defaults.
 type WriteOptions struct {
-	// IdempotencyKey identifies the record for as long as the ledger exists: with the same record the server
-	// returns the first receipt, with another one [ErrConflict]. At most 1,024 bytes. The default is the
-	// record's run_id, and without one a random key.
+	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted with the
+	// same key, the server returns the first receipt; if another record is, it returns [ErrConflict]. A key has at
+	// most 1,024 bytes. The default is the record's run_id or, without one, a random key.
 	IdempotencyKey string
-	// OnMismatch says what becomes of a record whose claims do not match its content: accept or reject. The
-	// default is the ledger's setting.
+	// OnMismatch determines whether the ledger accepts or rejects a record whose claims do not match its content:
+	// accept or reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive waits for the index and adds what follows from earlier events.
+	// Derive waits for the index, and adds facts that follow from earlier events to the receipt.
 	Derive bool
-	// Minimal omits event, proof and checkpoint. It has no effect if the client verifies receipts.
+	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
 	Minimal bool
 }
 
@@ -37,27 +37,27 @@ func (o *WriteOptions) values() url.Values {
 	return q
 }
 
-// ChangeOptions are the options of writes other than records. A nil pointer asks for the defaults.
+// ChangeOptions are the options of writes other than records. A nil pointer means the defaults.
 type ChangeOptions struct {
-	// IdempotencyKey identifies the request, as that of [WriteOptions] identifies a record. The default is a
+	// IdempotencyKey identifies the request, as the key in [WriteOptions] identifies a record. The default is a
 	// random key.
 	IdempotencyKey string
-	// Minimal omits event, proof and checkpoint. It has no effect if the client verifies receipts.
+	// Minimal omits event, proof and checkpoint from the receipt. It has no effect if the client verifies receipts.
 	Minimal bool
 }
 
 // change is a write and the kind of event that it becomes.
 type change struct {
-	method, path string // below the ledger
+	method, path string // relative to the ledger's path
 	query        url.Values
 	body         any
 	kind         wire.Kind
 	run, key     string
 	minimal      bool
-	unkeyed      bool // the endpoint takes no keys
+	unkeyed      bool // the endpoint takes no idempotency keys
 }
 
-// write makes a change and accepts its receipt.
+// write performs a write and verifies its receipt.
 func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 	r, err := request{method: w.method, path: l.path + w.path, query: w.query, header: make(map[string]string)}.withBody(w.body)
 	if err != nil {
@@ -92,10 +92,10 @@ var routes = map[wire.Kind]string{
 	wire.KindCitationSet: "/citation-sets", wire.KindPathFingerprint: "/path-fingerprints",
 }
 
-// Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a
-// receipt, the record is durable. If it also returns a [ReceiptError], the receipt does not verify. After
-// [ErrUnreachable] or [ErrAnswer] the record may or may not be recorded; post it again with the same
-// idempotency key or run_id to find out.
+// Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
+// the record is durable. If it also returns a [ReceiptError], the receipt does not verify. After [ErrUnreachable] or
+// [ErrAnswer], the record might have been recorded; to find out, post it again with the same idempotency key or
+// run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
 	if o == nil {
 		o = new(WriteOptions)
@@ -103,20 +103,20 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 	kind := record.RecordKind()
 	route, known := routes[kind]
 	if !known {
-		return nil, fmt.Errorf("client: %.60q is not a kind of record; use one of the first four of package wire", kind)
+		return nil, fmt.Errorf("client: %.60q is not a kind of record; use one of the first four Kind constants of package wire", kind)
 	}
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
 		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
-// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The reason is in the log.
+// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log keeps the reason.
 func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateChange, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// SetStates sets the state of many records, or says what it would do: POST /state-changes. It is not repeated
-// after a failure and may take as long as ctx allows. Its receipts are verified if the client has keys: a
-// [ReceiptError] comes with the answer.
+// SetStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
+// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
+// returns a [ReceiptError] together with the answer.
 func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -131,21 +131,21 @@ func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*w
 	return done, nil
 }
 
-// Note says something of a record: POST /records/{seq}/notes. The text is in the log.
+// Note adds a note to a record: POST /records/{seq}/notes. The log keeps the text.
 func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. What no other record needs is
-// erased. The event and all proofs stay.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that no other record needs is
+// erased. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records, or says what it would do: POST /redactions. It is not
-// repeated after a failure and may take as long as ctx allows. Its receipts are verified if the client has
-// keys: a [ReceiptError] comes with the answer.
+// RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
+// repeated after a failure, and only ctx limits its time. If the client has keys, it verifies the receipts; it then
+// returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
 	l := s.ledger
 	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -160,20 +160,19 @@ func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest)
 	return done, nil
 }
 
-// RecordFilter chooses records. A nil pointer chooses all.
+// RecordFilter selects records. A nil pointer selects all.
 type RecordFilter struct {
 	QueryOptions
 	Kind  wire.Kind
-	State wire.State // "" for any
-	// Clock says which time Since and Until are about, and the order: recorded (default) or occurred, which
-	// is the record's timestamp.
+	State wire.State // "" means any
+	// Clock selects the time to which Since, Until and the order refer: recorded (default), or occurred, which is the
+	// record's timestamp.
 	Clock        string
-	Since, Until time.Time // from Since to before Until; zero for no bound
-	Events       bool      // rows have their whole event
-	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME,
-	// source_id, flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer,
-	// producer_seq, path_id, and every hash. A
-	// record has to match all.
+	Since, Until time.Time // Since is included, Until is not; zero means no limit
+	Events       bool      // each row has its whole event
+	// Where has further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
+	// flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer, producer_seq,
+	// path_id, and every hash. A record must match all of them.
 	Where map[string]string
 }
 
@@ -202,7 +201,7 @@ func (s *RecordsService) List(f *RecordFilter) *List[wire.ListedRecord] {
 // RunOptions are the options of [RecordsService.Run].
 type RunOptions struct {
 	QueryOptions
-	State wire.State // "" for any
+	State wire.State // "" means any
 }
 
 // Run lists all records of one run, of all kinds: GET /runs/{run_id}.
@@ -223,7 +222,7 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 // GetOptions are the options of [RecordsService.Get].
 type GetOptions struct {
 	QueryOptions
-	Derive bool // with what follows from earlier events
+	Derive bool // add facts that follow from earlier events
 }
 
 // Get reads one record or other event: GET /records/{seq}.
@@ -236,14 +235,15 @@ func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*w
 	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
 }
 
-// Content reads content of a record byte for byte: GET /records/{seq}/content/{name}. The names are those of the
-// event's content, such as payload or output. [ErrGone] says that the content is erased.
+// Content reads a piece of content of a record byte for byte: GET /records/{seq}/content/{name}. The event lists the
+// names of its content, such as payload or output. [ErrGone] means that the content is erased.
 func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) ([]byte, error) {
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event again, for the tree of a later size, or for the head if that is 0: GET
-// /records/{seq}/receipt. It is verified if the client has keys: a [ReceiptError] comes with the receipt.
+// Receipt reads the receipt of an event again, for the tree of size treeSize, or for the head if treeSize is 0: GET
+// /records/{seq}/receipt. If the client has keys, it verifies the receipt; it then returns a [ReceiptError] together
+// with the receipt.
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {
@@ -255,22 +255,22 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }
 
-// TlogProof reads the receipt as a c2sp.org/tlog-proof@v1, which other tools verify: GET
-// /records/{seq}/receipt. It is not verified.
+// TlogProof reads the receipt in the format c2sp.org/tlog-proof@v1, which other tools can verify: GET
+// /records/{seq}/receipt. The client does not verify it.
 func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([]byte, error) {
 	r := get(s.path(seq, "/receipt"), size(treeSize))
 	r.header = map[string]string{"Accept": "text/plain"}
 	return s.ledger.client.call(ctx, r)
 }
 
-// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage of one name is
-// name#2. The proof is verified if the client has keys. That it is of that stage is for the caller to check.
+// ProveStage proves one stage of a run-DAG: GET /records/{seq}/proof?stage=. The second stage with the same name is
+// name#2. If the client has keys, it verifies the proof. The caller must check that the proof is for this stage.
 func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// ProveCitation proves one citation of a set, counted from 0: GET /records/{seq}/proof?citation=. The proof is
-// verified if the client has keys. That it is of that citation is for the caller to check.
+// ProveCitation proves one citation of a set, counted from 0: GET /records/{seq}/proof?citation=. If the client has
+// keys, it verifies the proof. The caller must check that the proof is for this citation.
 func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
 }

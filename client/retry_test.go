@@ -15,7 +15,7 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing returns a client whose pauses take no time and are recorded.
+// pausing returns a client that records its pauses instead of waiting.
 func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -95,7 +95,7 @@ func TestWhatIsRepeated(t *testing.T) {
 	}
 }
 
-// A write without a key is not repeated: it could be recorded twice.
+// A write without a key is not repeated, because it could be recorded twice.
 func TestNothingIsRepeatedWithoutKeys(t *testing.T) {
 	server, requests := answering(t, cutOff, ok)
 	l, _ := pausing(t, server.URL, client.WithoutIdempotencyKeys())
@@ -104,7 +104,7 @@ func TestNothingIsRepeatedWithoutKeys(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// The key of a write is random, and the same in all of its attempts.
+// A write has a random key, which is the same in all attempts.
 func TestKeysStayTheSame(t *testing.T) {
 	var seen collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func TestKeysStayTheSame(t *testing.T) {
 	require.Equal(t, []string{"mine", "mine"}, keys[4:])
 }
 
-// Pauses double up to the longest. Each is shortened at random by up to a half.
+// Pauses double up to the longest one. Each is shortened at random by up to half.
 func TestPausesGrow(t *testing.T) {
 	server, requests := answering(t, problem(503))
 	var noticed []time.Duration

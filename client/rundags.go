@@ -8,15 +8,15 @@ import (
 	"colophon/client/wire"
 )
 
-// RunDAGsService answers questions about run-DAGs.
+// RunDAGsService has the queries about run-DAGs.
 type RunDAGsService struct{ ledger *Ledger }
 
-// RunDAGFilter chooses run-DAGs. A nil pointer chooses all live ones.
+// RunDAGFilter selects run-DAGs. A nil pointer selects all live ones.
 type RunDAGFilter struct {
 	StateOptions
-	Since, Until time.Time // of recording; zero for no bound
+	Since, Until time.Time // time of recording; zero means no limit
 	// Where has the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
-	// document_root, evidence_id, inconsistent, and more. A run-DAG has to match all.
+	// document_root, evidence_id, inconsistent, and more. A run-DAG must match all of them.
 	Where map[string]string
 }
 
@@ -34,14 +34,15 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 	return list[wire.ListedRun](s.ledger, "/run-dags", q)
 }
 
-// RunGroupFilter chooses groups of run-DAGs. A nil pointer chooses all.
+// RunGroupFilter selects groups of run-DAGs. A nil pointer selects all.
 type RunGroupFilter struct {
 	StateOptions
-	Since, Until time.Time // of a group's last run-DAG; zero for no bound
+	Since, Until time.Time // of a group's last run-DAG; zero means no limit
 }
 
-// Groups lists the run-DAGs that have a hash in common, by question_hash, model_profile_hash, governance_policy_hash,
-// verifier_policy_hash or cache_key: GET /run-dags/groups. List lists the run-DAGs of a group, if Where has the same hash.
+// Groups lists groups of run-DAGs that have a hash in common. by is question_hash, model_profile_hash,
+// governance_policy_hash, verifier_policy_hash or cache_key: GET /run-dags/groups. To list the run-DAGs of a group,
+// call List with the group's hash in Where.
 func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
 	if f == nil {
 		f = new(RunGroupFilter)
@@ -53,19 +54,19 @@ func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGrou
 	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp finds the live run-DAG of a question and of dimensions, with its answer: POST /run-dags/lookup.
-// [ErrNotFound] says that there is none.
+// LookUp finds the live run-DAG with this question and these cache dimensions, and its answer: POST /run-dags/lookup.
+// [ErrNotFound] means that there is none.
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)
 }
 
-// Compare compares run-DAG b with a: GET /run-dags/compare.
+// Compare compares run-DAG b with run-DAG a: GET /run-dags/compare.
 func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.RunComparison, error) {
 	return answer[wire.RunComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Divergence lists the runs of a question, each with the first stage in which it differs from the run before:
+// Divergence lists the run-DAGs of a question, each with the first stage in which it differs from the previous one:
 // GET /run-dags/divergence.
 func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[wire.DivergenceRow] {
 	q := o.values()
@@ -73,22 +74,22 @@ func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
 }
 
-// ByCacheKey reads the live run-DAG of a cache key: GET /run-dags/by-cache-key/{key}. [ErrNotFound] says that
+// ByCacheKey reads the live run-DAG with a cache key: GET /run-dags/by-cache-key/{key}. [ErrNotFound] means that
 // there is none.
 func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRun, error) {
 	return answer[wire.CachedRun](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
 }
 
-// StageProof reads the path of a stage in its run's tree, with the run's receipt: GET
-// /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; [Ledger.Verify] does that.
+// StageProof reads the path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
+// /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; call [Ledger.Verify].
 func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage string, o *QueryOptions) (*wire.StageProof, error) {
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }
 
-// FailureFilter chooses run-DAGs. A nil pointer chooses all live ones.
+// FailureFilter selects run-DAGs. A nil pointer selects all live ones.
 type FailureFilter struct {
 	StateOptions
-	Since, Until time.Time // of recording; zero for no bound
+	Since, Until time.Time // time of recording; zero means no limit
 }
 
 // Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures.

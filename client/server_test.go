@@ -25,13 +25,13 @@ import (
 	"colophon/storage/memory"
 )
 
-// testServer is a real server with the ledger default, in memory.
+// testServer is a real server with the ledger default, whose storage is in memory.
 type testServer struct {
 	*httptest.Server
 	host *ledger.Host
 }
 
-// start runs a server until the returned function is called.
+// start starts a server. The returned function stops it.
 func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
 	ctx := context.Background()
 	host, err := ledger.OpenHost(ctx, memory.New(), keystore.Files{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
@@ -73,7 +73,7 @@ func serve(t testing.TB, change ...func(*api.Config)) *testServer {
 	return s
 }
 
-// key is the verifier key of the ledger default.
+// key returns the verifier key of the ledger default.
 func (s *testServer) key() string {
 	l, err := s.host.Ledger(ledger.Default)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *testServer) key() string {
 	return l.VerifierKey()
 }
 
-// connect makes a client. Its pauses take no time.
+// connect returns a client whose pauses take no time.
 func connect(t testing.TB, url string, options ...client.Option) *client.Client {
 	t.Helper()
 	c, err := client.New(url, options...)
@@ -100,7 +100,7 @@ func generation(output string) *wire.IPCRecord {
 	}
 }
 
-// recorder keeps the last answer.
+// recorder is a transport that keeps the last answer.
 type recorder struct {
 	body   []byte
 	header http.Header
@@ -122,7 +122,8 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// lossless checks that a value has everything in the JSON from which it was decoded.
+// lossless checks that encoding a value gives everything in the JSON from which it was
+// decoded.
 func lossless(t testing.TB, raw []byte, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -130,7 +131,7 @@ func lossless(t testing.TB, raw []byte, value any) {
 	require.JSONEq(t, string(raw), string(text))
 }
 
-// collected has what handlers have received, in order.
+// collected has the values that handlers have received, in order.
 type collected[T any] struct {
 	mu   sync.Mutex
 	list []T

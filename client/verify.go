@@ -10,14 +10,14 @@ import (
 	"colophon/proofs"
 )
 
-// expected holds what a write knows about its receipt.
+// expected holds the values that the receipt of a write must have.
 type expected struct {
 	kind wire.Kind
-	// digest is that of the idempotency key in the event; "" if the write has none.
+	// digest is the digest of the idempotency key, as the event states it; "" if the write has no key.
 	digest string
 }
 
-// expect returns what the receipt of a write with this key, or else this run_id, must show.
+// expect returns what must be in the receipt of a write with this key or, without a key, with this run_id.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -38,7 +38,7 @@ func expectText(text []byte) expected {
 		IdempotencyKey string `json:"idempotency_key"`
 	}
 	if json.Unmarshal(text, &line) != nil {
-		return expected{} // the server refuses it
+		return expected{} // the server refuses the line
 	}
 	return expect(line.Kind, line.IdempotencyKey, line.Record.RunID)
 }
@@ -48,10 +48,9 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify verifies a receipt of the ledger with the client's verifier keys: signature, inclusion proof, chain
-// link and members. It sends nothing. The errors are those of proofs.Receipt.Verify, and [ErrNoKeys].
-// What Verify has accepted is what the fields of the receipt say, except Derived and Replayed, which no
-// proof covers.
+// Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
+// and members. It sends nothing. The errors are those of proofs.Receipt.Verify, and [ErrNoKeys]. If Verify returns
+// nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {
@@ -66,15 +65,15 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 		return err
 	}
 	if r.Ledger != l.name {
-		return fmt.Errorf("%w: the receipt is of ledger %.100q, not %q", proofs.ErrField, r.Ledger, l.name)
+		return fmt.Errorf("%w: the receipt is for ledger %.100q, not %q", proofs.ErrField, r.Ledger, l.name)
 	}
 	return r.Verify(verifiers...)
 }
 
 func (l *Ledger) verifies() bool { return len(l.client.verifiers[l.name]) > 0 }
 
-// accept verifies the receipt of a write, if there are keys. The event must also be of the kind and the
-// idempotency key that were sent: a receipt of another record verifies too.
+// accept verifies the receipt of a write if there are keys. It also checks that the event has the kind and the
+// idempotency key that were sent, because a receipt for another record would verify too.
 func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	if !l.verifies() {
 		return nil
@@ -89,10 +88,10 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	return nil
 }
 
-// acceptNested checks that a proof is of the event that was asked for, and verifies it if there are keys.
+// acceptNested checks that a proof is for the requested event, and verifies it if there are keys.
 func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
-		return nil, fmt.Errorf("%w: the proof is of event %d of ledger %.100q, not of event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
+		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
 	}
 	if !l.verifies() {
 		return proof, nil
@@ -124,7 +123,7 @@ func (want expected) match(receipt *wire.Receipt) error {
 		return fmt.Errorf("%w: the event is of kind %.60q, but the request was %q", proofs.ErrField, receipt.Kind, want.kind)
 	}
 	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
-		return fmt.Errorf("%w: the event has another idempotency key than the request", proofs.ErrField)
+		return fmt.Errorf("%w: the event's idempotency key is not that of the request", proofs.ErrField)
 	}
 	return nil
 }

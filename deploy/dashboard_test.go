@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dashboard has the members of Grafana's model that the tests need.
+// dashboard holds the parts of Grafana's dashboard model that the tests need.
 type dashboard struct {
 	UID        string  `json:"uid"`
 	Panels     []panel `json:"panels"`
@@ -64,24 +64,24 @@ func TestDashboardIsWellFormed(t *testing.T) {
 	taken := make(map[[2]int]string)
 	for _, p := range d.Panels {
 		require.NotZero(t, p.ID)
-		require.False(t, ids[p.ID], "panel %d comes twice", p.ID)
-		require.False(t, titles[p.Title], "%q comes twice", p.Title)
+		require.False(t, ids[p.ID], "panel id %d occurs twice", p.ID)
+		require.False(t, titles[p.Title], "the title %q occurs twice", p.Title)
 		ids[p.ID], titles[p.Title] = true, true
 		require.Equal(t, p.Type != "row", len(p.Targets) > 0, "%s", p.Title)
 		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, "%s", p.Title)
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				require.Empty(t, taken[[2]int{x, y}], "%s lies over it", p.Title)
+				require.Empty(t, taken[[2]int{x, y}], "%s overlaps with it", p.Title)
 				taken[[2]int{x, y}] = p.Title
 			}
 		}
 		for _, target := range p.Targets {
-			require.NotContains(t, chosen.Replace(target.Expr), "$", "%s uses a variable that is not there", p.Title)
+			require.NotContains(t, chosen.Replace(target.Expr), "$", "%s uses a variable that does not exist", p.Title)
 		}
 	}
 }
 
-// Every query names metrics that a server exports. With another name, a dashboard would show
+// Every query uses names of exported metrics. With a wrong name, a dashboard would show
 // nothing and a rule would never fire.
 func TestQueriesNameWhatIsExported(t *testing.T) {
 	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own

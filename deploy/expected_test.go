@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The expected results of the real input, counted here in the simplest way.
+// The expected results for the real input, counted in the simplest way.
 
 // sharedData is real input that is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")
 
-// counted are values by their labels, in the form of answer.
+// counted holds values by their labels, in the form that answer returns.
 type counted map[string]float64
 
 // with adds labels to all values.
@@ -72,8 +72,8 @@ type ipcRun struct {
 	Seed             json.Number `json:"seed"`
 }
 
-// cause returns the cause of the change from a to b, two runs of one input without a known
-// environment (spec: Causes).
+// cause returns the cause of the change from a to b, two runs of the same input whose
+// environment is not known (spec: Causes).
 func cause(a, b ipcRun) string {
 	var differing []string
 	if a.SystemPromptHash != b.SystemPromptHash {
@@ -104,8 +104,8 @@ func cause(a, b ipcRun) string {
 	return differing[0]
 }
 
-// expectedDrift counts the causes of a file's runs, each compared with the run of its input
-// before it.
+// expectedDrift counts the causes of a file's runs. Each run is compared with the previous run
+// of its input.
 func expectedDrift(t *testing.T, name string) counted {
 	t.Helper()
 	counts, before := make(counted), make(map[string]ipcRun)
@@ -119,7 +119,7 @@ func expectedDrift(t *testing.T, name string) counted {
 }
 
 // expectedFailures counts run-DAGs by failure stage and audit mode (spec: Failure stage). A
-// run that preflight rejected has no failure stage. Without an audit mode it counts as
+// run that preflight rejected has no failure stage. A run without an audit mode counts as
 // UNGROUNDED.
 func expectedFailures(t *testing.T, name string) counted {
 	t.Helper()
@@ -149,7 +149,7 @@ func expectedFailures(t *testing.T, name string) counted {
 	return counts
 }
 
-// expectedRepeats counts the run-DAGs of a question that occurred before.
+// expectedRepeats counts the run-DAGs whose question occurred before.
 func expectedRepeats(t *testing.T, name string) (repeats float64) {
 	t.Helper()
 	seen := make(map[string]bool)

@@ -1,5 +1,5 @@
-// Package deploy_test compares rules, dashboard, manifests, and the documentation of metrics
-// with a real server.
+// Package deploy_test compares the rules, the dashboard, the manifests, and the documentation
+// of metrics with a real server.
 package deploy_test
 
 import (

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// knownFlags lets the server itself read the arguments of a manifest.
+// knownFlags requires that the server accepts the arguments in a manifest.
 func knownFlags(t *testing.T, arguments []string) {
 	t.Helper()
 	require.Equal(t, "serve", arguments[0])
@@ -18,7 +18,7 @@ func knownFlags(t *testing.T, arguments []string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Without authentication, ports are published on loopback only.
+// Without authentication, ports are published only on loopback.
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
@@ -95,13 +95,13 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	text, err = os.ReadFile("kubernetes/networkpolicy.yaml")
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &policy))
-	require.Equal(t, set.Spec.Template.Metadata.Labels, policy.Spec.PodSelector.MatchLabels, "the policy is about this pod")
+	require.Equal(t, set.Spec.Template.Metadata.Labels, policy.Spec.PodSelector.MatchLabels, "the policy must apply to this pod")
 	require.Contains(t, policy.Spec.PolicyTypes, "Ingress")
 }
 
-// Prometheus scrapes the address that has the metrics, in the compose file, in the cluster,
-// and beside the systemd unit.
-func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
+// Prometheus scrapes the address that serves the metrics, in the compose file, in the cluster,
+// and next to the systemd unit.
+func TestMetricsHaveASeparateAddress(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{
 		"prometheus/prometheus.yml":   {"- colophon:" + port},
@@ -130,7 +130,7 @@ func TestSystemdUnit(t *testing.T) {
 	require.True(t, found)
 }
 
-// Grafana's configuration fits what the compose file mounts and serves.
+// Grafana's configuration matches what the compose file mounts and serves.
 func TestGrafanaFindsItsFiles(t *testing.T) {
 	compose, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)

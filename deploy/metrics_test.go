@@ -51,7 +51,7 @@ func readMetricsPage(t *testing.T) (metrics map[string]documented, values map[st
 	return metrics, values
 }
 
-// exported converts a family to the form of the page.
+// exported converts a metric family to the form of the document.
 func exported(family *dto.MetricFamily) documented {
 	name := family.GetType().String() // COUNTER
 	d := documented{kind: name[:1] + strings.ToLower(name[1:])}
@@ -79,8 +79,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// open are labels whose values depend on the server or the contract; other tests check their
-// bounds.
+// open holds the labels whose values depend on the server or the contract. Other tests check
+// their bounds.
 var open = []string{"ledger", "route", "status"}
 
 func TestLabelValuesAreDocumented(t *testing.T) {
@@ -91,8 +91,8 @@ func TestLabelValuesAreDocumented(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(values)))
 }
 
-// holdLabelValues compares the metrics that a server exports now with the page, and returns
-// the names of their labels.
+// holdLabelValues compares the labels of the metrics that a server currently exports with the
+// document, and returns the names of these labels.
 func holdLabelValues(t *testing.T, s *server) map[string]bool {
 	t.Helper()
 	page, values := readMetricsPage(t)

@@ -25,11 +25,11 @@ import (
 // prometheus is a real Prometheus that scrapes one server.
 type prometheus struct{ url string }
 
-// patience bounds each of three waits for scrapes and evaluations.
+// patience bounds each of the three waits for scrapes and evaluations.
 const patience = 18 * time.Second
 
-// configure writes the deployed configuration with another server's address, path of the
-// rules, and interval.
+// configure writes the deployed configuration with another server address, path of the rules,
+// and interval.
 func configure(t *testing.T, s *server) (path string) {
 	t.Helper()
 	var config struct {
@@ -83,7 +83,7 @@ func startPrometheus(t *testing.T, program string, s *server) *prometheus {
 	return p
 }
 
-// get reads an answer of Prometheus's API.
+// get fetches an answer of Prometheus's API.
 func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	response, err := http.Get(p.url + path)
 	if !assert.NoError(t, err) {
@@ -97,8 +97,8 @@ func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	return assert.NoError(t, json.NewDecoder(response.Body).Decode(&answer)) && assert.Empty(t, answer.Error, "%s", path)
 }
 
-// answer evaluates an expression now and returns the values by their sorted labels, without
-// the metric's name, the server's address, and the job.
+// answer evaluates an expression at the current time. It returns the values by their sorted
+// labels, without the metric's name, the server's address, and the job.
 func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	var data struct {
 		Result []struct {
@@ -125,9 +125,9 @@ func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	return found
 }
 
-// fill gives the server all real input, the altered file to another ledger, and data of every
-// kind to a third. Before that, it waits until Prometheus has seen the empty ledgers: values
-// of a first scrape are not an increase.
+// fill imports all real input into the server, the altered file into a second ledger, and data
+// of every kind into a third. It first waits until Prometheus has scraped the empty ledgers,
+// because values in a first scrape do not count as an increase.
 func fill(t *testing.T, s *server, p *prometheus) {
 	t.Helper()
 	for _, name := range []string{"tampered", "probe"} {
@@ -143,14 +143,14 @@ func fill(t *testing.T, s *server, p *prometheus) {
 	s.exercise("probe")
 }
 
-// fact is an expression and the expected answer of Prometheus.
+// fact is an expression and the answer that Prometheus must give.
 type fact struct {
 	expression string
 	want       counted
 }
 
-// facts returns the expected answers for the real input, by the dashboard's queries and the names
-// of recording rules.
+// facts returns the expected answers for the real input, to the dashboard's queries and the
+// recording rules.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t)
 	shown := func(panel, ledger string) string {

@@ -61,7 +61,8 @@ func glob(t *testing.T, pattern string) []string {
 // requirePrometheus, set to 1, makes a missing Prometheus a failure.
 const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
 
-// tool returns the path of a program of Prometheus. If it is missing, the test is skipped.
+// tool returns the path of a program of Prometheus. It skips the test if the program is
+// missing.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -88,8 +89,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Each alert has a severity, says what happened and what to do, and has a case in which it
-// fires and one in which it does not.
+// Each alert has a severity, says what happened and what to do, and has one test case in which
+// it fires and one in which it does not.
 func TestAlertsAreActionable(t *testing.T) {
 	var cases strings.Builder
 	for _, path := range glob(t, "prometheus/tests/*.test.yml") {
@@ -100,14 +101,14 @@ func TestAlertsAreActionable(t *testing.T) {
 	alerts := 0
 	for _, r := range readRules(t) {
 		if r.Alert == "" {
-			require.Contains(t, cases.String(), r.Record, "no case looks at it")
+			require.Contains(t, cases.String(), r.Record, "no test case uses it")
 			continue
 		}
 		alerts++
 		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], "%s", r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], "%s", r.Alert)
 		require.NotEmpty(t, r.Annotations["description"], "%s", r.Alert)
-		require.Contains(t, cases.String(), `ALERTS{alertname="`+r.Alert+`",alertstate="firing",`, "no case in which it fires")
+		require.Contains(t, cases.String(), `ALERTS{alertname="`+r.Alert+`",alertstate="firing",`, "there is no test case in which it fires")
 	}
 	require.NotZero(t, alerts)
 }

@@ -48,7 +48,7 @@ func startServer(t *testing.T) *server {
 	return nil
 }
 
-// send makes a request and requires a status.
+// send sends a request and requires a status.
 func (s *server) send(method, path, contentType, body string, status int) []byte {
 	s.t.Helper()
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -95,7 +95,8 @@ const (
 )
 
 // exercise posts data of every kind to a ledger, so that every metric is exported: each kind
-// of record, twice; a batch; two refusals; a gap in a producer's sequence; a change of state.
+// of record twice, a batch, two refusals, a gap in a producer's sequence, and a change of
+// state.
 func (s *server) exercise(name string) {
 	s.t.Helper()
 	ledger := "/v1/ledgers/" + name

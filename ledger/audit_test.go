@@ -15,8 +15,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// walk recomputes everything from what is stored and compares it with what the ledger says. It
-// is the oracle of these tests.
+// walk audits the stored log and checks that the ledger publishes the same size and root.
+// These tests use it as their oracle.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
 	report, err := examine(l.Store(), signer(t).Verifier())
@@ -38,8 +38,9 @@ func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, erro
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
-// An audit names each change that was made behind the ledger's back, with its kind and place.
-func TestDamageIsNamed(t *testing.T) {
+// An audit reports each change that was made behind the ledger's back, with its kind and
+// place.
+func TestDamageIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		kind   audit.Kind
@@ -166,9 +167,9 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// An audit finds a redaction that the store has and no event made, at any place in the log and
-// beyond the head. Such a redaction does not keep content from being erased.
-func TestRiggedRedactionsAreNamed(t *testing.T) {
+// An audit reports a redaction that the store has but no event made, at any place in the log
+// and beyond the head. Such a redaction does not keep content from being erased.
+func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamper) {
 		database := memory.New()
 		l := open(t, store(t, database), config(t))
@@ -183,12 +184,12 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 	t.Run("missing reference", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.DeleteReference(contentOf(t, l.Store(), 3), 3))
-		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is there, but not kept for this record`)
+		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is stored, but not kept for this record`)
 	})
-	t.Run("by an event to come", func(t *testing.T) {
+	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.SetRedaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 900, but the head has 8")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts it, but the head has 8 events")
 		var of ledger.SeqSet
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
@@ -197,10 +198,10 @@ func TestRiggedRedactionsAreNamed(t *testing.T) {
 		require.Equal(t, uint64(8), by)
 		require.NoError(t, walk(t, l))
 	})
-	t.Run("of a record to come", func(t *testing.T) {
+	t.Run("of a record beyond the head", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.SetRedaction(8, 5))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: it is redacted by event 5, which does not come after it")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: storage says that event 5 redacts it, but that event does not come after it")
 	})
 }
 
@@ -216,7 +217,7 @@ func tile(t *testing.T, s storage.Store, level uint8, index uint64) []byte {
 	return b
 }
 
-// checkpointAt returns what the ledger signed at an earlier size.
+// checkpointAt returns the checkpoint that the ledger signed at an earlier size.
 func checkpointAt(t *testing.T, s storage.Store, size uint64) []byte {
 	l := open(t, s, config(t))
 	b, err := l.Checkpoint(t.Context(), l.Head(), size)

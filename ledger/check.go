@@ -14,10 +14,10 @@ import (
 	"colophon/storage"
 )
 
-// CheckKeys compares every key of the database with its logs. walked has the reports of
-// audit.Log by ledger, all without damage; CheckKeys skips ledgers that are not in it. It
-// returns the first stray key of each ledger and of the database as a whole. The caller must
-// keep writers away.
+// CheckKeys checks that the logs account for every key of the database. It returns the first
+// stray key of each ledger and of the database as a whole. walked maps the name of a ledger to
+// its report of audit.Log, which must have found no damage; CheckKeys skips ledgers that are
+// not in walked. The caller must keep writers away.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.Stray, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
@@ -34,8 +34,8 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 	return checker.CheckKeys(ctx, logs, progress)
 }
 
-// summaries returns a function that reads events of a log that an audit has found intact. The
-// function is not safe for concurrent use.
+// summaries returns a function that summarises an event of a log that an audit has found
+// intact. The function is not safe for concurrent use.
 func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventSummary, error) {
 	decoder := new(event.Decoder)
 	return func(ctx context.Context, seq uint64) (storage.EventSummary, error) {
@@ -71,9 +71,9 @@ func checkSetting(name string, value []byte) error {
 		_, err := members.ReadSecret(value)
 		return err
 	case !known:
-		return errors.New("no ledger has a setting of this name")
+		return errors.New("there is no setting with this name")
 	case !slices.Contains(values[:], string(value)):
-		return fmt.Errorf("its value is %.100q, and can be %s or %s", value, values[1], values[0])
+		return fmt.Errorf("its value is %.100q; it must be %s or %s", value, values[1], values[0])
 	}
 	return nil
 }

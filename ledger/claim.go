@@ -12,8 +12,8 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim compares the claim of an idempotency key with the event that it leads to, and
-// returns that event's entry. It returns ErrClaim if they disagree.
+// checkClaim checks that the event to which an idempotency key leads claims that key, for the
+// same record, and returns that event's entry. It returns ErrClaim if the event does not.
 func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {

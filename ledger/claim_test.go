@@ -14,8 +14,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A claim is refused if it leads to an event that does not make it. The record is neither
-// taken for recorded nor refused in the log.
+// If a stored key leads to an event that does not claim it, posting under the key fails. The
+// record is neither treated as a replay nor logged as refused.
 func TestPlantedClaimsAreRefused(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -49,7 +49,7 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
-// Of the records of one commit, only those with a planted claim are refused.
+// If one key of a commit is planted, only the record under that key is refused.
 func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}
@@ -59,7 +59,7 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
 	require.NoError(t, x.SetKey(storage.Key{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
-	go func() { // holds the sequencer until the others wait together
+	go func() { // blocks the sequencer until the other submissions share one batch
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))
 		first <- err
 	}()
@@ -106,8 +106,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed()
 }
 
-// A key holds one record of one kind. Records and verbs share their keys. A run_id is a key of
-// its kind alone.
+// A key belongs to one record of one kind. Records and verbs share one space of keys. A run_id
+// is a key for records of its kind only.
 func TestKeysAreOfOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// counted is a ledger on files that count their calls.
+// counted is a ledger on files whose calls are counted.
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
@@ -24,7 +24,8 @@ type counted struct {
 	commits  atomic.Int64
 }
 
-// count counts calls: a fault that pauses for no time changes nothing.
+// count counts calls on the files that match path. It uses a fault that pauses for zero time
+// and so changes nothing.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }
@@ -48,7 +49,8 @@ func openCounted(t *testing.T) *counted {
 	return c
 }
 
-// synced returns how often the log was synced, except at the end of its files.
+// synced returns how often the write-ahead log was synced, without the sync that ends each of
+// its files.
 func (c *counted) synced() int {
 	logs := c.logs.Injected()
 	return c.syncs.Injected()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
@@ -78,11 +80,11 @@ func TestCommitSyncsOnce(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, c.commits.Load(), c.synced()-before)
-	require.Less(t, c.commits.Load(), int64(10+records/2), "they were gathered")
+	require.Less(t, c.commits.Load(), int64(10+records/2), "concurrent records share commits")
 }
 
-// Beside events and content, a commit writes some 200 bytes for each key and piece of content,
-// and for each tile that grows: up to 8 KiB at level 0. It writes nothing twice.
+// Besides events and content, a commit writes about 200 bytes for each key and each piece of
+// content, and up to 8 KiB for each tile that grows. It writes nothing twice.
 func TestBytesOfACommit(t *testing.T) {
 	c := openCounted(t)
 	written := func() int {
@@ -98,7 +100,7 @@ func TestBytesOfACommit(t *testing.T) {
 		for i := range n {
 			s := submission(t, c.ledger, ipc(t, fmt.Sprint("run ", n, i), fmt.Sprint("output ", n, i)), "")
 			for _, content := range s.Contents {
-				if content.Name != "system_prompt" { // the ledger has it
+				if content.Name != "system_prompt" { // the ledger already has it
 					size += len(content.Bytes)
 				}
 			}

@@ -81,7 +81,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	}
 }
 
-// cut is the disk at one moment, with the acknowledgements before it.
+// cut is the state of the disk when the power fails, with the acknowledgements up to then.
 type cut struct {
 	operation int
 	percent   int
@@ -145,7 +145,7 @@ func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledge
 }
 
 // check opens the disk after the cut and compares it with the acknowledgements. Like fsck, it
-// first opens it for reading only.
+// opens the disk read-only first.
 func (c cut) check(t testing.TB) error {
 	if err := c.checkUntouched(t); err != nil {
 		return fmt.Errorf("opened for reading: %w", err)
@@ -177,11 +177,11 @@ func nothingElse(t testing.TB, database storage.Database, log storage.Reader) er
 	return err
 }
 
-// checkUntouched checks the disk after the cut without a recovery.
+// checkUntouched checks the disk after the cut without letting the database recover.
 func (c cut) checkUntouched(t testing.TB) (err error) {
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
-		return nil // it was not made yet
+		return nil // it did not exist yet
 	}
 	if err != nil {
 		return err
@@ -216,8 +216,8 @@ func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {
 	return walk(t, l)
 }
 
-// survived checks that an acknowledged event is in the log unchanged, and that its tree is the
-// beginning of the current one.
+// survived checks that an acknowledged event is in the log unchanged, and that the log extends
+// the tree that was acknowledged.
 func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	ctx := context.Background()
 	head := l.Head()
@@ -229,7 +229,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 		return err
 	}
 	if string(entry) != string(ack.Entry) {
-		return fmt.Errorf("entry %d is not what was acknowledged", ack.Seq)
+		return fmt.Errorf("entry %d differs from the acknowledged one", ack.Seq)
 	}
 	if err := verify(l, ack); err != nil { // its receipt, against its checkpoint
 		return err

@@ -27,7 +27,7 @@ func signer(t testing.TB) *proofs.Signer {
 	return s
 }
 
-// store makes an empty ledger in a database.
+// store creates an empty ledger in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
@@ -36,7 +36,7 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	return s
 }
 
-// memberSecret is that of the tests' ledgers.
+// memberSecret is the secret of payload members of the tests' ledgers.
 var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {
@@ -55,13 +55,13 @@ func memoryLedger(t testing.TB) *ledger.Ledger {
 	return open(t, store(t, memory.New()), config(t))
 }
 
-// ipc makes an IPC record with an output and a run_id, or none if that is empty.
+// ipc makes an IPC record with an output. It has a run_id unless runID is empty.
 func ipc(t testing.TB, runID, output string) *record.Record {
 	t.Helper()
 	return ipcOf(t, memberSecret, runID, output)
 }
 
-// ipcOf is ipc for a ledger with another secret of payload members.
+// ipcOf is ipc for a ledger whose payload members have another secret.
 func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
@@ -94,7 +94,7 @@ func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.A
 	return ack
 }
 
-// verify verifies an acknowledged event as a client does.
+// verify verifies an acknowledgement as a client would.
 func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	r, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -114,7 +114,7 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 		return err
 	}
 	if r.EventHash != ack.EventHash || r.LeafHash != ack.LeafHash {
-		return fmt.Errorf("event %d: acknowledged hashes are not those of the entry", ack.Seq)
+		return fmt.Errorf("event %d: the acknowledged hashes do not match the entry", ack.Seq)
 	}
 	return r.Verify(verifier)
 }

@@ -27,7 +27,7 @@ var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as l
 var ErrUnknown = errors.New("ledger: there is no ledger with that name")
 
 // ErrExists: the host has a ledger with that name.
-var ErrExists = errors.New("ledger: there is a ledger with that name")
+var ErrExists = errors.New("ledger: a ledger with that name already exists")
 
 // Reasons why Create refuses a name, an origin, or the signing key that is stored for the
 // name.
@@ -36,14 +36,14 @@ var (
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has another origin; leave the origin out to use it, or move the key away")
 	// ErrKeyInUse: another ledger of the host signs with the key, has signed with it, or holds
 	// it as its next key.
-	ErrKeyInUse = errors.New("ledger: another ledger has this signing key, and no two may share one; move the key away, and create another with colophon keygen")
+	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
 	// ErrOriginInUse: another ledger of the host signs under the origin.
-	ErrOriginInUse = errors.New("ledger: another ledger has this origin, and no two may share one; choose another origin")
+	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
 	// ErrKeyWithoutLedger: the key has signed a ledger that the database does not hold.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin another log")
 	// ErrMarkWithoutLedger: the high-water mark shows that a ledger with that name has signed,
 	// and the database does not hold it.
-	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, and the database does not hold it; restore the database, or move the mark away to begin another log")
+	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin another log")
 )
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
@@ -66,7 +66,7 @@ func CheckOrigin(origin string) error {
 type Keys interface {
 	// Load returns the signer of a ledger, or storage.ErrNotFound.
 	Load(ledger string) (*proofs.Signer, error)
-	// Staged returns a signer that waits for its ledger, or storage.ErrNotFound.
+	// Staged returns the signer that is staged for a ledger, or storage.ErrNotFound.
 	Staged(ledger string) (*proofs.Signer, error)
 	// Stage stores a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
@@ -75,8 +75,9 @@ type Keys interface {
 	Confirm(ledger string) error
 }
 
-// RotatingKeys are Keys that can change (spec: Key rotation). The log decides which keys sign.
-// A key is stored before its event is logged, and put in its place afterwards.
+// RotatingKeys are Keys that support rotation (spec: Key rotation). The log decides which keys
+// sign. A new key is stored before its event is logged, and becomes the current key
+// afterwards.
 type RotatingKeys interface {
 	Keys
 	// Others returns the stored signers of a ledger except the one that Load returns.
@@ -88,8 +89,8 @@ type RotatingKeys interface {
 	// cannot be written.
 	StageNext(ledger string, signer *proofs.Signer) error
 	// Reconcile makes the newest key of the history the one that Load returns. It keeps the
-	// previous key while that still signs, and removes it once it is retired. The history must
-	// not be older than the stored keys.
+	// previous key while that key still signs, and removes it once it is retired. The history
+	// must not be older than the stored keys.
 	Reconcile(ledger string, keys *proofs.KeyHistory) error
 }
 
@@ -101,16 +102,16 @@ type Host struct {
 
 	creating sync.Mutex // held while a ledger is created or opened
 
-	mu      sync.RWMutex // guards what follows; never held during I/O
+	mu      sync.RWMutex // guards the fields below; never held during I/O
 	ledgers map[string]*Ledger
 	onOpen  func(*Ledger) error
 }
 
 // OpenHost opens every ledger of a database. config returns the configuration of a ledger,
 // without its signers. If one ledger cannot be opened, OpenHost closes all and returns the
-// error, with two exceptions. A ledger whose creation was interrupted, and whose first event
-// cannot be written because space or its key is missing, is left out. A ledger whose signing
-// keys are missing or do not fit its log is opened, and refuses writes.
+// error, with two exceptions. It leaves out a ledger without a first event if that event
+// cannot be written now, because disk space or the ledger's key is missing. It opens a ledger
+// whose signing keys are missing or do not fit its log; that ledger refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger),
 		onOpen: func(*Ledger) error { return nil }}
@@ -121,7 +122,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("a ledger without a first event is left out: the event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("leaving out a ledger without a first event: the event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -132,7 +133,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys Keys, config 
 }
 
 // OnOpen calls f for every open ledger, and later for each ledger that Create opens, before
-// other callers can reach that ledger. It must be called once, before the host is shared.
+// other callers can reach that ledger. Call OnOpen once, before the host is shared.
 func (h *Host) OnOpen(f func(*Ledger) error) error {
 	h.creating.Lock()
 	defer h.creating.Unlock()
@@ -158,10 +159,10 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	config.Creator = creator
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
-		config.KeyFault, err = err, nil // of this ledger alone
+		config.KeyFault, err = err, nil // affects this ledger alone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	rotating, ok := h.keys.(RotatingKeys)
 	if ok {
@@ -170,7 +171,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 			config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("signing keys of ledger %q: %w", name, err)
+			return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", name, err)
 		}
 	}
 	if err := h.checkOpening(ctx, store, config); err != nil { // before Open signs a first event
@@ -197,9 +198,9 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// loadOrConfirm returns the newest stored key of a ledger. It confirms a staged key if the
-// ledger's creation was interrupted between database and key, unless the log does not know
-// that key.
+// loadOrConfirm returns the newest stored key of a ledger. If the creation of the ledger was
+// interrupted before its staged key was confirmed, loadOrConfirm confirms it, unless the log
+// does not know that key.
 func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -224,7 +225,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	return h.keys.Load(name)
 }
 
-// New describes a ledger that Create makes.
+// New describes a ledger to create.
 type New struct {
 	Name string
 	// Origin of its checkpoints; it never changes. Empty means an origin that contains the
@@ -237,7 +238,7 @@ type New struct {
 	Actor string
 }
 
-// CheckName returns ErrName if a ledger cannot have the name.
+// CheckName returns ErrName if the name breaks the rules for names of ledgers.
 func CheckName(name string) error {
 	if !record.IsLedgerName(name) {
 		return ErrName
@@ -291,7 +292,7 @@ func (h *Host) create(ctx context.Context, n New) error {
 		case err == nil:
 			return fmt.Errorf("ledger %q: %w", n.Name, ErrMarkWithoutLedger)
 		case !errors.Is(err, storage.ErrNotFound):
-			return fmt.Errorf("high-water mark of ledger %q: %w", n.Name, err)
+			return fmt.Errorf("reading the high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
 	if n.Origin != "" { // check before generating a key
@@ -320,7 +321,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	case err == nil:
 		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyWithoutLedger)
 	case !errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	switch signer, err := h.keys.Staged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
@@ -328,7 +329,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("signing key of ledger %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	key := proofs.GenerateKey()
 	if origin == "" {
@@ -355,7 +356,7 @@ func (h *Host) Ledger(name string) (*Ledger, error) {
 	return l, nil
 }
 
-// Ledgers returns all open ledgers, sorted by name.
+// Ledgers returns the open ledgers, sorted by name.
 func (h *Host) Ledgers() []*Ledger {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -99,10 +99,10 @@ func TestInterruptedCreation(t *testing.T) {
 		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, ledger.ErrExists)
 		l, err := h.Ledger("a")
-		require.NoError(t, err, "and it stays")
+		require.NoError(t, err, "the ledger stays open")
 		require.EqualValues(t, 1, l.Head().Size)
 	})
-	t.Run("by a client that is gone", func(t *testing.T) {
+	t.Run("by a client that disconnects", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := host(t, memory.New(), keystore.Files{Dir: t.TempDir()}).Create(ctx, ledger.New{Name: "a"})
@@ -113,7 +113,7 @@ func TestInterruptedCreation(t *testing.T) {
 		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
 		h := host(t, database, keystore.Files{Dir: t.TempDir()})
-		require.Empty(t, h.Ledgers(), "one without an event is left out")
+		require.Empty(t, h.Ledgers(), "a ledger without an event is left out")
 		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
 		require.ErrorIs(t, err, storage.ErrNotFound)
 	})

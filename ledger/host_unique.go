@@ -12,8 +12,8 @@ import (
 
 // checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the
 // origin or one of the keys, since two logs under one key or origin would be a fork. The keys
-// of a ledger are those that its log names and those that are stored for it. The caller holds
-// h.creating, or is OpenHost.
+// of a ledger are the keys that its log names and the keys that are stored for it. The caller
+// must hold h.creating, except OpenHost.
 func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error {
 	for _, l := range h.Ledgers() {
 		if l.Name() == name {
@@ -44,7 +44,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	}
 	kept, err := rotating.Others(l.Name())
 	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read signs nothing
-		return nil, fmt.Errorf("signing keys of ledger %q: %w", l.Name(), err)
+		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}
 	return append(slices.Clone(keys), verifiers(kept)...), nil
 }
@@ -61,7 +61,7 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 	}
 	history, err := StoredKeys(ctx, store)
 	if err != nil && !errors.Is(err, ErrDamaged) { // Open reports damage
-		return fmt.Errorf("keys of ledger %q: %w", info.Name, err)
+		return fmt.Errorf("reading the keys of ledger %q: %w", info.Name, err)
 	}
 	if err == nil && history != nil {
 		keys = append(keys, history.Verifiers()...)

@@ -71,7 +71,8 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	require.Equal(t, size, b.Head().Size)
 }
 
-// A host does not open ledgers that share a key or an origin. It signs nothing.
+// A host does not open a database with two ledgers that share a key or an origin, and signs
+// nothing.
 func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		origin string
@@ -128,8 +129,8 @@ func (s fullStore) Writable(ctx context.Context) error {
 	return s.Store.Writable(ctx)
 }
 
-// A ledger whose creation a full disk interrupted does not keep the others from opening. It is
-// created once there is space.
+// A full disk that interrupts the creation of one ledger does not keep the others from
+// opening. The ledger is created once there is space.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
 	database, keys := fullDatabase{memory.New(), &full}, keystore.Files{Dir: t.TempDir()}

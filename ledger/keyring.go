@@ -17,7 +17,7 @@ var (
 	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
 	// ErrNoOverlap: only the newest key signs.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
-	// ErrKeyMissing: two keys must sign during an overlap, and one of them is missing. A
+	// ErrKeyMissing: two keys must sign during an overlap, and the previous one is missing. A
 	// checkpoint without its signature would count as damage, so the ledger signs nothing
 	// until the key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: takes no writes, since two keys must sign and the previous one is missing")
@@ -34,7 +34,7 @@ func (e *SigningError) Error() string { return "ledger: takes no writes: " + e.R
 
 // ErrBadKey: a stored signing key cannot be read, or is not the one that signed last. The
 // ledger treats it like a missing key.
-var ErrBadKey = errors.New("a wrong signing key")
+var ErrBadKey = errors.New("the signing key is wrong")
 
 // keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
 // immutable.
@@ -89,7 +89,8 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 }
 
 // rotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1. It finds each change without a search, and no change can be logged twice.
+// counted from 1. The key makes each change quick to find and prevents it from being logged
+// twice.
 func rotationKey(n int) proofs.Hash {
 	return record.RotationKey(n)
 }

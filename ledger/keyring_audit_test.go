@@ -12,7 +12,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signedBy is a log with a head that other keys have signed.
+// signedBy is a log whose head other keys have signed.
 type signedBy struct {
 	audit.Source
 	checkpoint []byte

@@ -123,7 +123,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.NoError(t, keys.StageNext("a", mine))
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.NoError(t, err)
-	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the key that an operator has put there")
+	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the key that an operator has stored")
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrOverlap)
 	require.NoFileExists(t, keys.NextPath("a"), "no key is made for a rotation that is refused")
@@ -239,7 +239,7 @@ func TestInterruptedRotations(t *testing.T) {
 	}
 }
 
-// The commit of a rotation fails, and the store has it or does not.
+// The commit of a rotation has an unknown outcome: the store may or may not have the event.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())
@@ -253,7 +253,7 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 		f.FailCommit(1, fault)
 		_, err = l.RotateKey(next, "operator")
 		require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
-		require.Equal(t, c.Signer.Verifier().String(), l.VerifierKey(), "nothing is said to be that may not be")
+		require.Equal(t, c.Signer.Verifier().String(), l.VerifierKey(), "the ledger does not publish a key that may not be in its log")
 
 		c = config(t)
 		c.Signers = []*proofs.Signer{next}
@@ -359,8 +359,9 @@ func keyFolder(t *testing.T, keys keystore.Files) map[string]string {
 	return files
 }
 
-// An older copy of a database is restored after a change of keys. Its ledger refuses writes,
-// with or without a mark. Other ledgers accept them, and the folder of keys does not change.
+// After a change of keys, an older copy of the database is restored. Its ledger refuses
+// writes, with or without a mark. Other ledgers accept writes, and the folder of keys does not
+// change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
 	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
@@ -459,8 +460,8 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	}
 }
 
-// No file is removed whose key the log does not show as retired, whatever else the folder of
-// keys contains.
+// A key file is removed only if the log shows that its key is retired, whatever else the
+// folder of keys contains.
 func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	signers := make([]*proofs.Signer, 4) // the last is not a key of the log
 	for i := range signers {
@@ -521,7 +522,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 }
 
-// The keys of one ledger are lost, or are not those of its log. That ledger is read-only. The
+// The keys of one ledger are lost or do not belong to its log. That ledger is read-only. The
 // other ledgers of the host work, and no key file changes.
 func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	foreign, err := proofs.GenerateKey().Signer("log.example/foreign")
@@ -537,16 +538,16 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	}{
 		"lost": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
-		}, "is missing or damaged. The operator puts it back as keys/a.key"},
-		"an older one":      {func(keys keystore.Files, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "puts it back as keys/a.key"},
-		"of another origin": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "puts it back as keys/a.key"},
-		"damaged":           {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "puts it back as keys/a.key"},
-		"a foreign one before": {func(keys keystore.Files, _ string) func(*testing.T) {
+		}, "is missing or damaged. The operator must put it back as keys/a.key"},
+		"an older one":      {func(keys keystore.Files, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "put it back as keys/a.key"},
+		"of another origin": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "put it back as keys/a.key"},
+		"damaged":           {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "put it back as keys/a.key"},
+		"a foreign previous key": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
-		}, "keys/a.key.previous holds a key that is none of the ledger's; move it away"},
-		"a damaged one before":  {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"a damaged one to come": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"lost, a foreign one staged": {func(keys keystore.Files, _ string) func(*testing.T) {
+		}, "keys/a.key.previous holds a key that does not belong to the ledger; move it away"},
+		"a damaged previous key": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged next key":     {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"lost, a foreign key staged": {func(keys keystore.Files, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
 				put(keys.StagedPath("a"), newer.Secret())(t)

@@ -60,7 +60,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 		return Ack{}, err
 	}
 	if err := keys.Reconcile(name, l.Keys()); err != nil {
-		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but the stored keys could not be put in their places; the next start tries again: %w", name, ack.Seq, err)
+		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but the stored keys could not be updated; the next start tries again: %w", name, ack.Seq, err)
 	}
 	return ack, nil
 }

@@ -12,8 +12,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger takes its keys from a variable, from its creation to its second key. No file has
-// them.
+// A ledger takes its keys from a variable, both its first and its second. No file holds them.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -69,7 +68,7 @@ func TestKeysFromVariables(t *testing.T) {
 		require.NotContains(t, string(text), two.Secret())
 	}
 
-	// The database is lost and the key is not: no second log is signed with it.
+	// If the database is lost and the key is not, no second log is signed with that key.
 	_, err = host(t, memory.New(), keys).Create(ctx, ledger.New{Name: "a-b"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()
@@ -85,7 +84,7 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
-	// From a file to a variable.
+	// The key moves from a file to a variable.
 	delete(environment, variable)
 	moved := memory.New()
 	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
@@ -98,8 +97,9 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
 }
 
-// Keys in variables that are newer than the database sign nothing, and the file that names the
-// last signer does not change. The same holds for a new key if the previous one is missing.
+// If the keys in variables are newer than the database, nothing is signed, and the file that
+// names the last signer does not change. The same holds for a new key without its previous
+// one.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")

@@ -30,7 +30,7 @@ var (
 	ErrClosed = errors.New("ledger: shutting down")
 	// ErrOutcomeUnknown: a commit failed, and it is unknown whether it is durable. The process
 	// exits, and the next start reads the outcome from the store.
-	ErrOutcomeUnknown = errors.New("ledger: outcome of the commit unknown")
+	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
 	// ErrClaim: an idempotency key leads to an event that does not claim it, or that claims it
 	// for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
@@ -39,7 +39,7 @@ var (
 )
 
 // errNoFirstEvent: the ledger's first event could not be written. The next start tries again.
-var errNoFirstEvent = errors.New("ledger: it has no first event yet")
+var errNoFirstEvent = errors.New("ledger: there is no first event yet")
 
 // Config configures a ledger. Zero fields mean defaults.
 type Config struct {
@@ -68,7 +68,7 @@ type Config struct {
 	MaxPending      int
 	MaxPendingBytes int
 	// CachedTiles bounds the tile cache, at up to 16 KiB per tile. The default 4,096 covers
-	// all tiles of a million leaves. Each tile that is not cached costs 255 hashes.
+	// all tiles of a million leaves. To recompute a tile that is not cached takes 255 hashes.
 	CachedTiles int
 }
 
@@ -76,7 +76,7 @@ type Config struct {
 // because the next commit waits for it.
 func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
-// Commit describes one commit.
+// Commit describes a durable commit to the functions that OnCommit registers.
 type Commit struct {
 	Events   int
 	Duration time.Duration // of storage.Store.Commit
@@ -161,7 +161,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	go l.sequencer.run()
 	if l.marks != nil {
 		if l.Writable(ctx) == nil {
-			signal(l.marks.moved) // there may be no mark yet
+			signal(l.marks.moved) // write a first mark if there is none
 		}
 		go l.marks.run()
 	}
@@ -176,7 +176,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	return l, nil
 }
 
-// newLedger puts the parts of a ledger together. config has its defaults.
+// newLedger assembles a ledger. Its config must have the defaults filled in.
 func newLedger(store storage.Store, info storage.Info, config Config) *Ledger {
 	l := &Ledger{
 		config: config, store: store, info: info,

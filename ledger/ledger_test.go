@@ -269,7 +269,7 @@ func TestEarlierCheckpointsAreReproduced(t *testing.T) {
 	}
 }
 
-// No event is earlier than the one before, even if the clock was set back between two starts.
+// No event is earlier than its predecessor, even if the clock was set back between two starts.
 func TestEventsNeverGoBackAcrossStarts(t *testing.T) {
 	s := store(t, memory.New())
 	var last time.Time

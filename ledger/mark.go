@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback: the store holds less than the ledger has signed, or something else. The ledger
-// signs nothing until an operator has decided how to continue. Reads continue, since the store's
-// content is still valid.
+// ErrRollback: the store lacks events that the ledger has signed, or has different ones. The
+// ledger signs nothing until an operator has decided how to continue. Reads continue, since
+// the store's content is still valid.
 var ErrRollback = errors.New("ledger: takes no writes, since its store does not match what it has signed")
 
 // Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
@@ -38,7 +38,7 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	seen, err := proofs.OpenCheckpoint(mark, keys...)
 	switch {
 	case errors.Is(err, proofs.ErrWrongKey):
-		return fmt.Errorf("%w: a checkpoint of it is signed with a key that the store, of %d events, does not know: the store is older, or belongs to another ledger: %w",
+		return fmt.Errorf("%w: one of its checkpoints is signed with a key that the store, with %d events, does not know: the store is older, or belongs to another ledger: %w",
 			ErrRollback, head.Size, err)
 	case err != nil:
 		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
@@ -51,11 +51,11 @@ func CheckMark(ctx context.Context, log storage.Reader, mark []byte, keys ...*pr
 	cache := proofs.NewTileCache(64)
 	tree, err := proofs.OpenTree(head.Size, read, cache)
 	if err != nil {
-		return fmt.Errorf("tree edge at size %d: %w", head.Size, err)
+		return fmt.Errorf("reading the tree edge at size %d: %w", head.Size, err)
 	}
 	root, err := proofs.NewProver(tree.Snapshot(), cache, read).Root(seen.Size)
 	if err != nil {
-		return fmt.Errorf("root at size %d: %w", seen.Size, err)
+		return fmt.Errorf("computing the root at size %d: %w", seen.Size, err)
 	}
 	if root != seen.Root {
 		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
@@ -80,15 +80,15 @@ func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*pro
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if size := k.head.Load().Size; size > 0 {
-			k.config.Log.Warn("there is no high-water mark: whether this store is the newest copy is not known; a mark is kept from now on", "size", size)
+			k.config.Log.Warn("there is no high-water mark, so this store may be an older copy; a mark is kept from now on", "size", size)
 		}
 		return nil
 	case err != nil:
-		return fmt.Errorf("high-water mark: %w", err)
+		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
 	err = CheckMark(ctx, log, mark, keys...)
 	if err != nil && !errors.Is(err, ErrRollback) {
-		return fmt.Errorf("high-water mark: %w", err)
+		return fmt.Errorf("checking the high-water mark: %w", err)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (k *markKeeper) run() {
 			continue
 		}
 		if err := k.config.Marks.SetMark(k.name, head.Checkpoint); err != nil {
-			k.config.Log.Error("the high-water mark could not be written and is behind the signed head; trying again", "error", err)
+			k.config.Log.Error("the high-water mark could not be written and lags behind the signed head; trying again", "error", err)
 			signal(k.moved) // try again after the interval, even without a commit
 		} else {
 			written = head.Size

@@ -27,8 +27,8 @@ func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
 	return open(t, s, c)
 }
 
-// grown makes a closed ledger of that many events. It returns its checkpoint at each size, and
-// its last mark.
+// grown makes a ledger with size events and closes it. It returns the checkpoint of each size
+// and the last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.Marks{Dir: t.TempDir()}
 	l := marked(t, s, marks)
@@ -51,11 +51,11 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// A ledger whose store does not match what it has signed refuses writes, says why, and can be read.
-// Damage to the mark alone is refused too.
+// A ledger whose store does not match what it has signed refuses writes, says why, and stays
+// readable. So does a ledger whose mark is damaged.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
-	_, other := grown(t, store(t, memory.New()), 5) // other run ids: another tree
+	_, other := grown(t, store(t, memory.New()), 5) // other run ids make another tree
 	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
 	require.NoError(t, err)
 	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})
@@ -122,7 +122,7 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	c.Marks = keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
-	require.Contains(t, log.String(), "whether this store is the newest copy is not known")
+	require.Contains(t, log.String(), "this store may be an older copy")
 }
 
 // brokenMarks fails to write marks while broken is set, and counts the attempts.
@@ -183,7 +183,7 @@ func TestMarksCatchUp(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// No ledger is created under a name that has a mark and no database.
+// No ledger is created under a name that has a mark but no ledger in the database.
 func TestMarkWithoutLedger(t *testing.T) {
 	marks := keystore.Marks{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }

@@ -17,7 +17,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger has a secret of payload members from its creation on, to which its first event commits.
+// A ledger has a secret of payload members from its creation on. Its first event commits to
+// the secret.
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {
@@ -29,7 +30,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 	l := open(t, s, config(t))
 	secret := l.MemberSecret()
 	require.NotNil(t, secret)
-	require.NotEqual(t, open(t, empty("b"), config(t)).MemberSecret().Bytes(), secret.Bytes(), "another ledger has another")
+	require.NotEqual(t, open(t, empty("b"), config(t)).MemberSecret().Bytes(), secret.Bytes(), "each ledger has its own secret")
 	first, err := s.Entry(t.Context(), 0)
 	require.NoError(t, err)
 	require.Contains(t, string(first), `"member_secret_hash":"`+string(rules.AppendHex(nil, secret.Commitment()))+`"`)
@@ -48,7 +49,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.Nil(t, report.Damage)
 }
 
-// A creation that a crash interrupted between the secret and the first event keeps the secret.
+// If a crash interrupts a creation between the secret and the first event, the secret is kept.
 func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
 	secret := members.NewSecret()
@@ -56,7 +57,8 @@ func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
 }
 
-// A ledger with another secret than the one of its first event does not open, and an audit names that.
+// A ledger does not open if its secret is not the one that its first event commits to. An
+// audit reports the wrong secret.
 func TestWrongMemberSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored []byte
@@ -96,8 +98,8 @@ func (withoutSettings) Setting(context.Context, string) ([]byte, error) {
 	return nil, storage.ErrNotFound
 }
 
-// A ledger that an earlier version created has no secret: it takes records, and they have no payload
-// members.
+// A ledger that an earlier version created has no secret. It accepts records, but their events
+// have no payload members.
 func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	s := store(t, memory.New())
 	signer := signer(t)
@@ -116,7 +118,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	}
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, b))
 
-	for range 2 { // also after another start
+	for range 2 { // the same after a restart
 		l := open(t, s, config(t))
 		require.Nil(t, l.MemberSecret())
 		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))

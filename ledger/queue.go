@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// queue collects submissions in one batch while the sequencer commits the batch before it. Its
+// queue collects submissions in one batch while the sequencer commits the previous batch. Its
 // methods are safe for concurrent use.
 type queue struct {
 	maxItems, maxBytes int // of a batch: Config.MaxPending and Config.MaxPendingBytes
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pending *batch
 	frozen  bool
 	closed  bool
@@ -27,9 +27,9 @@ func newQueue(maxItems, maxBytes int, frozen bool) *queue {
 	}
 }
 
-// add adds a submission to the pending batch and wakes the sequencer. refusal, unless it is
-// nil, is the reason why the ledger signs nothing. With ErrBusy, add returns the batch that
-// must be taken before there is room.
+// add adds a submission to the pending batch and wakes the sequencer. refusal is the reason
+// why the ledger signs nothing, or nil. With ErrBusy, add returns the batch that the sequencer
+// must take before there is room.
 func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	size := s.size()
 	q.mu.Lock()
@@ -44,7 +44,7 @@ func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	return it, b, nil
 }
 
-// refuse returns the error with which add refuses a submission of that size, or nil. The
+// refuse returns the error with which add refuses a submission of size bytes, or nil. The
 // caller holds q.mu.
 func (q *queue) refuse(size int, refusal error) error {
 	b := q.pending
@@ -85,7 +85,7 @@ func (q *queue) fail() {
 	close(b.done)
 }
 
-// close refuses all later submissions. It returns when what was accepted is committed.
+// close refuses all later submissions. It returns once all accepted submissions are committed.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -110,7 +110,7 @@ func (q *queue) drain(ctx context.Context) error {
 	}
 }
 
-// setFrozen reports whether it changed the state.
+// setFrozen freezes the queue or ends the freeze. It reports whether the state changed.
 func (q *queue) setFrozen(frozen bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// reader reads the stored log and proves what it reads.
+// reader reads the stored log, and proves that what it reads is in the tree.
 type reader struct {
 	storage.Reader
 	cache *proofs.TileCache
@@ -29,8 +29,8 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 func (l *Ledger) Store() storage.Reader { return l.store }
 
 // Published returns the log up to the published head, for an index. The store has a commit a
-// moment before its head is published. An index of that commit would give answers of a size
-// that no proof and no checkpoint covers yet.
+// moment before its head is published. An index that read the store directly could answer at a
+// size that no proof and no checkpoint covers yet.
 func (l *Ledger) Published() Published { return Published{l} }
 
 // Published is the log of a ledger up to its published head.
@@ -46,7 +46,8 @@ func (p Published) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return p.ledger.store.Entry(ctx, seq)
 }
 
-// Entries yields the entries from a seq up to the head that is published when it begins.
+// Entries yields the entries from a seq up to the head that is published when the iteration
+// begins.
 func (p Published) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		size := p.ledger.Head().Size
@@ -71,11 +72,11 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 		return head.Checkpoint, nil
 	}
 	if err := l.signing.check(); err != nil {
-		return nil, fmt.Errorf("checkpoint of size %d: %w", size, err)
+		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", size, err)
 	}
 	root, err := l.Prover(ctx, head).Root(size)
 	if err != nil {
-		return nil, fmt.Errorf("root at size %d: %w", size, err)
+		return nil, fmt.Errorf("computing the root at size %d: %w", size, err)
 	}
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }

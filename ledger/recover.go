@@ -23,7 +23,7 @@ func (s *sequencer) recover(ctx context.Context) error {
 	}
 	s.tree, err = proofs.OpenTree(stored.Size, s.reader.tiles(ctx), s.reader.cache)
 	if err != nil {
-		return fmt.Errorf("%w: tree edge at size %d: %w", ErrDamaged, stored.Size, err)
+		return fmt.Errorf("%w: the tree edge at size %d: %w", ErrDamaged, stored.Size, err)
 	}
 	s.tip, s.time = stored.Tip, stored.Time
 	view := s.tree.Snapshot()
@@ -44,7 +44,7 @@ func (s *sequencer) verifyCheckpoint() error {
 	head := s.head.Load()
 	checkpoint, err := proofs.OpenCheckpoint(head.Checkpoint, s.ring.history.Verifiers()...)
 	if err != nil {
-		return fmt.Errorf("%w: stored checkpoint: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: the stored checkpoint: %w", ErrDamaged, err)
 	}
 	if checkpoint.Size != head.Size || checkpoint.Root != head.Root {
 		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, but the tree has size %d and root %x",
@@ -59,14 +59,14 @@ func (s *sequencer) verifyTip(ctx context.Context) error {
 	last := head.Size - 1
 	entry, err := s.reader.Entry(ctx, last)
 	if err != nil {
-		return fmt.Errorf("%w: last entry, %d: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: the last entry, %d: %w", ErrDamaged, last, err)
 	}
 	if sha256.Sum256(entry) != head.Tip {
 		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
 	}
 	path, err := s.reader.prover(ctx, head).Inclusion(last, head.Size)
 	if err != nil {
-		return fmt.Errorf("%w: path of leaf %d: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: the inclusion path of leaf %d: %w", ErrDamaged, last, err)
 	}
 	if err := proofs.VerifyInclusion(proofs.LeafHash(entry), last, head.Size, path, head.Root); err != nil {
 		return fmt.Errorf("%w: entry %d is not the last leaf: %w", ErrDamaged, last, err)
@@ -89,15 +89,16 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// memberSetting names the setting that stores the secret of payload members. It is in the database,
-// so that the two cannot be lost apart, and in its backups, which have the content that it is about.
+// memberSetting names the setting that stores the secret of payload members. The secret is in
+// the database, so that neither can be lost without the other. Backups of the database contain
+// it, as they contain the payloads themselves.
 const memberSetting = "member_secret"
 
 // MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
 // that an earlier build created.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
-// recoverMemberSecret loads the secret to which the ledger's first event commits.
+// recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if l.Head() == nil || l.Head().Size == 0 {
 		return nil

@@ -65,7 +65,7 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 	case errors.Is(err, storage.ErrNotFound):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, fmt.Errorf("redaction of event %d: %w", seq, err)
+		return 0, false, fmt.Errorf("reading the redaction of event %d: %w", seq, err)
 	}
 	return by, true, nil
 }

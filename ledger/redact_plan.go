@@ -31,10 +31,14 @@ type Pieces struct{ Count, Bytes uint64 }
 type AlreadyRedacted struct{ Seq, By uint64 }
 
 // PlanRedaction returns what Redact would do to the records of a set now. For each piece of
-// content it reads all records that need it.
-func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error) {
-	p := planning{reader: l.reader, of: of, uses: make(map[proofs.Hash]pieceUse)}
+// content it reads all records that need it. It calls rest between its steps, because a set can be
+// large; an error of rest ends it.
+func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet, rest func() error) (*Erasure, error) {
+	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
+		if err := rest(); err != nil {
+			return nil, err
+		}
 		if err := p.record(ctx, seq); err != nil {
 			return nil, err
 		}
@@ -47,21 +51,23 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *SeqSet) (*Erasure, error
 type planning struct {
 	reader  reader
 	of      *SeqSet
-	others  SeqSet // records outside the set that need its content
-	uses    map[proofs.Hash]pieceUse
+	rest    func() error
+	others  SeqSet                   // records outside the set that need its content
+	uses    map[proofs.Hash]pieceUse // of pieces that several records need
 	decoder event.Decoder
 	plan    Erasure
 }
 
-// pieceUse tells which records need a piece of content.
+// pieceUse says which records need a piece of content.
 type pieceUse struct {
 	first  uint64 // first record of the set that needs it; the piece is counted there
 	shared bool   // a record outside the set needs it too
+	single bool   // no other record needs it
 }
 
-// maxPieceUses bounds the memory for known pieces. When it is full it is cleared, so a piece
-// that very many records share is looked up only rarely.
-const maxPieceUses = 1 << 16
+// maxPieceUses bounds the memory for known pieces. When it is full it is cleared. Pieces that a
+// single record needs are not kept, so a piece that very many records share is looked up only rarely.
+var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {
 	by, redacted, err := p.reader.redactedBy(ctx, seq)
@@ -105,7 +111,9 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 		if len(p.uses) == maxPieceUses {
 			clear(p.uses)
 		}
-		p.uses[c.Digest] = f
+		if !f.single {
+			p.uses[c.Digest] = f
+		}
 	}
 	if f.first != seq {
 		return nil
@@ -121,8 +129,11 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 
 func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error) {
 	var f pieceUse
-	found := false
+	found, needed := false, 0
 	for seq, err := range p.reader.References(ctx, digest) {
+		if needed++; needed%restEach == 0 && err == nil {
+			err = p.rest()
+		}
 		switch {
 		case err != nil:
 			return pieceUse{}, err
@@ -133,5 +144,9 @@ func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error
 			f.first, found = seq, true
 		}
 	}
+	f.single = needed == 1
 	return f, nil
 }
+
+// restEach is the number of records that need one piece after which planning may rest.
+const restEach = 1 << 10

@@ -55,13 +55,13 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	for i := range 4 { // all have one system prompt, the last two also one output
 		post(t, l, ipc(t, "", fmt.Sprint("output ", min(i, 2))), "")
 	}
-	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3))
+	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), unrested)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.Erasure{
 		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
 		Erased: ledger.Pieces{Count: 2, Bytes: plan.Erased.Bytes},
 		Kept:   ledger.Pieces{Count: 3, Bytes: plan.Kept.Bytes},
-	}, plan, "the first record's own payload and output go")
+	}, plan, "the first record's own payload and output are erased")
 	require.Greater(t, plan.Erased.Bytes, uint64(len("output 0")))
 
 	events, records := redact(t, l, 0, 1, 3)
@@ -84,7 +84,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	for _, text := range []string{"output 0", "output 1", "output 2", "Be brief."} {
 		require.Empty(t, content(t, l, text))
 	}
-	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4))
+	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), unrested)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.Erasure{AlreadyRedacted: 4,
 		FirstAlready: []ledger.AlreadyRedacted{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
@@ -163,7 +163,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// Concurrent redactions of the same records all succeed. The first one counts.
+// Concurrent redactions of the same records all succeed. Only the first takes effect.
 func TestRedactionsAtOnce(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 30 {
@@ -182,11 +182,9 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A large redaction is several events, each complete in itself. After an interruption another
-// call continues.
-func TestLargeRedaction(t *testing.T) {
-	l := memoryLedger(t)
-	const records = 5000
+// postRuns records that many runs with one system prompt and different outputs.
+func postRuns(t *testing.T, l *ledger.Ledger, records int) {
+	t.Helper()
 	var tickets []ledger.Ticket
 	for i := range records {
 		ticket, err := l.Enqueue(t.Context(), submission(t, l, ipc(t, "", fmt.Sprint(i)), ""))
@@ -197,11 +195,19 @@ func TestLargeRedaction(t *testing.T) {
 		_, err := ticket.Wait()
 		require.NoError(t, err)
 	}
+}
+
+// A large redaction is several events, each complete in itself. After an interruption another
+// call continues.
+func TestLargeRedaction(t *testing.T) {
+	l := memoryLedger(t)
+	const records = 5000
+	postRuns(t, l, records)
 	all := new(ledger.SeqSet)
 	for seq := range uint64(records) {
 		all.Add(1 + seq)
 	}
-	plan, err := l.PlanRedaction(t.Context(), all)
+	plan, err := l.PlanRedaction(t.Context(), all, unrested)
 	require.NoError(t, err)
 	require.EqualValues(t, records, plan.Records)
 	require.EqualValues(t, 2*records+1, plan.Erased.Count, "each piece is counted once")
@@ -218,7 +224,7 @@ func TestLargeRedaction(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualValues(t, records+2, l.Head().Size, "one event")
 	require.NoError(t, walk(t, l))
-	plan, err = l.PlanRedaction(t.Context(), all)
+	plan, err = l.PlanRedaction(t.Context(), all, unrested)
 	require.NoError(t, err)
 	require.EqualValues(t, records-done, plan.Records)
 	require.EqualValues(t, done, plan.AlreadyRedacted)
@@ -242,11 +248,11 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 func TestRedactionOfMissingRecords(t *testing.T) {
 	l := memoryLedger(t)
 	require.ErrorIs(t, l.Redact(t.Context(), setOf(7), "r", "alice", nil), storage.ErrNotFound)
-	_, err := l.PlanRedaction(t.Context(), setOf(7))
+	_, err := l.PlanRedaction(t.Context(), setOf(7), unrested)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = l.PlanRedaction(ctx, setOf(0))
+	_, err = l.PlanRedaction(ctx, setOf(0), unrested)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -283,7 +289,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 					want.Bytes += uint64(len(text))
 				}
 			}
-			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...))
+			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...), unrested)
 			require.NoError(rt, err)
 			require.Equal(rt, want, plan.Erased)
 			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.WithoutContent)
@@ -311,7 +317,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// If store and log disagree about a redaction, that is damage, whichever is wrong.
+// If store and log disagree about a redaction, that is damage, whichever of them is wrong.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -321,17 +327,17 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	x, err := database.Tamper(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 0, which does not come after it")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts it, but that event does not come after it")
 	require.NoError(t, x.SetRedaction(1, 2))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: it is redacted by event 2, which does not say so")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts it, but that event does not")
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
-	// An event whose commit has erased nothing.
+	// The commit of this redaction event erased nothing.
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: it is kept for record 1, which event 4 has redacted")
 	w, err := l.Withdrawal(t.Context(), 1)
@@ -339,5 +345,35 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	for _, digest := range w.Digests {
 		require.NoError(t, x.DeleteReference(digest, 1))
 	}
-	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are there")
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
+}
+
+// unrested is for plans that need not rest.
+func unrested() error { return nil }
+
+// A plan rests between its steps, and while it reads the records that need one piece. It looks up a
+// piece that many records share once, however many other pieces they have.
+func TestPlansRest(t *testing.T) {
+	l := memoryLedger(t)
+	const records = 3000
+	postRuns(t, l, records)
+	defer ledger.SetMaxPieceUses(3)()
+	rests := 0
+	_, err := l.PlanRedaction(t.Context(), setOf(1), func() error { rests++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 1+records/1024, rests)
+	rests = 0
+	_, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4, 5), func() error { rests++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 5+records/1024, rests)
+	for at := range 2 {
+		rests = 0
+		_, err = l.PlanRedaction(t.Context(), setOf(1), func() error {
+			if rests++; rests > at {
+				return context.Canceled
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+	}
 }

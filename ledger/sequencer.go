@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// sequencer is the only writer of a log: it commits one batch of submissions after the other.
+// sequencer is the only writer of a log. It commits one batch of submissions at a time.
 type sequencer struct {
 	config  *Config
 	origin  string // of checkpoints
@@ -108,8 +108,8 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// checkSpace returns an error while disk space is short. It logs only when that begins and
-// ends.
+// checkSpace returns an error while disk space is short. It logs only when the shortage begins
+// and when it ends.
 func (s *sequencer) checkSpace(ctx context.Context) error {
 	err := s.store.Writable(ctx)
 	switch short := err != nil; {
@@ -122,7 +122,7 @@ func (s *sequencer) checkSpace(ctx context.Context) error {
 	return err
 }
 
-// watch registers f. run calls it after every later commit.
+// watch registers f, which run calls after every later commit.
 func (s *sequencer) watch(f func(Commit)) {
 	s.watching.Lock()
 	defer s.watching.Unlock()
@@ -235,8 +235,8 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 	}
 	next.storage.Entries = make([][]byte, 0, len(next.events))
 	next.storage.Contents = make([]storage.Content, 0, contents)
-	// Each entry follows the prefix byte of its leaf hash in the arena, so both hashes are
-	// computed in place.
+	// In the arena, each entry follows the prefix byte of its leaf hash, so that both of its
+	// hashes are computed in place.
 	arena := make([]byte, 0, room)
 	seq := s.head.Load().Size
 	for i := range next.events {

@@ -40,18 +40,18 @@ func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
 	return nil
 }
 
-// sourcesSetting names the setting that stores what becomes of citation sets that cite sources
-// which are not registered.
+// sourcesSetting names the setting that says whether the ledger accepts citation sets that
+// cite unregistered sources.
 const sourcesSetting = "unregistered_sources"
 
-// The values of that setting (spec: Unregistered sources).
+// The values of sourcesSetting (spec: Unregistered sources).
 const (
 	AcceptUnregistered = "accept" // append them, flagged if any source is registered; the default
 	RejectUnregistered = "reject" // refuse them
 )
 
-// RejectsUnregistered reports whether the ledger refuses citation sets that cite sources which are
-// not registered. The caller of Submit checks that.
+// RejectsUnregistered reports whether the ledger refuses citation sets that cite unregistered
+// sources. Callers of Submit must check that themselves.
 func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load() }
 
 // UnregisteredSources returns AcceptUnregistered or RejectUnregistered.
@@ -81,7 +81,8 @@ func SettingNames() []string {
 	return append(slices.Sorted(maps.Keys(settings)), memberSetting)
 }
 
-// valueOf returns the second value of a setting, or the first.
+// valueOf returns the value that a setting has: the second of its two values if second is
+// true, or else the first.
 func valueOf(name string, second bool) string {
 	if second {
 		return settings[name][1]
@@ -89,7 +90,7 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// storeSetting stores a setting, durably, and then notes in isSecond whether it has its second value.
+// storeSetting stores a setting durably. Then it sets isSecond to second.
 func storeSetting(ctx context.Context, store storage.Store, name string, second bool, isSecond *atomic.Bool) error {
 	if err := store.SetSetting(context.WithoutCancel(ctx), name, []byte(valueOf(name, second))); err != nil {
 		return err
@@ -98,7 +99,7 @@ func storeSetting(ctx context.Context, store storage.Store, name string, second 
 	return nil
 }
 
-// recoverSetting loads a setting: whether it has its second value.
+// recoverSetting loads a setting, and sets second if the setting has its second value.
 func recoverSetting(ctx context.Context, store storage.Store, name string, second *atomic.Bool) error {
 	value, err := store.Setting(ctx, name)
 	switch {
@@ -108,7 +109,7 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 		return fmt.Errorf("reading the setting %q: %w", name, err)
 	}
 	if checkSetting(name, value) != nil {
-		return fmt.Errorf("%w: setting %q is %q", ErrDamaged, name, value)
+		return fmt.Errorf("%w: the setting %q has the invalid value %q", ErrDamaged, name, value)
 	}
 	second.Store(string(value) == settings[name][1])
 	return nil
@@ -138,7 +139,7 @@ func refreshSettings(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// Public reports whether the host has a ledger with that name whose log anyone may read.
+// Public reports whether the host has a ledger with that name and a public log.
 func (h *Host) Public(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

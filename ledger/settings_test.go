@@ -32,14 +32,14 @@ func TestVisibilityIsKept(t *testing.T) {
 	}
 	require.Equal(t, ledger.PublicLog, l.Visibility())
 	require.False(t, h.Public("b"))
-	require.Equal(t, size, l.Head().Size, "it is not an event")
+	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
 	require.NoError(t, l.Freeze(t.Context()))
 	require.NoError(t, l.SetPublic(t.Context(), false))
 	require.False(t, l.Public())
 }
 
-// forgetful is a store that cannot store what an operator sets.
+// forgetful is a store that fails to store the settings that an operator makes.
 type forgetful struct{ storage.Store }
 
 var errSetting = errors.New("the setting cannot be stored")
@@ -75,7 +75,8 @@ func TestUnknownSettings(t *testing.T) {
 	}
 }
 
-// Unregistered sources are accepted until the setting says otherwise, which is kept.
+// Unregistered sources are accepted until the setting says otherwise. The setting survives a
+// restart.
 func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
@@ -89,8 +90,8 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 		require.Equal(t, reject, l.RejectsUnregistered())
 	}
 	require.Equal(t, ledger.RejectUnregistered, l.UnregisteredSources())
-	require.False(t, l.Public(), "another setting")
-	require.Equal(t, size, l.Head().Size, "it is not an event")
+	require.False(t, l.Public(), "the other setting is unchanged")
+	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
 	l = open(t, forgetful{s}, config(t))

@@ -35,17 +35,17 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
 	}
 	if origin := history.Current().Name(); origin != s.origin {
-		return nil, fmt.Errorf("%w: the key signs for %q, the ledger's origin is %q", ErrDamaged, origin, s.origin)
+		return nil, fmt.Errorf("%w: the key signs for %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
 	}
 	ring := &keyring{history: history}
 	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Trusts(signer.Verifier()) {
-		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or of another ledger", ErrRollback, signer.Verifier()))
+		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or belongs to another ledger", ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
-		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator puts it back as keys/%[1]s.key, or in the variable %[3]s, "+
-			"and starts the server again; if it is lost, the ledger is only read: make a new one, and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
+		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator must put it back as keys/%[1]s.key, or in the variable %[3]s, "+
+			"and start the server again; if it is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
 	} else if s.config.KeyFault != nil {
 		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
-			"The operator puts the right key there, or moves the file away, and starts the server again", s.name, KeyVariable(s.name)), s.config.KeyFault)
+			"The operator must put the right key there, or move the file away, and start the server again", s.name, KeyVariable(s.name)), s.config.KeyFault)
 	}
 	s.keys.Store(ring)
 	return ring, nil
@@ -66,20 +66,20 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	if before := s.signerFor(overlapping); before != nil {
 		return append(signers, before), nil
 	}
-	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that has the newest, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
+	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that holds the newest key, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
 		ErrKeyMissing, overlapping, s.name)
-	s.config.Log.Error("refusing writes: a key that has to sign is missing", "error", refusal)
+	s.config.Log.Error("refusing writes: a key that must sign is missing", "error", refusal)
 	return signers, refusal
 }
 
 // refuseUnreconciled stops signing because the stored keys could not be brought in line with
 // the log: one of them may belong to a newer log.
 func (s *signing) refuseUnreconciled(err error) {
-	cause := "its key files could not be put in their places, and the server's log says why"
+	cause := "its key files could not be updated, and the server's log says why"
 	if errors.Is(err, ErrBadKey) {
 		cause = err.Error()
 	}
-	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator mends that, and starts the server again", s.name, cause), err)
+	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and start the server again", s.name, cause), err)
 }
 
 // refuseKeys stops signing because the keys do not fit the log. It must be called before the

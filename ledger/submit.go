@@ -53,8 +53,8 @@ type Ack struct {
 	// Entry is prev_event_hash and body of the appended event or, for Replayed, of event
 	// First.
 	Entry []byte
-	// The appended event: the submitted one or, for Conflicted, the refusal. Zero for
-	// Replayed.
+	// Seq to TimeText describe the appended event: the submitted one or, for Conflicted, the
+	// refusal. They are zero for Replayed.
 	Seq       uint64
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
@@ -77,9 +77,9 @@ type Ticket struct {
 }
 
 // Wait returns when the event is durable or its batch has failed. It cannot be cancelled,
-// since the sequencer uses the submission's memory until then. The error is ErrClaim if the
-// database leads the idempotency key to an event that does not claim it; nothing was recorded
-// then.
+// since the sequencer uses the submission's memory until then. The error is ErrClaim, and
+// nothing was recorded, if the idempotency key in the database leads to an event that does not
+// claim it.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
 	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
@@ -107,8 +107,8 @@ func (l *Ledger) Submit(s Submission) (Ack, error) {
 	return ticket.Wait()
 }
 
-// Enqueue queues one event. If the queue is full it waits for room. Events get their seq in
-// the order of the calls of one goroutine.
+// Enqueue queues one event. If the queue is full, it waits for room. The events of one
+// goroutine get their seqs in the order of its calls.
 func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	for {
 		ticket, full, err := l.enqueue(s)
@@ -130,7 +130,7 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	refusal := l.signing.check()
 	if s.rekey != nil {
-		refusal = l.signing.refusal // ErrKeyMissing does not count: retiring the missing key ends it
+		refusal = l.signing.refusal // not ErrKeyMissing: the event that retires the missing key must pass
 	}
 	it, b, err := l.queue.add(&s, refusal)
 	switch {
@@ -157,10 +157,10 @@ func (s *Submission) size() int {
 // verbsAhead bounds the verbs that AppendVerbs has queued and not yet reported.
 const verbsAhead = 1 << 10
 
-// AppendVerbs appends each verb as an event of its own, in order, and calls done with each. It
-// queues verbs ahead, so that one commit takes many. After an error, or the end of ctx, exactly the
-// verbs that were reported are in the log, unless the error is of done or the outcome of a commit
-// is unknown.
+// AppendVerbs appends each verb as an event of its own, in order, and calls done with each
+// acknowledgement. It queues verbs ahead, so that one commit takes many. After an error or the
+// end of ctx, the log has exactly the verbs that were reported to done. There are two
+// exceptions: done returned the error, or the outcome of a commit is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket
 	var failed, doneFailed error
@@ -191,7 +191,7 @@ func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], 
 			report()
 		}
 	}
-	for len(waiting) > 0 { // the log may take those that are queued, also after an error
+	for len(waiting) > 0 { // queued verbs can reach the log even after an error
 		report()
 	}
 	return failed

@@ -4,5 +4,6 @@ package ledger_test
 
 import "syscall"
 
-// init lets tests make folders that no other user can write to, as umask 002 would not.
+// init sets a umask under which new folders are writable for their owner only, which the tests
+// need. With umask 002, their group could write too.
 func init() { syscall.Umask(0o022) }

@@ -77,7 +77,7 @@ func TestVerbsAreEvents(t *testing.T) {
 }
 
 // The key of a verb is a key of the ledger (spec: Idempotency). It replays the same request,
-// whatever the state is by then, and no other record or verb.
+// whatever the state is by then. It refuses any other record or verb.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -128,7 +128,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// It is damage if the digest of a verb differs from the claim of its key, as for a record.
+// As for a record, it is damage if the digest of a verb differs from the claim of its key.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -145,8 +145,8 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 
-// Many verbs are appended in order, and each is acknowledged. When the context ends, those that were
-// acknowledged are the ones in the log.
+// Many verbs are appended in order, and each is acknowledged. If the context ends, the log has
+// exactly those that were acknowledged.
 func TestManyVerbs(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")

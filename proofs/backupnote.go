@@ -8,14 +8,14 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// backupTitle begins the text of a backup's note. It contains spaces, and origins do not, so
-// it cannot begin a checkpoint or a handover.
+// backupTitle is the first line of a backup note. Origins contain no spaces, so the note
+// cannot be mistaken for a checkpoint. A handover begins with another title.
 const backupTitle = "colophon backup manifest v1\n"
 
 func backupText(digest Hash) string { return backupTitle + hex.EncodeToString(digest[:]) + "\n" }
 
-// SignBackup returns a signed note in which the keys of a server's ledgers sign the manifest
-// of a backup. digest is the manifest's SHA-256.
+// SignBackup returns a note about the manifest of a backup, signed with the keys of the
+// server's ledgers. digest is the manifest's SHA-256.
 func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
@@ -23,18 +23,18 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	}
 	signed, err := note.Sign(&note.Note{Text: backupText(digest)}, keys...)
 	if err != nil {
-		return nil, fmt.Errorf("sign a backup: %w", err)
+		return nil, fmt.Errorf("sign backup note: %w", err)
 	}
 	return signed, nil
 }
 
-// VerifyBackup returns the verifiers that have signed the backup note of the manifest with
-// that digest. The error is ErrWrongKey if no verifier has signed, ErrSignature, or
-// ErrMalformed. Bounds and conditions of the verifiers are ignored, since a backup has no
-// size.
+// VerifyBackup returns the verifiers that signed the backup note of the manifest with this
+// digest. It returns ErrWrongKey if none of them signed, ErrSignature if a signature is
+// invalid or the note is about another manifest, or ErrMalformed. It ignores bounds and
+// conditions of the verifiers, since a backup has no size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	if len(signed) > maxCheckpoint {
-		return nil, fmt.Errorf("%w: note of a backup of %d bytes", ErrMalformed, len(signed))
+		return nil, fmt.Errorf("%w: backup note of %d bytes", ErrMalformed, len(signed))
 	}
 	known := knownKeys(verifiers)
 	opened, err := note.Open(signed, known)
@@ -43,11 +43,11 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 	case errors.As(err, &unverified):
 		return nil, fmt.Errorf("%w: backup signed by %s, expected %s", ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), known)
 	case errors.As(err, new(*note.InvalidSignatureError)):
-		return nil, fmt.Errorf("%w: the note of the backup was changed", ErrSignature)
+		return nil, fmt.Errorf("%w: the backup note was changed after it was signed", ErrSignature)
 	case err != nil:
-		return nil, fmt.Errorf("%w: note of a backup: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: backup note: %w", ErrMalformed, err)
 	case opened.Text != backupText(digest):
-		return nil, fmt.Errorf("%w: the note signs another manifest", ErrSignature)
+		return nil, fmt.Errorf("%w: the backup note is about another manifest", ErrSignature)
 	}
 	var list []*Verifier
 	for _, s := range opened.Sigs {

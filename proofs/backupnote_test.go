@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A backup's note is accepted only as a backup's note, and no other note is accepted as one.
+// VerifyBackup accepts only backup notes. OpenCheckpoint and verifyHandover refuse them.
 func TestBackupNotes(t *testing.T) {
 	one, err := NewKey([32]byte{1}).Signer("log.example/one")
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func ParseBundle(bundle []byte) ([][]byte, error) {
 		n := int(binary.BigEndian.Uint16(rest))
 		rest = rest[2:]
 		if n > len(rest) {
-			return nil, fmt.Errorf("%w: bundle ends within entry %d: %d bytes of %d", ErrMalformed, len(entries), len(rest), n)
+			return nil, fmt.Errorf("%w: bundle ends within entry %d, after %d of its %d bytes", ErrMalformed, len(entries), len(rest), n)
 		}
 		entries = append(entries, rest[:n:n])
 		rest = rest[n:]

@@ -5,10 +5,10 @@ import "sync"
 // TileBytes is the memory that one cached tile takes, in bytes.
 const TileBytes = 16 << 10
 
-// cacheShards spreads concurrent readers over as many mutexes.
+// cacheShards is the number of mutexes over which concurrent readers are spread.
 const cacheShards = 16
 
-// TileCache caches up to a fixed number of full, expanded tiles of one log. Full tiles never
+// TileCache holds a bounded number of full, expanded tiles of one log. Full tiles never
 // change, so cached ones stay valid. It is safe for concurrent use. A nil TileCache caches
 // nothing.
 type TileCache struct {
@@ -20,7 +20,7 @@ type tileID struct {
 	index uint64
 }
 
-// cacheShard evicts by the clock algorithm: a hand moves round the slots and evicts the first
+// cacheShard evicts by the clock algorithm: a hand moves around the slots and evicts the first
 // tile that was not used since the hand last passed it.
 type cacheShard struct {
 	mu     sync.Mutex // owns all below
@@ -36,8 +36,8 @@ type cacheSlot struct {
 	used bool
 }
 
-// NewTileCache returns a cache for about that many tiles of TileBytes each. One tile of level
-// 0 serves 256 leaves.
+// NewTileCache returns a cache for about this number of tiles, of TileBytes each. One tile of
+// level 0 serves 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {
@@ -67,7 +67,7 @@ func (c *TileCache) get(id tileID) *tile {
 	return s.slots[place].tile
 }
 
-// put adds a full tile and may evict another one.
+// put adds a full tile. If the shard is full, it evicts another one.
 func (c *TileCache) put(id tileID, t *tile) {
 	if c == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Checkpoint is the signed statement of a log about its tree at one size (tlog-checkpoint).
+// Checkpoint is a log's signed statement of its tree's root at one size (tlog-checkpoint).
 type Checkpoint struct {
 	Origin string
 	Size   uint64
@@ -27,17 +27,17 @@ func (c Checkpoint) text() string {
 	return string(log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// Sign returns the signed note of a checkpoint. The checkpoint's origin must be the signer's;
-// otherwise it returns ErrOrigin.
+// Sign returns the signed note of a checkpoint. It returns ErrOrigin if the checkpoint's
+// origin is not the signer's.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
 
-// SignCheckpoint returns the note of a checkpoint with the signatures of several keys, in
-// their order. All signers must have the checkpoint's origin; otherwise it returns ErrOrigin.
+// SignCheckpoint returns the note of a checkpoint, signed with several keys in the given
+// order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
 func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
 		if c.Origin != s.Origin() {
-			return nil, fmt.Errorf("%w: checkpoint of %.100q, signer of %.100q", ErrOrigin, c.Origin, s.Origin())
+			return nil, fmt.Errorf("%w: the checkpoint has the origin %.100q, the signer %.100q", ErrOrigin, c.Origin, s.Origin())
 		}
 		keys[i] = s.signer
 	}
@@ -49,12 +49,12 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 }
 
 // OpenCheckpoint reads and verifies a signed note. The note must have the exact spelling of
-// tlog-checkpoint (ErrMalformed) and a signature of one of the verifiers (ErrWrongKey). All
-// their signatures must be valid (ErrSignature). The origin must be the name of a verifier
-// that signed (ErrOrigin), and that verifier must count for the checkpoint: it was not retired
-// at a smaller size (ErrRetired), and its condition accepts it (the error of
-// Verifier.Provided). Extension lines and signatures of other keys are allowed and have no
-// effect.
+// tlog-checkpoint (ErrMalformed) and a signature by one of the verifiers (ErrWrongKey). All
+// signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
+// the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at
+// a smaller size (ErrRetired), and its condition must accept the checkpoint (otherwise the
+// error is the condition's, see Verifier.Provided). Extension lines and signatures by other
+// keys are allowed and have no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: checkpoint of %d bytes", ErrMalformed, len(signed))
@@ -98,7 +98,7 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	if refusal != nil {
 		return Checkpoint{}, refusal
 	}
-	return Checkpoint{}, fmt.Errorf("%w: its origin is %.100q, but it is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
+	return Checkpoint{}, fmt.Errorf("%w: the checkpoint has the origin %.100q, but is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
 }
 
 // parseCheckpoint parses the text of a note.
@@ -121,10 +121,10 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// knownKeys finds verifiers by name and key id. Of equal ones it finds the first.
+// knownKeys finds verifiers by name and key id. If several are equal, it finds the first.
 type knownKeys []*Verifier
 
-// find returns the key with that name and id, or nil.
+// find returns the key with this name and id, or nil.
 func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {
@@ -142,7 +142,7 @@ func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: id}
 }
 
-// String lists the keys, for messages.
+// String lists the keys for messages.
 func (k knownKeys) String() string {
 	names := make([]string, len(k))
 	for i, v := range k {
@@ -151,7 +151,7 @@ func (k knownKeys) String() string {
 	return strings.Join(names, " or ")
 }
 
-// signatureNames lists the first signatures by key, for messages.
+// signatureNames names the keys of the first signatures, for messages.
 func signatureNames(signatures []note.Signature) string {
 	const most = 4
 	var names []string

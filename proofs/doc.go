@@ -1,8 +1,8 @@
-// Package proofs lets others verify the ledger. It has the hashes of the chain and the tree
-// (spec: Entry and chain), the RFC 6962 tree in C2SP tiles, signed checkpoints (spec:
-// Checkpoints), inclusion and consistency proofs, and receipts (spec: Receipts), which verify
-// without the ledger.
+// Package proofs lets others verify the ledger. It implements the hashes of the chain and the
+// tree (spec: Entry and chain), the RFC 6962 tree in C2SP tiles, signed checkpoints (spec:
+// Checkpoints), inclusion and consistency proofs, and receipts that verify without access to
+// the ledger (spec: Receipts).
 //
-// The package does no I/O: callers pass bytes and reader functions. Auditors need to import
-// only this package.
+// The package does no I/O: callers pass bytes and functions that read tiles. Auditors need to
+// import only this package.
 package proofs

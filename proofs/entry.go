@@ -2,7 +2,7 @@ package proofs
 
 import "fmt"
 
-// MaxEntry is the length of the longest entry in bytes: the largest uint16 (tlog-tiles).
+// MaxEntry is the maximum length of an entry in bytes, the largest uint16 (tlog-tiles).
 const MaxEntry = 65535
 
 // AppendEntry appends the entry of an event: prev_event_hash ‖ body (spec: Entry and chain).
@@ -16,16 +16,16 @@ func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 		return Hash{}, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	if len(entry) <= HashSize {
-		return Hash{}, nil, fmt.Errorf("%w: entry of %d bytes holds no event", ErrMalformed, len(entry))
+		return Hash{}, nil, fmt.Errorf("%w: entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))
 	}
 	return Hash(entry[:HashSize]), entry[HashSize:], nil
 }
 
-// Chain follows the entries of a log in order. The zero Chain is before the first entry. It is
-// not safe for concurrent use.
+// Chain follows the entries of a log in order. The zero Chain is the state before the first
+// entry. It is not safe for concurrent use.
 type Chain struct {
 	Size uint64 // number of entries so far
-	Tip  Hash   // event_hash of the last; zero before the first
+	Tip  Hash   // event_hash of the last entry; zero before the first
 }
 
 // Link holds what one entry contributes to the chain and the tree.
@@ -44,7 +44,7 @@ func (c *Chain) Next(entry []byte) (Link, error) {
 		return Link{}, fmt.Errorf("entry %d: %w", c.Size, err)
 	}
 	if prev != c.Tip {
-		return Link{}, fmt.Errorf("%w: entry %d follows %x, but the event before it is %x", ErrChainLink, c.Size, prev, c.Tip)
+		return Link{}, fmt.Errorf("%w: entry %d names %x as the previous event, but that event's hash is %x", ErrChainLink, c.Size, prev, c.Tip)
 	}
 	link := Link{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
 	c.Size++

@@ -21,7 +21,7 @@ func hexHash(t testing.TB, text string) Hash {
 	return Hash(raw)
 }
 
-// The chain and the tree of the test vectors, which CPython computed.
+// Chain and tree hashes equal those of the test vectors, which CPython computed.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("../testdata/vectors/audit-chain.json")
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestVectors(t *testing.T) {
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
 }
 
-// Hashes follow the definition, for entries below and above the size up to which hashing does
-// not allocate.
+// Hashes follow the definition, both for short entries, which are hashed without an
+// allocation, and for longer ones.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}
 	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntry - HashSize} {

@@ -2,27 +2,27 @@ package proofs
 
 import "errors"
 
-// Errors that callers distinguish. The errors that wrap them name the values that were
+// Errors that callers tell apart. The errors that wrap them give the values that were
 // compared.
 var (
-	// ErrRange: the tree does not have that index or size. Also a consistency proof from size
-	// 0, which RFC 6962 does not define.
+	// ErrRange: the tree does not have this index or size. It is also returned for a
+	// consistency proof from size 0, which RFC 6962 does not define.
 	ErrRange = errors.New("proofs: out of range")
 	// ErrMalformed: the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
 	// ErrTooLong: an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("proofs: entry too long")
-	// ErrNoProof: a minimal receipt, or a proof file without its entry.
+	// ErrNoProof: the receipt is minimal, or the proof file does not include its entry.
 	ErrNoProof = errors.New("proofs: carries no proof")
-	// ErrWrongKey: none of the verifier's keys has signed.
+	// ErrWrongKey: none of the expected keys has signed.
 	ErrWrongKey = errors.New("proofs: signed by another key")
 	// ErrSignature: a signature in the name of a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
-	// ErrRetired: the only known keys that signed were retired at a smaller size.
+	// ErrRetired: every known key that signed was retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin: a known key signed it, for a log of another origin.
+	// ErrOrigin: a known key signed the checkpoint, but for a log of another origin.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
-	// ErrChainLink: event_hash or leaf_hash is not the hash of the entry.
+	// ErrChainLink: prev_event_hash, event_hash, or leaf_hash does not match the entries.
 	ErrChainLink = errors.New("proofs: chain link broken")
 	// ErrInclusion: the proof does not place the leaf in the signed tree.
 	ErrInclusion = errors.New("proofs: not included")

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// event holds the parts of an event body that a receipt repeats (spec: Event body). The slices
-// are canonical JSON.
+// event holds the parts of an event body that a receipt repeats (spec: Event body). The byte
+// slices are canonical JSON.
 type event struct {
 	ledger, kind, time string
 	seq                uint64
@@ -50,8 +50,9 @@ func readEvent(body []byte) (event, error) {
 	return e, r.err
 }
 
-// incomplete lists the members that the IPC record of an event lacks (spec: Receipts). It is
-// nil if the record lacks none, and for other kinds.
+// incomplete returns the list of members that the IPC record of an event lacks (spec:
+// Receipts), as canonical JSON. It returns nil if the record lacks none or the event is of
+// another kind.
 func incomplete(event pyjson.Value) []byte {
 	if string(event.Member("kind").Text()) != "ipc_record" {
 		return nil
@@ -85,7 +86,7 @@ func canonicalOrNil(v pyjson.Value) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// reader reads typed values from JSON. It keeps the first error: an ErrMalformed that names
+// reader reads typed values from JSON. It keeps its first error, an ErrMalformed that names
 // the value.
 type reader struct {
 	err error
@@ -97,7 +98,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only refuses a value that is not an object or has members of other names.
+// only refuses v unless it is an object whose members all have these names.
 func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -134,7 +135,8 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 	return h
 }
 
-// flag reads an optional true. It refuses false, since false is never written.
+// flag reads an optional member whose only value is true. It refuses false, which is never
+// written.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
 		r.fail("%s is not true", what)
@@ -142,7 +144,7 @@ func (r *reader) flag(v pyjson.Value, what string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// hashList reads an audit path.
+// hashList reads a list of hashes, such as an audit path.
 func (r *reader) hashList(v pyjson.Value, what string) []Hash {
 	if v.Kind() != pyjson.Array || v.Len() > maxPath {
 		r.fail("%s is not an array of at most %d hashes", what, maxPath)
@@ -155,7 +157,7 @@ func (r *reader) hashList(v pyjson.Value, what string) []Hash {
 	return hashes
 }
 
-// object reads an object as canonical JSON.
+// object returns an object as canonical JSON.
 func (r *reader) object(v pyjson.Value, what string) []byte {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -163,7 +165,7 @@ func (r *reader) object(v pyjson.Value, what string) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// objectOrEmpty reads an object as canonical JSON; an absent one is {}.
+// objectOrEmpty returns an object as canonical JSON, or {} if it is absent.
 func (r *reader) objectOrEmpty(v pyjson.Value, what string) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("{}")

@@ -29,8 +29,7 @@ func LeafHash(entry []byte) Hash {
 	return sum([]byte{leafPrefix}, entry)
 }
 
-// sum hashes the concatenation of head and tail. It does not allocate for entries of usual
-// length.
+// sum hashes head followed by tail. It does not allocate for entries of usual length.
 func sum(head, tail []byte) Hash {
 	var usual [4096]byte
 	return sha256.Sum256(append(append(usual[:0], head...), tail...))
@@ -50,7 +49,8 @@ func EmptyRoot() Hash {
 	return sha256.Sum256(nil)
 }
 
-// ParseHash reads exactly 64 lower-case hexadecimal digits; anything else is ErrMalformed.
+// ParseHash reads exactly 64 lower-case hexadecimal digits and returns ErrMalformed for any
+// other text.
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	if len(text) == hex.EncodedLen(HashSize) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Key is an Ed25519 key pair without a name. The key exists before its name because an origin
-// may contain the key's fingerprint.
+// Key is an Ed25519 key pair without a name. A key is created before its name is known,
+// because an origin may contain the key's fingerprint.
 type Key struct {
 	private ed25519.PrivateKey
 }
@@ -21,16 +21,16 @@ type Key struct {
 // GenerateKey returns a new random key.
 func GenerateKey() Key {
 	var seed [ed25519.SeedSize]byte
-	rand.Read(seed[:]) // crashes the process rather than return an error
+	rand.Read(seed[:]) // never returns an error: a failure ends the process
 	return NewKey(seed)
 }
 
-// NewKey returns the key of an RFC 8032 seed.
+// NewKey returns the key with this RFC 8032 seed.
 func NewKey(seed [ed25519.SeedSize]byte) Key {
 	return Key{private: ed25519.NewKeyFromSeed(seed[:])}
 }
 
-// Fingerprint returns KeyFingerprint of the public key.
+// Fingerprint returns the KeyFingerprint of the public key.
 func (k Key) Fingerprint() string { return KeyFingerprint(k.public()) }
 
 // String never shows the private key.
@@ -41,8 +41,8 @@ func (k Key) GoString() string { return k.String() }
 
 func (k Key) public() ed25519.PublicKey { return k.private.Public().(ed25519.PublicKey) }
 
-// Signer returns a signer with the key. origin is the name of the key and the origin of the
-// log.
+// Signer returns a signer that uses this key. origin becomes the key's name and is the origin
+// of the log.
 func (k Key) Signer(origin string) (*Signer, error) {
 	vkey, err := note.NewEd25519VerifierKey(origin, k.public())
 	if err != nil {
@@ -57,7 +57,7 @@ func KeyFingerprint(public ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Signer signs checkpoints of one origin. It is safe for concurrent use.
+// Signer signs checkpoints for one origin. It is safe for concurrent use.
 type Signer struct {
 	key      Key
 	verifier *Verifier
@@ -81,7 +81,8 @@ func newSigner(k Key, vkey string) (*Signer, error) {
 	return s, nil
 }
 
-// ParseSigner parses a signer key as Secret returns it (golang.org/x/mod/sumdb/note).
+// ParseSigner parses a signer key in the form that Secret returns
+// (golang.org/x/mod/sumdb/note).
 func ParseSigner(secret string) (*Signer, error) {
 	if _, err := note.NewSigner(secret); err != nil {
 		return nil, fmt.Errorf("%w: signer key: %w", ErrMalformed, err)
@@ -104,8 +105,8 @@ func keyMaterial(encoded string) (name string, material [ed25519.SeedSize]byte, 
 	return name, [ed25519.SeedSize]byte(raw[1:]), nil
 }
 
-// Secret returns the signer key, PRIVATE+KEY+<name>+<id>+<seed>. Anyone with it can sign as
-// this log.
+// Secret returns the signer key, PRIVATE+KEY+<name>+<id>+<seed>. Anyone who has it can sign
+// for this log.
 func (s *Signer) Secret() string {
 	material := append([]byte{algorithmEd25519}, s.key.private.Seed()...)
 	return fmt.Sprintf("%s%s+%08x+%s", signerPrefix, s.Origin(), s.verifier.KeyHash(), base64.StdEncoding.EncodeToString(material))
@@ -129,8 +130,8 @@ type Verifier struct {
 	note.Verifier
 	public [ed25519.PublicKeySize]byte
 	vkey   string
-	until  *uint64                // nil: no bound
-	accept func(Checkpoint) error // nil: every checkpoint
+	until  *uint64                // nil if there is no bound
+	accept func(Checkpoint) error // nil if every checkpoint is accepted
 }
 
 // ParseVerifier parses an Ed25519 verifier key, <name>+<id>+<public key> (signed-note). It
@@ -151,15 +152,15 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until returns the same key, retired: its signature does not count on checkpoints of more
-// than size events (spec: Key rotation).
+// Until returns the same key as a retired one: its signature does not count on checkpoints of
+// more than size events (spec: Key rotation).
 func (v *Verifier) Until(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size
 	return &retired
 }
 
-// SignedUpTo returns the largest size of a checkpoint on which the key's signature counts.
+// SignedUpTo returns the size of the largest checkpoint on which the key's signature counts.
 // retired is false if there is no bound.
 func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	if v.until == nil {
@@ -168,8 +169,9 @@ func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
 	return *v.until, true
 }
 
-// Provided returns the same key with a condition: its signature counts only on a
-// checkpoint for which accept returns nil. OpenCheckpoint returns accept's error otherwise.
+// Provided returns the same key with a condition: its signature counts only on a checkpoint
+// for which accept returns nil. For any other checkpoint, OpenCheckpoint returns accept's
+// error.
 func (v *Verifier) Provided(accept func(Checkpoint) error) *Verifier {
 	conditional := *v
 	conditional.accept = accept
@@ -183,11 +185,11 @@ func (v *Verifier) Unbounded() *Verifier {
 	return &plain
 }
 
-// counts returns nil if a valid signature of the key counts on the checkpoint, or the reason
-// why it does not.
+// counts returns nil if a valid signature by this key counts on the checkpoint. Otherwise the
+// error says why it does not.
 func (v *Verifier) counts(c Checkpoint) error {
 	if v.until != nil && c.Size > *v.until {
-		return fmt.Errorf("%w: the checkpoint has size %d, %s+%08x signed up to size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)
+		return fmt.Errorf("%w: the checkpoint has size %d, but %s+%08x was retired at size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)
 	}
 	if v.accept == nil {
 		return nil
@@ -195,11 +197,11 @@ func (v *Verifier) counts(c Checkpoint) error {
 	return v.accept(c)
 }
 
-// SameKey reports whether both have the same public key, whatever their names.
+// SameKey reports whether v and other have the same public key. Their names can differ.
 func (v *Verifier) SameKey(other *Verifier) bool { return v.public == other.public }
 
 // String returns the verifier key.
 func (v *Verifier) String() string { return v.vkey }
 
-// Fingerprint returns KeyFingerprint of the public key.
+// Fingerprint returns the KeyFingerprint of the public key.
 func (v *Verifier) Fingerprint() string { return KeyFingerprint(v.public[:]) }

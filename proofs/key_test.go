@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseKeys: a text is a key in its canonical form, or an error that does not repeat the
-// text, which may be a secret.
+// FuzzParseKeys: the parsers accept a text only if it is a key in canonical form. Their errors
+// do not repeat the text, which may be a secret.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())
@@ -32,7 +32,7 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// FuzzNewReceipt: an entry makes a receipt that parses again, or is malformed.
+// FuzzNewReceipt: NewReceipt returns a receipt that parses again, or ErrMalformed.
 func FuzzNewReceipt(f *testing.F) {
 	for _, entry := range newTestLog(f, 3).entries {
 		f.Add(entry)

@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// KeyStep is one of the two steps in which one key of a log follows another (spec: Key rotation).
+// KeyStep is one of the two steps of a key rotation (spec: Key rotation).
 type KeyStep string
 
-// The steps of a rotation. Between them both keys sign.
+// The steps of a rotation. Between them, both keys sign.
 const (
 	KeyIntroduced KeyStep = "introduced" // the new key signs together with the current one
 	KeyRetired    KeyStep = "retired"    // only the new key signs
@@ -21,14 +21,14 @@ const (
 // KeyChange is the record of a key_rotated event (spec: Key rotation events).
 type KeyChange struct {
 	Step KeyStep
-	// Previous is the replaced key, Next its successor.
+	// Previous is the key that is replaced, and Next is its successor.
 	Previous, Next *Verifier
-	// Handover is the note that NewHandover returns; nil in the second step.
+	// Handover is the note that NewHandover returns. It is nil in the second step.
 	Handover []byte
 }
 
-// handoverTitle begins the text of a handover. It contains spaces, and origins do not, so it
-// cannot begin a checkpoint.
+// handoverTitle is the first line of a handover. Origins contain no spaces, so the note cannot
+// be mistaken for a checkpoint.
 const handoverTitle = "colophon key rotation v1\n"
 
 func handoverText(previous, next *Verifier) string {
@@ -36,22 +36,22 @@ func handoverText(previous, next *Verifier) string {
 }
 
 // NewHandover returns the signed note in which a key of a log names its successor. The
-// previous key's signature authorises the next key; the next key's signature proves
-// possession.
+// signature of the previous key authorises the next key. The signature of the next key proves
+// that its owner possesses it.
 func NewHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
-		return nil, fmt.Errorf("%w: key of %.100q, to follow one of %.100q", ErrOrigin, next.Origin(), previous.Origin())
+		return nil, fmt.Errorf("%w: the next key has the origin %.100q, the previous key %.100q", ErrOrigin, next.Origin(), previous.Origin())
 	}
 	text := handoverText(previous.Verifier(), next.Verifier())
 	signed, err := note.Sign(&note.Note{Text: text}, next.signer, previous.signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign the handover to another key: %w", err)
+		return nil, fmt.Errorf("sign the handover to the next key: %w", err)
 	}
 	return signed, nil
 }
 
-// verifyHandover verifies that both keys have signed the handover from one to the other. It
-// returns ErrMalformed, ErrWrongKey or ErrSignature.
+// verifyHandover verifies that both keys signed the handover from previous to next. It returns
+// ErrMalformed, ErrWrongKey, or ErrSignature.
 func verifyHandover(handover []byte, previous, next *Verifier) error {
 	if len(handover) > maxCheckpoint {
 		return fmt.Errorf("%w: handover of %d bytes", ErrMalformed, len(handover))
@@ -60,20 +60,20 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 		opened, err := note.Open(handover, knownKeys{v})
 		switch {
 		case errors.As(err, new(*note.UnverifiedNoteError)):
-			return fmt.Errorf("%w: handover without a signature of %s", ErrWrongKey, v)
+			return fmt.Errorf("%w: the handover has no signature by %s", ErrWrongKey, v)
 		case errors.As(err, new(*note.InvalidSignatureError)):
 			return fmt.Errorf("%w: the handover's text is not what %s signed", ErrSignature, v)
 		case err != nil:
 			return fmt.Errorf("%w: handover: %w", ErrMalformed, err)
 		case opened.Text != handoverText(previous, next):
-			return fmt.Errorf("%w: the handover names other keys than %s and %s", ErrMalformed, previous, next)
+			return fmt.Errorf("%w: the handover is not from %s to %s", ErrMalformed, previous, next)
 		}
 	}
 	return nil
 }
 
-// ParseKeyChange parses the record of a key_rotated event; anything else is ErrMalformed.
-// KeyHistory.Add verifies it.
+// ParseKeyChange parses the record of a key_rotated event and returns ErrMalformed for any
+// other value. It does not verify the change; KeyHistory.Add does.
 func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	var r reader
 	r.only(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")

@@ -15,7 +15,7 @@ const (
 )
 
 // KeyHistory is the list of a log's keys according to its events (spec: Key rotation). Each
-// key but the first was authorised by the previous one. It is not safe for concurrent use.
+// key after the first was authorised by the key before it. It is not safe for concurrent use.
 type KeyHistory struct {
 	keys []LogKey // oldest first; at least one
 }
@@ -23,19 +23,19 @@ type KeyHistory struct {
 // LogKey is one key of a log.
 type LogKey struct {
 	Verifier *Verifier // bounded after it is retired
-	// ReplacedAt is the seq of the event that introduced the next key, and Handover its note.
-	// Both are unset in the newest key.
+	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that
+	// event's note. The newest key has neither.
 	ReplacedAt uint64
 	Handover   []byte
 }
 
-// NewKeyHistory returns the history of a log that has only its first key, from ledger_created.
+// NewKeyHistory returns the history of a log whose only key is the one in ledger_created.
 func NewKeyHistory(first *Verifier) *KeyHistory {
 	return &KeyHistory{keys: []LogKey{{Verifier: first}}}
 }
 
 // BeginKeyHistory returns the key history after the first entry of a log. It returns
-// ErrMalformed if the entry is not a ledger_created event.
+// ErrMalformed if that entry is not a ledger_created event.
 func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	record, err := recordOfKind(entry, kindCreated)
 	if err != nil {
@@ -49,23 +49,23 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	return NewKeyHistory(first), nil
 }
 
-// Add applies the change of the event at seq, which must be later than all changes before. The
-// error names the broken rule (spec: Key rotation): ErrMalformed for a step out of order or
-// about other keys, ErrOrigin, ErrWrongKey or ErrSignature for a handover. After an error the
-// history is unchanged.
+// Add applies the change in the event at seq, which must be greater than the seqs of all
+// earlier changes. The error tells which rule is broken (spec: Key rotation): ErrMalformed if
+// the step is out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if
+// the handover is wrong. After an error the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.Overlapping()
 	switch {
 	case c.Step == KeyIntroduced && overlapping != nil:
-		return fmt.Errorf("%w: a key is introduced before %s is retired", ErrMalformed, overlapping)
+		return fmt.Errorf("%w: another key is introduced while %s still overlaps with the newest key", ErrMalformed, overlapping)
 	case c.Step == KeyIntroduced && c.Previous.String() != current.String():
-		return fmt.Errorf("%w: %s is replaced, but the key of the log is %s", ErrMalformed, c.Previous, current)
+		return fmt.Errorf("%w: the event replaces %s, but the log's current key is %s", ErrMalformed, c.Previous, current)
 	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
 		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has %.100q", ErrOrigin, c.Next.Name(), current.Name())
 	case c.Step == KeyIntroduced && h.Trusts(c.Next):
-		return fmt.Errorf("%w: %s is introduced again", ErrMalformed, c.Next)
+		return fmt.Errorf("%w: the log already has the key %s", ErrMalformed, c.Next)
 	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
-		return fmt.Errorf("%w: %s is retired for %s, which it does not overlap with", ErrMalformed, c.Previous, c.Next)
+		return fmt.Errorf("%w: the event retires %s in favour of %s, but the two keys do not overlap", ErrMalformed, c.Previous, c.Next)
 	}
 	last := len(h.keys) - 1
 	if c.Step == KeyRetired {
@@ -80,8 +80,8 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	return nil
 }
 
-// AddEntry adds the change of the entry at seq. It returns ErrMalformed if the entry is not a
-// key_rotated event, or an error of Add.
+// AddEntry applies the change in the entry at seq. It returns ErrMalformed if the entry is not
+// a key_rotated event, or an error of Add.
 func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	record, err := recordOfKind(entry, kindRotated)
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	return h.AddRecord(seq, record)
 }
 
-// AddRecord adds the change in the record of the key_rotated event at seq.
+// AddRecord applies the change in the record of the key_rotated event at seq.
 func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	change, err := ParseKeyChange(record)
 	if err != nil {
@@ -99,7 +99,7 @@ func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	return h.Add(seq, change)
 }
 
-// recordOfKind returns the record of an entry's event, which must be of that kind.
+// recordOfKind returns the record of an entry's event, which must have this kind.
 func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 	_, body, err := SplitEntry(entry)
 	if err != nil {
@@ -110,7 +110,7 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 		return pyjson.Value{}, fmt.Errorf("%w: event: %w", ErrMalformed, err)
 	}
 	if got := document.Root().Member("kind").Text(); string(got) != kind {
-		return pyjson.Value{}, fmt.Errorf("%w: the event is a %.100q, but must be a %s", ErrMalformed, got, kind)
+		return pyjson.Value{}, fmt.Errorf("%w: the event has the kind %.100q, not %s", ErrMalformed, got, kind)
 	}
 	return document.Root().Member("record"), nil
 }
@@ -121,7 +121,8 @@ func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone
 // Current returns the newest key.
 func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
 
-// Overlapping returns the previous key while it signs together with the newest, or nil.
+// Overlapping returns the previous key while both it and the newest key sign, and nil
+// otherwise.
 func (h *KeyHistory) Overlapping() *Verifier {
 	if len(h.keys) == 1 {
 		return nil
@@ -136,7 +137,7 @@ func (h *KeyHistory) Overlapping() *Verifier {
 // Changes returns the number of key_rotated events in the history.
 func (h *KeyHistory) Changes() int { return len(h.ChangedAt()) }
 
-// ChangedAt returns the seqs of the key_rotated events in the history, ascending.
+// ChangedAt returns the seqs of the key_rotated events in the history, in ascending order.
 func (h *KeyHistory) ChangedAt() []uint64 {
 	var seqs []uint64
 	for _, k := range h.keys[:len(h.keys)-1] {
@@ -148,16 +149,16 @@ func (h *KeyHistory) ChangedAt() []uint64 {
 	return seqs
 }
 
-// Trusts reports whether the log has this key. Clients that trust the key may then trust its
-// successors.
+// Trusts reports whether key is in the history. A client that trusts the key can then also
+// trust its successors.
 func (h *KeyHistory) Trusts(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
-// VerifiersFrom returns the oldest trusted key that the log has, and all its successors, the
-// newest first; retired ones are bounded. It is empty if the log has none of the trusted keys.
-// Earlier keys do not count: a retired key may have been stolen, and only its successors can
-// say up to which size it signed.
+// VerifiersFrom returns the log's oldest key that is among the trusted keys, and all its
+// successors, newest first. Retired keys are bounded. The result is empty if the log has none
+// of the trusted keys. Keys older than that do not count: a retired key may have been stolen,
+// and only its successors can say up to which size it signed.
 func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -168,13 +169,13 @@ func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	return h.Verifiers()[:len(h.keys)-first]
 }
 
-// InForce returns the keys that sign a checkpoint of that size, the newest first: one, or two
+// InForce returns the keys that sign checkpoints of this size, newest first: one key, or two
 // during an overlap.
 func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
 		if i > 0 && size <= h.keys[i-1].ReplacedAt {
-			continue // it is introduced later
+			continue // introduced after this size
 		}
 		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
 			break
@@ -184,9 +185,9 @@ func (h *KeyHistory) InForce(size uint64) []*Verifier {
 	return list
 }
 
-// OpenCheckpoint opens a checkpoint of the log with these keys. Every key in force at its size
-// must have signed it, and one of those must be a trusted key or a successor of one. Its
-// errors are those of the function OpenCheckpoint.
+// OpenCheckpoint opens a checkpoint of the log whose keys these are. Every key in force at the
+// checkpoint's size must have signed it, and at least one of these must be a trusted key or a
+// successor of one. The errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)
 	if err != nil {
@@ -200,10 +201,11 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenGrown opens a checkpoint of a log whose history is known only for the first known
-// entries. Up to that size it is the method OpenCheckpoint. For a larger checkpoint the newest
-// key of the history must have signed, or a trusted key or a successor that the history does
-// not have yet; older keys do not sign alone there. The errors are the same.
+// OpenGrown opens a checkpoint of a log whose key history is known only for its first known
+// entries. For a checkpoint up to that size it does the same as the method OpenCheckpoint. A
+// larger checkpoint must be signed by the newest key of the history, by a trusted key that the
+// history does not contain yet, or by one of successors. The signature of an older key alone
+// does not suffice. The errors are the same.
 func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Trusts)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
@@ -216,12 +218,12 @@ func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors 
 		later = append(later, h.Current())
 	}
 	if _, err := OpenCheckpoint(signed, later...); err != nil {
-		return Checkpoint{}, fmt.Errorf("at size %d the newest key must sign: %w", checkpoint.Size, err)
+		return Checkpoint{}, fmt.Errorf("the newest key must sign the checkpoint of size %d: %w", checkpoint.Size, err)
 	}
 	return checkpoint, nil
 }
 
-// Verifiers returns all keys, the newest first. Retired ones are bounded.
+// Verifiers returns all keys, newest first. Retired ones are bounded.
 func (h *KeyHistory) Verifiers() []*Verifier {
 	var list []*Verifier
 	for _, k := range slices.Backward(h.keys) {
@@ -230,16 +232,16 @@ func (h *KeyHistory) Verifiers() []*Verifier {
 	return list
 }
 
-// Replaced returns all keys but the newest, the most recently replaced first.
+// Replaced returns all keys except the newest, the most recently replaced first.
 func (h *KeyHistory) Replaced() []LogKey {
 	before := slices.Clone(h.keys[:len(h.keys)-1])
 	slices.Reverse(before)
 	return before
 }
 
-// ParseLogKey parses the response of log/key and verifies every handover. It returns the
-// errors of KeyHistory.Add, or ErrMalformed. The result is the history of the expected log
-// only if it contains a key that the caller trusts.
+// ParseLogKey parses a response of log/key and verifies every handover. It returns the errors
+// of KeyHistory.Add, or ErrMalformed. The result is the history of the expected log only if it
+// contains a key that the caller trusts.
 func ParseLogKey(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -267,7 +269,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	h, at := NewKeyHistory(next), uint64(0)
 	for _, c := range slices.Backward(changes) {
 		if c.seq <= at {
-			return nil, fmt.Errorf("%w: a key changes at event %d, listed after event %d", ErrMalformed, c.seq, at)
+			return nil, fmt.Errorf("%w: the change at event %d is listed after the change at event %d", ErrMalformed, c.seq, at)
 		}
 		if err := h.Add(c.seq, c.KeyChange); err != nil {
 			return nil, err
@@ -313,13 +315,13 @@ func (h *KeyHistory) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// seqChange is a change and the seq of its event.
+// seqChange is a key change and the seq of its event.
 type seqChange struct {
 	seq uint64
 	KeyChange
 }
 
-// replaced reads the one or two changes from one key to the next, the later first.
+// replaced reads the one or two changes from one key to the next, the later one first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange

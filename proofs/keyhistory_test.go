@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// introduced returns the change by which one key introduces the next.
+// introduced returns the change in which previous introduces next.
 func introduced(t require.TestingT, previous, next *Signer) KeyChange {
 	handover, err := NewHandover(previous, next)
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func retired(previous, next *Signer) KeyChange {
 	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
-// recordOf returns a change as its event's record.
+// recordOf returns a change in the form of an event's record.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
@@ -40,8 +40,8 @@ func logKey(t require.TestingT, h *KeyHistory) []byte {
 	return text
 }
 
-// At every size, a verifier with the whole history accepts a checkpoint by the keys that were
-// in force at that size, and refuses one that a retired key signs later.
+// A verifier that knows the whole history accepts a checkpoint of any size from the keys in
+// force at that size, and refuses one from a key that was retired at a smaller size.
 func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		signers := make([]*Signer, rapid.IntRange(1, 5).Draw(t, "keys"))
@@ -51,7 +51,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			signers[i] = s
 		}
 		h, seq := NewKeyHistory(signers[0].Verifier()), uint64(0)
-		until := make([]uint64, len(signers)) // 0: in force
+		until := make([]uint64, len(signers)) // 0 if not retired
 		changes := 0
 		for i, next := range signers[1:] {
 			seq += rapid.Uint64Range(1, 9).Draw(t, "introduced")
@@ -90,8 +90,8 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	})
 }
 
-// requireInForce compares the keys in force, and their successors, with a naive walk over the
-// changes.
+// requireInForce compares the keys in force and their successors with those that a naive walk
+// over the changes finds.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
 	changes := h.ChangedAt()
 	for size := uint64(1); size < sizes; size++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The naive model of RFC 6962, section 2.1: leaves in a slice, and the formulas as printed.
+// The naive model of RFC 6962, section 2.1: leaves in a slice and the formulas of the RFC.
 
 func modelRoot(leaves []Hash) Hash {
 	switch n := len(leaves); n {
@@ -70,7 +70,7 @@ func testLeaves(n int) []Hash {
 	return leaves
 }
 
-// tileStore stores tile values as a ledger's storage does.
+// tileStore stores the values of tiles as the storage of a ledger does.
 type tileStore struct {
 	mu     sync.Mutex // owns values
 	values map[tileID][]byte
@@ -80,7 +80,7 @@ func newTileStore() *tileStore {
 	return &tileStore{values: make(map[tileID][]byte)}
 }
 
-// save stores the tiles that a tree has changed.
+// save stores the tiles that changed since the last call.
 func (s *tileStore) save(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *tileStore) clone() *tileStore {
 	return &tileStore{values: maps.Clone(s.values)}
 }
 
-// grow makes a tree of n test leaves and stores its tiles.
+// grow builds a tree of n test leaves and stores its tiles.
 func grow(t testing.TB, n int, cache *TileCache) (*Tree, *tileStore) {
 	t.Helper()
 	store := newTileStore()

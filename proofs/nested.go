@@ -14,42 +14,44 @@ import (
 const NestedFormat = "colophon-nested-proof@1"
 
 // Nested proves one part of a record: a stage of a run-DAG, by its path to the run's root, or
-// a citation of a set. The receipt proves the rest, up to the checkpoint. The proof shows the
-// record's event, which has no content, and at most the text of this one part (spec: Nested
-// proofs).
+// a citation of a citation set. Its receipt proves the record itself, up to the checkpoint.
+// The proof reveals the record's event, which has no content, and at most the text of this one
+// part (spec: Nested proofs).
 type Nested struct {
-	Receipt  *Receipt        // with its proof
+	Receipt  *Receipt        // must have its proof
 	Stage    *NestedStage    // nil if Citation is set
 	Citation *NestedCitation // nil if Stage is set
 
-	// Text is the hashed text of the part, in WTF-8; nil if the proof does not include it.
-	// Verify does not check it: the caller must hash it by the rules (spec: Nested proofs).
+	// Text is the text of the part that its hash covers, in WTF-8; nil if the proof does not
+	// include it. Verify does not check it: the caller must hash it by the rules (spec: Nested
+	// proofs).
 	Text []byte
 }
 
 // NestedStage is a stage and its path in the tree of its run (spec: Run tree).
 type NestedStage struct {
-	Name  string // as in the event
-	Index uint64 // in the run
+	Name  string // name of the stage in the event
+	Index uint64 // position in the run
 	Hash  Hash
-	Root  Hash       // of the run
+	Root  Hash       // root of the run
 	Path  []PathStep // from the leaf upwards; empty if the run has one stage
 }
 
 // PathStep is one step of a path in the tree of a run.
 type PathStep = rules.PathStep
 
-// NestedCitation is a citation of a set.
+// NestedCitation is one citation of a citation set.
 type NestedCitation struct {
-	Index     uint64 // in the set
-	ChunkHash string // with its prefix (spec: Citation hashes)
+	Index     uint64 // position in the set
+	ChunkHash string // includes its prefix (spec: Citation hashes)
 }
 
-// maxStagePath is the length of the longest path in the tree of a run that fits into an entry.
+// maxStagePath is the maximum length of a path in the tree of a run whose event fits into an
+// entry.
 const maxStagePath = 16
 
 // AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if
-// the text is not WTF-8.
+// n.Text is not WTF-8.
 func (n *Nested) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"format":"`+NestedFormat+`",`...)
 	if n.Stage != nil {
@@ -84,14 +86,14 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// IsNested reports whether a text is JSON in the format of nested proofs, of any version.
+// IsNested reports whether text is JSON in any version of the format of nested proofs.
 func IsNested(text []byte) bool {
 	var doc pyjson.Document
 	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
 }
 
-// ParseNested parses a nested proof strictly. A member that is missing, unknown or duplicate,
-// or has a value of another type, is ErrMalformed.
+// ParseNested parses a nested proof strictly. It returns ErrMalformed if a member is missing,
+// unknown, duplicate, or has a value of the wrong type.
 func ParseNested(text []byte) (*Nested, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -152,8 +154,8 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 }
 
 // Verify checks everything except the text. It verifies the receipt, with the errors of
-// Receipt.Verify; that the event has the part with this hash at this place (ErrField); and
-// that the path leads from the stage to the event's root of the run (ErrPath).
+// Receipt.Verify. It then verifies that the event has the part with this hash at this index
+// (ErrField), and that the path leads from the stage to the run's root in the event (ErrPath).
 func (n *Nested) Verify(verifiers ...*Verifier) error {
 	if err := n.Receipt.Verify(verifiers...); err != nil {
 		return err
@@ -171,11 +173,11 @@ func (n *Nested) Verify(verifiers ...*Verifier) error {
 
 func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 	if kind != "citation_set" {
-		return fmt.Errorf("%w: the proof is of a citation, but the event is a %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is for a citation, but the event's kind is %.100q", ErrField, kind)
 	}
 	list := slices.Collect(members.Member("citations").Elements())
 	if c.Index >= uint64(len(list)) {
-		return fmt.Errorf("%w: the proof is for citation %d, but the event has only %d", ErrField, c.Index, len(list))
+		return fmt.Errorf("%w: the proof is for citation %d, but the event has %d citations", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
 		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
@@ -185,11 +187,11 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 
 func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	if kind != "run_dag" {
-		return fmt.Errorf("%w: the proof is of a stage, but the event is a %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is for a stage, but the event's kind is %.100q", ErrField, kind)
 	}
 	nodes := slices.Collect(members.Member("nodes").Elements())
 	if s.Index >= uint64(len(nodes)) {
-		return fmt.Errorf("%w: the proof is of stage %d, but the event has %d", ErrField, s.Index, len(nodes))
+		return fmt.Errorf("%w: the proof is for stage %d, but the event has %d stages", ErrField, s.Index, len(nodes))
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// recorded returns the receipt of a record in its own log, and the log's key.
+// recorded returns the receipt of a record in a log of its own, and the key of that log.
 func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *Verifier) {
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
-// sealed returns the receipt of an event in its own log, and the log's key.
+// sealed returns the receipt of an event in a log of its own, and the key of that log.
 func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	var seed [32]byte
 	signer, err := NewKey(seed).Signer(testOrigin)
@@ -37,7 +37,7 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	return receipt, signer.Verifier()
 }
 
-// runOf returns a run-DAG with stages of these names.
+// runOf returns a run-DAG whose stages have these names.
 func runOf(names ...string) (posted string, stages []rules.Stage) {
 	var nodes []string
 	for i, name := range names {
@@ -48,10 +48,10 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
 }
 
-// stageProof returns the nested proof of a stage. Its path comes from the code that computes
-// the roots of runs.
+// stageProof returns the nested proof of a stage. The code that computes the roots of runs
+// also computes its path.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
-	names := make([]rules.Stage, len(stages)) // no two alike
+	names := make([]rules.Stage, len(stages)) // no two names are equal
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
@@ -90,7 +90,7 @@ func TestNestedProofsOfStages(t *testing.T) {
 	for size := 1; size <= 20; size++ {
 		names := make([]string, size)
 		for i := range names {
-			names[i] = "stage" // all alike: the index tells them apart
+			names[i] = "stage" // equal names: only the index tells the stages apart
 		}
 		posted, stages := runOf(names...)
 		receipt, key := recorded(t, record.RunDAG, posted)
@@ -154,12 +154,11 @@ func TestNestedProofsRefuse(t *testing.T) {
 		require.ErrorIs(t, n.Verify(key), ErrField, name)
 	}
 	_, other := sealed(t, run.Proof.Event)
-	require.NoError(t, stageProof(t, run, stages, 0).Verify(other), "the key of these tests is one")
+	require.NoError(t, stageProof(t, run, stages, 0).Verify(other), "these tests use one key for all logs")
 	require.ErrorIs(t, stageProof(t, run, stages, 0).Verify(testSigner(t, testOrigin, 9).Verifier()), ErrWrongKey)
 }
 
-// Verify detects a root that is not that of the run's stages, even if the ledger has signed
-// it.
+// Verify refuses a root that its stages do not produce, even if the ledger has signed it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")
 	honest, _ := recorded(t, record.RunDAG, posted)

@@ -5,29 +5,29 @@ import (
 	"math/bits"
 )
 
-// Prover builds proofs from one snapshot of the tree, for its size and every smaller one. It
-// is safe for concurrent use, cheap to create, and never waits for the writer.
+// Prover builds proofs from one snapshot of the tree, for the snapshot's size and all smaller
+// sizes. It is safe for concurrent use, cheap to create, and never waits for the writer.
 type Prover struct {
 	snapshot *Snapshot
 	cache    *TileCache
 	read     TileReader
 }
 
-// NewProver returns a prover that takes nodes from the snapshot's edge, then from cache (which
-// may be nil), then from full tiles that read returns. It uses a tile from read only if the
-// tile hashes to the node above it.
+// NewProver returns a prover that looks for nodes at the snapshot's right edge, then in cache
+// (which may be nil), then in full tiles that it gets from read. It uses a tile from read only
+// if the tile hashes to the node above it.
 func NewProver(snapshot *Snapshot, cache *TileCache, read TileReader) *Prover {
 	return &Prover{snapshot: snapshot, cache: cache, read: read}
 }
 
-// Size returns the size of the snapshot: the largest size with proofs.
+// Size returns the size of the snapshot, which is the largest size that it can prove.
 func (p *Prover) Size() uint64 { return p.snapshot.size }
 
-// Root returns the root hash of the tree at an earlier size.
+// Root returns the root hash of the tree when it had this size.
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
-		return Hash{}, fmt.Errorf("%w: size %d of a tree of %d leaves", ErrRange, size, p.snapshot.size)
+		return Hash{}, fmt.Errorf("%w: size %d, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
 	case size == p.snapshot.size:
 		return p.snapshot.root, nil
 	case size == 0:
@@ -40,23 +40,23 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 // starting with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
-		return nil, fmt.Errorf("%w: leaf %d at size %d of a tree of %d leaves", ErrRange, index, size, p.snapshot.size)
+		return nil, fmt.Errorf("%w: leaf %d at size %d, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
 	}
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
 
 // Consistency returns the RFC 6962 proof that the tree of size first is a prefix of the tree
-// of size second. Between equal sizes it is empty. For first 0 it returns ErrRange, since
-// every tree extends the empty one.
+// of size second. The proof is empty if the sizes are equal. If first is 0 it returns
+// ErrRange: every tree extends the empty tree, and RFC 6962 defines no proof of that.
 func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
-		return nil, fmt.Errorf("%w: sizes %d and %d of a tree of %d leaves", ErrRange, first, second, p.snapshot.size)
+		return nil, fmt.Errorf("%w: consistency of sizes %d and %d, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
 	}
 	if first == second {
 		return []Hash{}, nil
 	}
-	// The proof is the path of the last complete subtree of the first tree. The root of that
-	// subtree comes first, unless it is the whole first tree.
+	// The proof is the path of the last complete subtree of the first tree. If that subtree is
+	// not the whole first tree, its root comes first.
 	height := uint(bits.TrailingZeros64(first))
 	index := first>>height - 1
 	proof := make([]Hash, 0, 1+pathLength(first-1, second))
@@ -87,7 +87,7 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 		switch {
 		case sibling > last: // no sibling at this height
 			continue
-		case sibling == last && size&(1<<height-1) != 0: // incomplete at this size
+		case sibling == last && size&(1<<height-1) != 0: // the sibling is incomplete at this size
 			h, err = p.fold(size, height)
 		default:
 			h, err = nodes.node(height, sibling)
@@ -100,8 +100,8 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 	return proof, nil
 }
 
-// fold returns the root over the last size mod 2^height leaves of the tree of that size. That
-// number must not be 0.
+// fold returns the root over the last (size mod 2^height) leaves of the tree of this size.
+// That number of leaves must not be 0.
 func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	rest := size & (1<<height - 1)
 	if size == p.snapshot.size {
@@ -123,8 +123,8 @@ func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	return root, nil
 }
 
-// nodeReader reads complete nodes. It keeps the last tile, so that an upward path looks up
-// each of its tiles once.
+// nodeReader reads complete nodes. It keeps the tile that it used last, so that a walk up a
+// path looks up each tile once.
 type nodeReader struct {
 	prover *Prover
 	id     tileID
@@ -160,7 +160,7 @@ func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	return t.hashes(uint64(width)), nil
 }
 
-// tile returns a tile that has at least one hash at the snapshot's size.
+// tile returns a tile, which must have at least one hash at the snapshot's size.
 func (p *Prover) tile(id tileID) (*tile, error) {
 	if id.index == nodesAt(id.level, p.snapshot.size)/FullTile {
 		return p.snapshot.edge[id.level], nil

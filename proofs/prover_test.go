@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requireProofs compares some proofs of a prover's sizes with the model's.
+// requireProofs compares a selection of the prover's proofs with the model's.
 func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	n := len(leaves)
 	for _, size := range []int{1, n / 3, n / 2, n - 1, n} {
@@ -31,7 +31,8 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	}
 }
 
-// All proofs of all sizes up to 70, each made by a prover of the largest size.
+// All proofs at all sizes up to 70 equal the model's. One prover of the largest size builds
+// them.
 func TestSmallProofsEqualModel(t *testing.T) {
 	const most = 70
 	leaves := testLeaves(most)
@@ -69,7 +70,7 @@ func TestProofsEqualModelAroundTiles(t *testing.T) {
 	}
 }
 
-// Our proofs verify with sumdb/tlog, and its proofs with ours, at random places of a tree with
+// sumdb/tlog verifies our proofs, and we verify its proofs, at random places of a tree with
 // three tile levels.
 func TestProofsAgreeWithTlog(t *testing.T) {
 	const n = 65536 + 700
@@ -153,7 +154,7 @@ func TestProverRange(t *testing.T) {
 	require.Equal(t, EmptyRoot(), root)
 }
 
-// A prover refuses a damaged tile. It never makes a wrong proof.
+// A prover returns an error for a damaged tile, and never a wrong proof.
 func TestProverRefusesDamagedTiles(t *testing.T) {
 	const n = 65536 + 300
 	tree, good := grow(t, n, nil)
@@ -179,7 +180,8 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 	}
 }
 
-// The cache stays within its bound, keeps recently used tiles, and returns what was put.
+// The cache stays within its bound, keeps recently used tiles, and returns the tiles that were
+// put.
 func TestTileCache(t *testing.T) {
 	const limit = 64
 	c := NewTileCache(limit)
@@ -205,7 +207,8 @@ func TestTileCache(t *testing.T) {
 	require.NotNil(t, c.get(tileID{0, 10*limit - 1}), "the last one put")
 }
 
-// Tiles that the tree completes are cached without a read.
+// The tree puts the tiles that it completes into the cache, so that no reader has to load
+// them.
 func TestTreeFillsCache(t *testing.T) {
 	const n = 3*FullTile + 5
 	cache := NewTileCache(64)

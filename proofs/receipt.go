@@ -15,30 +15,30 @@ type Receipt struct {
 	Ledger string
 	Seq    uint64
 	Kind   string
-	Time   string // as spelled in the event (spec: Event body)
+	Time   string // exactly as in the event (spec: Event body)
 
 	EventHash     Hash
 	PrevEventHash Hash
 	LeafHash      Hash
 
-	Hashes []byte // canonical JSON object: the event's record.hashes, else {}
-	Checks []byte // canonical JSON object: the event's checks, else {}
-	// Shape and FailureStage are canonical JSON: the event's record.shape and
-	// record.failure_stage; nil if absent. Only run_dag events have them.
+	Hashes []byte // canonical JSON object: the event's record.hashes, or {} without them
+	Checks []byte // canonical JSON object: the event's checks, or {} without them
+	// Shape and FailureStage are the event's record.shape and record.failure_stage as
+	// canonical JSON, or nil if absent. Only run_dag events have them.
 	Shape, FailureStage []byte
 
-	// Incomplete is canonical JSON and lists the members that an IPC record lacks. It is nil
-	// if the record lacks none.
+	// Incomplete lists the members that an IPC record lacks, as canonical JSON. It is nil if
+	// the record lacks none.
 	Incomplete []byte
 
-	// Replayed means that the request appended nothing, because the same record was in the log
-	// under the same idempotency key (spec: Idempotency). It is a fact about the response, not
-	// about the event, and is not proved.
+	// Replayed means that the request appended nothing, because the log already had the same
+	// record under the same idempotency key (spec: Idempotency). It is a fact about the
+	// response, not about the event, so no proof covers it.
 	Replayed bool
 
-	// Unproved lists the other members that ParseReceipt found, in their order: facts that
-	// derive from other events (spec: Receipts), and members unknown to this version. Only the
-	// server vouches for them.
+	// Unproved lists the other members that ParseReceipt found, in their order: facts derived
+	// from other events (spec: Receipts), and members that this version does not know. Only
+	// the server vouches for them.
 	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
@@ -76,7 +76,7 @@ func NewReceipt(entry []byte) (*Receipt, error) {
 	}, nil
 }
 
-// AppendJSON appends the receipt as one JSON object. It copies Hashes, Checks and the event
+// AppendJSON appends the receipt as one JSON object. It copies Hashes, Checks, and the event
 // unchanged.
 func (r *Receipt) AppendJSON(dst []byte) []byte {
 	dst = slices.Grow(dst, r.jsonSize())
@@ -113,7 +113,7 @@ func (p *Proof) appendJSON(dst []byte) []byte {
 	return pyjson.AppendString(append(dst, `,"checkpoint":`...), p.Checkpoint)
 }
 
-// AppendJSON appends {"leaf_index", "tree_size", "hashes"}.
+// AppendJSON appends an object with the members leaf_index, tree_size, and hashes.
 func (i *Inclusion) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"leaf_index":`...), i.LeafIndex, 10)
 	dst = strconv.AppendUint(append(dst, `,"tree_size":`...), i.TreeSize, 10)
@@ -146,11 +146,12 @@ func (r *Receipt) jsonSize() int {
 	return size
 }
 
-// receiptMembers are the known members of a receipt. Verify covers all except replayed.
+// receiptMembers are the known members of a receipt. Verify checks all of them except
+// replayed.
 var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "prev_event_hash", "leaf_hash",
 	"hashes", "checks", "shape", "failure_stage", "incomplete", "replayed", "event", "inclusion", "checkpoint"}
 
-// CoveredMembers lists the members of this receipt that Verify checks.
+// CoveredMembers returns the names of this receipt's members that Verify checks.
 func (r *Receipt) CoveredMembers() []string {
 	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.Incomplete != nil}
 	var names []string
@@ -162,7 +163,7 @@ func (r *Receipt) CoveredMembers() []string {
 	return names
 }
 
-// UncoveredMembers lists the members of this receipt that no proof covers.
+// UncoveredMembers returns the names of this receipt's members that no proof covers.
 func (r *Receipt) UncoveredMembers() []string {
 	if r.Replayed {
 		return append([]string{"replayed"}, r.Unproved...)
@@ -170,9 +171,9 @@ func (r *Receipt) UncoveredMembers() []string {
 	return r.Unproved
 }
 
-// ParseReceipt parses a receipt strictly. A member that is missing or duplicate, or has a
-// value of another type, is ErrMalformed. Unproved lists unknown members. White space, order
-// of members and other spellings of the same JSON values are allowed.
+// ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing,
+// duplicate, or has a value of the wrong type. It lists unknown members in Unproved. White
+// space, the order of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -227,10 +228,10 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 
 // Verify checks a receipt against the log's keys (spec: Verifying a receipt). It returns the
 // first failure, in this order: ErrNoProof, the errors of OpenCheckpoint, ErrChainLink,
-// ErrInclusion, ErrMalformed if the proved event is not an event, and ErrField.
+// ErrInclusion, ErrMalformed if the proved bytes are not an event, and ErrField.
 func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	if r.Proof == nil {
-		return fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
+		return fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
 	}
 	checkpoint, err := OpenCheckpoint(r.Proof.Checkpoint, verifiers...)
 	if err != nil {
@@ -245,13 +246,13 @@ func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	return r.verifyFields()
 }
 
-// verifyLink checks the receipt's hashes against its event.
+// verifyLink checks event_hash and leaf_hash against the event.
 func (r *Receipt) verifyLink() error {
 	if h := EventHash(r.PrevEventHash, r.Proof.Event); h != r.EventHash {
-		return fmt.Errorf("%w: prev_event_hash and event hash to %x, event_hash is %x", ErrChainLink, h, r.EventHash)
+		return fmt.Errorf("%w: prev_event_hash and the event hash to %x, but event_hash is %x", ErrChainLink, h, r.EventHash)
 	}
 	if h := LeafHash(AppendEntry(nil, r.PrevEventHash, r.Proof.Event)); h != r.LeafHash {
-		return fmt.Errorf("%w: prev_event_hash and event have the leaf hash %x, leaf_hash is %x", ErrChainLink, h, r.LeafHash)
+		return fmt.Errorf("%w: prev_event_hash and the event have the leaf hash %x, but leaf_hash is %x", ErrChainLink, h, r.LeafHash)
 	}
 	return nil
 }
@@ -259,7 +260,7 @@ func (r *Receipt) verifyLink() error {
 func (r *Receipt) verifyInclusion(c Checkpoint) error {
 	in := &r.Proof.Inclusion
 	if in.LeafIndex != r.Seq {
-		return fmt.Errorf("%w: leaf_index is %d, seq is %d", ErrInclusion, in.LeafIndex, r.Seq)
+		return fmt.Errorf("%w: leaf_index is %d, but seq is %d", ErrInclusion, in.LeafIndex, r.Seq)
 	}
 	if in.TreeSize != c.Size {
 		return fmt.Errorf("%w: tree_size is %d, but the checkpoint's is %d", ErrInclusion, in.TreeSize, c.Size)

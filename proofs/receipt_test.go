@@ -22,7 +22,7 @@ var testBodies = []string{
 	`{"actor":"lab","kind":"path_validated","ledger":"second","record":{"validated":true},"rules":1,"seq":%d,"time":"2026-01-02T03:04:05.000008Z","v":1}`,
 }
 
-// testLog is a small log with everything that receipts need.
+// testLog is a small log with everything that a receipt needs.
 type testLog struct {
 	signer  *Signer
 	entries [][]byte
@@ -88,7 +88,7 @@ func TestReceiptsVerify(t *testing.T) {
 	}
 }
 
-// Another parser reads the JSON of a receipt as specified (spec: Receipts).
+// encoding/json finds the specified members in the JSON of a receipt (spec: Receipts).
 func TestReceiptJSON(t *testing.T) {
 	l := newTestLog(t, 5)
 	r := l.receipt(t, 1, 5)
@@ -144,7 +144,7 @@ func TestMinimalReceipts(t *testing.T) {
 	require.Equal(t, "{}", string(minimal.Checks))
 }
 
-// Each fault of a receipt has its own error.
+// Each kind of fault in a receipt has its own error.
 func TestReceiptErrors(t *testing.T) {
 	l := newTestLog(t, 9)
 	foreign := testSigner(t, testOrigin, 2)
@@ -197,9 +197,9 @@ func TestReceiptErrors(t *testing.T) {
 	}
 }
 
-// An event whose seq differs from its leaf index does not verify, even if the log's key signed
-// it.
-func TestReceiptOfMisplacedEvent(t *testing.T) {
+// An event whose seq is not its leaf index does not verify, even if the log's key signed the
+// tree.
+func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	entry := AppendEntry(nil, Hash{}, fmt.Appendf(nil, testBodies[0], 1))
 	r, err := NewReceipt(entry)
@@ -214,8 +214,8 @@ func TestReceiptOfMisplacedEvent(t *testing.T) {
 	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrField)
 }
 
-// Bytes that are not an event do not verify, even if the log's key signed them.
-func TestReceiptOfNoEvent(t *testing.T) {
+// Bytes that are not an event do not verify, even if the log's key signed the tree.
+func TestReceiptOfOtherBytes(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	for _, body := range []string{`{"seq":0}`, `{"kind":"k", "ledger":"l","seq":0,"time":"t"}`} {
 		entry := AppendEntry(nil, Hash{}, []byte(body))
@@ -276,8 +276,8 @@ func TestParseReceiptRefuses(t *testing.T) {
 	}
 }
 
-// A receipt may have members that the server derived from other events, and members that this
-// version does not know. No proof covers them, and the receipt names them.
+// A receipt can have members that the server derived from other events, and members that this
+// version does not know. No proof covers them, and UncoveredMembers names them.
 func TestMembersWithoutProofAreNamed(t *testing.T) {
 	l := newTestLog(t, 5)
 	receipt := l.receipt(t, 1, 5)
@@ -303,7 +303,7 @@ func TestMembersWithoutProofAreNamed(t *testing.T) {
 	require.Equal(t, covered, r.CoveredMembers())
 }
 
-// A member that follows from the event must equal the event's, or the receipt does not verify.
+// A receipt does not verify if a member that repeats the event differs from it.
 func TestMembersOfTheEventAreChecked(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq, c := range []struct{ good, bad []string }{
@@ -341,7 +341,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// Another spelling of the same values is the same receipt.
+// A receipt stays the same if the same values are spelled differently.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)
@@ -357,8 +357,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// Every byte of a receipt counts. A changed bit, a missing byte, or a doubled byte is
-// refused, unless the result is the same JSON document.
+// Every byte of a receipt counts. A receipt with a changed bit, a missing byte, or a doubled
+// byte is refused, unless it is still the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {
@@ -420,7 +420,7 @@ func FuzzParseReceipt(f *testing.F) {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {
-			r.Proof.Checkpoint = signed // others may have signed as well
+			r.Proof.Checkpoint = signed // other keys can have signed as well
 			r.Replayed = false
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}

@@ -1,7 +1,7 @@
 package proofs
 
-// Geometry of hash tiles (tlog-tiles): a tile of level L holds up to 256
-// consecutive hashes of the tree's nodes at height 8·L.
+// Geometry of hash tiles (tlog-tiles): a tile of level L holds up to 256 consecutive hashes,
+// those of the tree's nodes at height 8·L.
 const (
 	// TileHeight is the number of tree levels that one tile spans.
 	TileHeight = 8
@@ -13,8 +13,8 @@ const (
 	levels = 64 / TileHeight
 )
 
-// TileWidth returns the number of hashes, 0 to 256, of a tile in a tree of that size. 0 means
-// that the tree does not have the tile.
+// TileWidth returns the number of hashes, 0 to 256, that a tile has in a tree of this size. It
+// returns 0 if the tree does not have the tile.
 func TileWidth(level uint8, index, size uint64) int {
 	nodes := nodesAt(level, size)
 	switch last := nodes / FullTile; {
@@ -32,9 +32,9 @@ func nodesAt(level uint8, size uint64) uint64 {
 	return size >> (uint(level) * TileHeight)
 }
 
-// tile is an expanded tile: every complete node between its own hashes and its root, row by
-// row, so that a proof through it computes no hashes. Row r holds up to 256>>r nodes. The root
-// is not in the tile but in the tile above.
+// tile is an expanded tile. It holds every complete node from its own hashes up to, but not
+// including, its root, row by row, so that a proof through it computes no hashes. Row r holds
+// up to 256>>r nodes. The root is a hash of the tile above.
 //
 // A tile only grows, and its nodes never change. A reader that knows the tile's width at its
 // snapshot can therefore share the tile with the writer.
@@ -54,8 +54,8 @@ func (t *tile) node(r uint, i uint64) Hash {
 	return Hash(t.nodes[at : at+HashSize])
 }
 
-// add stores the hash at position width, and the nodes that it completes. After the 256th hash
-// it returns the tile's root and true.
+// add stores the hash at position width and computes the nodes that it completes. After the
+// 256th hash it returns the tile's root and true.
 func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	for r := uint(0); r < TileHeight; r++ {
 		at := (row(r) + width) * HashSize
@@ -69,14 +69,15 @@ func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	return h, true
 }
 
-// hashes returns the tile's stored value at a width. The result shares the tile's memory.
+// hashes returns the stored value of the tile at this width. The result shares the tile's
+// memory.
 func (t *tile) hashes(width uint64) []byte {
 	end := width * HashSize
 	return t.nodes[:end:end]
 }
 
-// expand builds a tile from its stored value of at most 256 whole hashes. It returns the root
-// if the tile is full.
+// expand builds a tile from its stored value of at most 256 whole hashes. If the tile is full,
+// it also returns the root.
 func expand(hashes []byte) (t *tile, root Hash) {
 	t = new(tile)
 	for i := uint64(0); i < uint64(len(hashes)/HashSize); i++ {

@@ -17,10 +17,11 @@ type TilePath struct {
 
 const (
 	maxLevel  = 63
-	maxGroups = 7 // of three digits; enough for every 64-bit index
+	maxGroups = 7 // groups of three digits; enough for any 64-bit index
 )
 
-// ParseTilePath parses the canonical spelling of a path; any other is ErrMalformed.
+// ParseTilePath parses the canonical spelling of a path and returns ErrMalformed for any
+// other.
 func ParseTilePath(path string) (TilePath, error) {
 	p, ok := parseTilePath(path)
 	if !ok || p.String() != path {
@@ -90,8 +91,8 @@ func (p TilePath) String() string {
 	return string(b)
 }
 
-// In reports whether a tree of that size has the tile at that width or wider. Partial tiles
-// stay available after they have grown.
+// In reports whether a tree of this size has the tile at p.Width or wider. Partial tiles stay
+// available after they have grown.
 func (p TilePath) In(size uint64) bool {
 	return p.Width <= TileWidth(p.Level, p.Index, size)
 }

@@ -45,7 +45,7 @@ func TestTilePathsRefused(t *testing.T) {
 	}
 }
 
-// Paths equal those of sumdb/tlog, except for the tile height.
+// Paths equal those of sumdb/tlog, except that ours omit the tile height.
 func TestTilePathsEqualTlog(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := TilePath{
@@ -61,7 +61,7 @@ func TestTilePathsEqualTlog(t *testing.T) {
 	})
 }
 
-// A tree of 70,000 leaves has the tiles that tlog-tiles specifies.
+// A tree of 70,000 leaves has the tiles that tlog-tiles prescribes.
 func TestTileWidth(t *testing.T) {
 	const size = 70_000
 	for index := range uint64(273) {

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// TlogProof is a receipt in the format of other tools (c2sp.org/tlog-proof), for files that
-// end in .tlog-proof. Its extra data is the entry, so the file verifies on its own (spec:
-// tlog-proof files).
+// TlogProof is a receipt in the common format of .tlog-proof files (c2sp.org/tlog-proof). Its
+// extra data is the entry, so the file can be verified on its own (spec: tlog-proof files).
 type TlogProof struct {
-	// Extra is the entry, or empty. Other tools may store anything there; only the proof shows
-	// that it is the entry.
+	// Extra is the entry, or empty. Other programs can store anything in it; only the proof
+	// shows that it is the entry.
 	Extra      []byte
 	Index      uint64
 	Hashes     []Hash
@@ -22,10 +21,11 @@ type TlogProof struct {
 
 const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
 
-// TlogProof returns the receipt's proof in that format, or ErrNoProof for a minimal receipt.
+// TlogProof returns the receipt's proof in this format, or ErrNoProof if the receipt is
+// minimal.
 func (r *Receipt) TlogProof() (*TlogProof, error) {
 	if r.Proof == nil {
-		return nil, fmt.Errorf("%w: minimal receipt of event %d", ErrNoProof, r.Seq)
+		return nil, fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
 	}
 	return &TlogProof{
 		Extra:      AppendEntry(nil, r.PrevEventHash, r.Proof.Event),
@@ -50,8 +50,8 @@ func (p *TlogProof) Append(dst []byte) []byte {
 	return append(append(dst, '\n'), p.Checkpoint...)
 }
 
-// ParseTlogProof parses the text that Append writes; any other spelling is ErrMalformed. It
-// does not check the checkpoint.
+// ParseTlogProof parses text in the exact form that Append writes and returns ErrMalformed for
+// any other. It does not check the checkpoint.
 func ParseTlogProof(text []byte) (*TlogProof, error) {
 	head, checkpoint, ok := bytes.Cut(text, []byte("\n\n"))
 	if !ok || len(checkpoint) == 0 {
@@ -90,7 +90,7 @@ func (p *TlogProof) parseHead(head string) error {
 	for _, line := range lines[1:] {
 		h, err := base64.StdEncoding.DecodeString(line)
 		if err != nil || len(h) != HashSize {
-			return fmt.Errorf("%w: tlog-proof hash %.100q", ErrMalformed, line)
+			return fmt.Errorf("%w: the tlog-proof has %.100q in place of a hash", ErrMalformed, line)
 		}
 		p.Hashes = append(p.Hashes, Hash(h))
 	}
@@ -100,17 +100,17 @@ func (p *TlogProof) parseHead(head string) error {
 // Verify applies VerifyEntry to the entry in Extra. It returns ErrNoProof if Extra is empty.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
-		return fmt.Errorf("%w: tlog-proof without the entry as extra data", ErrNoProof)
+		return fmt.Errorf("%w: the tlog-proof does not have the entry as extra data", ErrNoProof)
 	}
 	_, err := p.VerifyEntry(p.Extra, verifiers...)
 	return err
 }
 
-// VerifyEntry verifies that the proof is a proof of entry, whatever Extra holds, and returns
-// the receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
+// VerifyEntry verifies that the proof is for entry, whatever Extra holds, and returns the
+// receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
 // errors of NewReceipt if the proved entry holds no event, or ErrField if the event's seq is
-// not the index. The chain link needs no check of its own, since both hashes cover the same
-// bytes.
+// not the leaf index. It need not check the chain link: the receipt's hashes are computed from
+// the proved entry.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt,
 		return nil, err
 	}
 	if r.Seq != p.Index {
-		return nil, fmt.Errorf("%w: index is %d, the event's seq is %d", ErrField, p.Index, r.Seq)
+		return nil, fmt.Errorf("%w: index is %d, but the event's seq is %d", ErrField, p.Index, r.Seq)
 	}
 	r.Proof = &Proof{
 		Event:      entry[HashSize:],

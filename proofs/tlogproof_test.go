@@ -110,8 +110,8 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
-// A proof does not cover its extra data. With an entry from elsewhere it makes the receipt
-// that the ledger would make.
+// A proof does not cover its extra data. VerifyEntry with an entry from elsewhere returns the
+// receipt that the ledger returns.
 func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	l := newTestLog(t, 9)
 	for seq := range uint64(9) {
@@ -133,8 +133,8 @@ func TestTlogProofsOfEntriesFromElsewhere(t *testing.T) {
 	}
 }
 
-// A valid proof of a leaf that is not an event proves no event.
-func TestTlogProofsOfWhatIsNoEvent(t *testing.T) {
+// A valid proof of a leaf that is not an event does not prove an event.
+func TestTlogProofsOfOtherLeaves(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	body := fmt.Appendf(nil, testBodies[0], 7)
 	for name, c := range map[string]struct {
@@ -184,7 +184,7 @@ func FuzzParseTlogProof(f *testing.F) {
 		}
 		require.Equal(t, text, p.Append(nil))
 		if p.Verify(verifier) == nil {
-			p.Checkpoint = signed // others may have signed as well
+			p.Checkpoint = signed // other keys can have signed as well
 			require.Equal(t, string(good), string(p.Append(nil)), "no other proof is signed")
 		}
 	})

@@ -6,32 +6,32 @@ import (
 )
 
 // TileReader returns the stored value of a tile: whole hashes of 32 bytes, at least as many as
-// the tree size needs. The caller does not change the result. If its user is used
-// concurrently, the function must be safe for concurrent use.
+// the size of the tree requires. The caller does not change the result. A TileReader must be
+// safe for concurrent use if the tree or prover that calls it is used concurrently.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
 // TileData is the whole current value of a changed tile.
 type TileData struct {
 	Level  uint8
 	Index  uint64
-	Hashes []byte // 32 bytes a hash, at most 256; shared memory, read only
+	Hashes []byte // at most 256 hashes of 32 bytes; shared memory, read only
 }
 
 // Tree is the writer's view of the log's tree: its right edge and the changed tiles. It is not
-// safe for concurrent use; readers use Snapshot.
+// safe for concurrent use. Readers use a Snapshot.
 type Tree struct {
 	size uint64
-	// edge has the tile in progress of each level; nil where its width is 0.
+	// edge holds the incomplete tile of each level, or nil if it is empty.
 	edge  [levels]*tile
 	cache *TileCache // receives completed tiles
 
 	taken uint64     // size at the last TakeDirty
-	done  []TileData // completed since then
+	done  []TileData // tiles completed since then
 }
 
-// OpenTree reads the right edge of a tree of that size (at most MaxSize). The result is not
-// verified until the caller compares Root with a signed checkpoint. The tree puts completed
-// tiles into cache, which may be nil.
+// OpenTree reads the right edge of a tree of this size, at most MaxSize. It verifies nothing:
+// the caller must compare Root with a signed checkpoint. The tree puts completed tiles into
+// cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	if size > MaxSize {
 		return nil, fmt.Errorf("%w: tree of %d leaves, at most %d", ErrRange, size, uint64(MaxSize))
@@ -61,7 +61,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	}
 	n := uint64(len(hashes))
 	if n%HashSize != 0 || n < width*HashSize || n > FullTile*HashSize {
-		return nil, fmt.Errorf("%w: %v has %d bytes, want %d", ErrMalformed, name, n, width*HashSize)
+		return nil, fmt.Errorf("%w: %v has %d bytes, needed are %d", ErrMalformed, name, n, width*HashSize)
 	}
 	return hashes[:width*HashSize], nil
 }
@@ -91,8 +91,8 @@ func (t *Tree) Append(leaf Hash) {
 	t.size++
 }
 
-// TakeDirty returns the tiles that changed since the last call, including tiles completed
-// meanwhile, each with its whole current value.
+// TakeDirty returns the tiles that changed since its last call, each with its whole current
+// value. Tiles that were completed in between are among them.
 func (t *Tree) TakeDirty() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {
@@ -108,7 +108,7 @@ func (t *Tree) TakeDirty() []TileData {
 // Root returns the root hash at the current size.
 func (t *Tree) Root() Hash { return t.Snapshot().Root() }
 
-// Snapshot returns an immutable view of the tree for concurrent readers. It copies no tile.
+// Snapshot returns an immutable view of the tree for concurrent readers. It copies no tiles.
 func (t *Tree) Snapshot() *Snapshot {
 	s := &Snapshot{size: t.size, root: EmptyRoot(), edge: t.edge}
 	if t.size == 0 {
@@ -132,8 +132,8 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the leaves that the lowest k+1 set bits of size count, from
-	// the right. Proofs need it at the tree's incomplete right edge.
+	// folds[k] is the root over the rightmost leaves that the lowest k+1 set bits of size
+	// stand for. Proofs need it at the tree's incomplete right edge.
 	folds []Hash
 }
 
@@ -149,9 +149,9 @@ func (s *Snapshot) edgeNode(height uint, index uint64) Hash {
 	return s.edge[height/TileHeight].node(r, index%(FullTile>>r))
 }
 
-// CompactRange returns the roots of the complete subtrees that the tree consists of, the
-// largest first; the empty tree has none. Two trees of one size are equal if and only if these
-// roots are equal, so a few hashes commit to all tiles.
+// CompactRange returns the roots of the complete subtrees that make up the tree, the largest
+// first. It is empty for the empty tree. Two trees of equal size are equal if and only if
+// these roots are equal, so these few hashes commit to all tiles.
 func (s *Snapshot) CompactRange() []Hash {
 	subtrees := make([]Hash, 0, bits.OnesCount64(s.size))
 	for rest := s.size; rest != 0; {

@@ -25,7 +25,7 @@ func TestRootsEqualModel(t *testing.T) {
 	}
 }
 
-// After every append, each stored tile has the hashes that tlog-tiles defines.
+// After every commit, each stored tile has the hashes that tlog-tiles defines.
 func TestTilesEqualDefinition(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)
@@ -56,7 +56,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 
 func TestOpenTreeEqualsGrown(t *testing.T) {
 	const most, more = 1100, 300
-	_, all := grow(t, most+more, nil) // wider than any of the trees needs
+	_, all := grow(t, most+more, nil) // wider than any of the trees requires
 	grown, exact := grow(t, 0, nil)
 	for n := range most {
 		for _, store := range []*tileStore{all, exact} {
@@ -107,8 +107,8 @@ func TestOpenTreeRefuses(t *testing.T) {
 	require.ErrorIs(t, err, ErrRange)
 }
 
-// A snapshot never changes, whatever the writer does.
-func TestSnapshotStays(t *testing.T) {
+// A snapshot never changes, whatever the writer does afterwards.
+func TestSnapshotNeverChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(0, 700).Draw(r, "size")
 		more := rapid.IntRange(1, 700).Draw(r, "more")
@@ -126,8 +126,8 @@ func TestSnapshotStays(t *testing.T) {
 	})
 }
 
-// Readers make and verify proofs of published snapshots while the writer appends. The race
-// detector makes this test useful.
+// Readers build and verify proofs of published snapshots while the writer appends. The race
+// detector reports any unsafe access.
 func TestSnapshotConcurrency(t *testing.T) {
 	const commits, batch, readers, rounds = 60, 37, 4, 400
 	cache := NewTileCache(4)
@@ -173,7 +173,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 	group.Wait()
 }
 
-// Roots equal those of x/mod's sumdb/tlog at sizes around complete tiles.
+// Roots equal those of sumdb/tlog at sizes around complete tiles.
 func TestRootsEqualTlog(t *testing.T) {
 	tree, _ := grow(t, 0, nil)
 	reference := &tlogTree{}
@@ -234,7 +234,8 @@ func TestCompactRangeEqualsModel(t *testing.T) {
 	}
 }
 
-// The same holds for trees with complete tiles on several levels, opened from their tiles.
+// TestCompactRangeEqualsModel also holds for trees with complete tiles on several levels,
+// opened from their tiles.
 func TestCompactRangeOfATallTree(t *testing.T) {
 	const size = 1<<16 + 1<<9 + 1<<8 + 3
 	grown, store := grow(t, size, nil)

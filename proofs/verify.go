@@ -10,26 +10,26 @@ import (
 // maxPath is the longest audit path that a tree size of 64 bits allows.
 const maxPath = 64
 
-// VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree of
-// that size and root.
+// VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree
+// with this size and root.
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) error {
 	if len(path) > maxPath {
-		return fmt.Errorf("%w: path of %d hashes", ErrInclusion, len(path))
+		return fmt.Errorf("%w: the path of %d hashes is too long", ErrInclusion, len(path))
 	}
 	got, err := proof.RootFromInclusionProof(hasher{}, index, size, leaf[:], byteSlices(path))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInclusion, err)
 	}
 	if Hash(got) != root {
-		return fmt.Errorf("%w: the path of leaf %d leads to root %x, the tree of %d leaves has %x",
+		return fmt.Errorf("%w: the path of leaf %d leads to the root %x, but the tree of %d leaves has %x",
 			ErrInclusion, index, got, size, root)
 	}
 	return nil
 }
 
-// VerifyConsistency returns ErrConsistency unless path proves that the tree of size first and
-// root1 is a prefix of the tree of size second and root2. It returns ErrRange for first 0,
-// which has no proof.
+// VerifyConsistency returns ErrConsistency unless path proves that the tree of size first with
+// root root1 is a prefix of the tree of size second with root root2. It returns ErrRange if
+// first is 0, since RFC 6962 defines no proof from the empty tree.
 func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) error {
 	if first == 0 || first > second {
 		return fmt.Errorf("%w: consistency of sizes %d and %d", ErrRange, first, second)
@@ -41,7 +41,7 @@ func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) err
 	var mismatch proof.RootMismatchError
 	switch {
 	case errors.As(err, &mismatch):
-		return fmt.Errorf("%w: the path from size %d to %d leads to root %x, not to %x",
+		return fmt.Errorf("%w: the path from size %d to %d leads to the root %x, not to %x",
 			ErrConsistency, first, second, mismatch.CalculatedRoot, mismatch.ExpectedRoot)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrConsistency, err)

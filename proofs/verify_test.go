@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Only the right leaf, index, path and root verify.
+// Only the correct leaf, index, path, and root verify.
 func TestVerifyRefusesChanges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := rapid.IntRange(2, 300).Draw(r, "size")

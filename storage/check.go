@@ -4,31 +4,31 @@ import "context"
 
 // KeyChecker is a Database that can compare every stored key with the logs.
 type KeyChecker interface {
-	// CheckKeys reads every key of the database in bounded memory. logs has one summary
-	// per name of a ledger; keys of other ledgers are not checked. Every other key must
-	// follow from one of the logs. CheckKeys returns the first stray of each ledger and
-	// of the database itself. The caller keeps writers away. progress, if not nil, is
-	// called from time to time with the number of keys read.
+	// CheckKeys reads every key of the database in bounded memory. logs has one summary for
+	// each name of a ledger; keys of other ledgers are not checked. Every other key must
+	// follow from one of the logs. CheckKeys returns the first stray key of each ledger and of
+	// the database itself. The caller keeps writers away. progress, if not nil, is called from
+	// time to time with the number of keys read.
 	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*Stray, error)
 }
 
-// LogSummary is the result of a walk over a ledger's log. The walk has checked already that
-// everything which the log names is stored.
+// LogSummary is the result of a walk over a ledger's log. The walk has already checked that
+// everything that the log names is stored.
 type LogSummary struct {
 	Needs  uint64 // pairs of an unredacted record and a piece of content that it names
 	Claims uint64 // events that claim an idempotency key
-	// Event reads one event of the log again. It is called for few keys, unless more keys
-	// of a kind are stored than the log names.
+	// Event reads one event of the log again. It is called for only a few keys, unless more
+	// keys of a kind are stored than the log names.
 	Event func(ctx context.Context, seq uint64) (EventSummary, error)
 	// Setting returns an error for an unknown setting, or for a value that the setting
 	// cannot have.
 	Setting func(name string, value []byte) error
 }
 
-// EventSummary is what storage keeps for one event.
+// EventSummary has the facts about an event that storage keeps.
 type EventSummary struct {
-	Contents []Hash // of the content that it names, in any order
-	Key      *Hash  // idempotency key that it claims; nil for none
+	Contents []Hash // digests of the content that the event names, in any order
+	Key      *Hash  // idempotency key that the event claims; nil if it claims none
 	Time     int64  // microseconds since 1970 UTC
 }
 
@@ -45,13 +45,13 @@ const (
 	StrayDatabase  StrayKind = "database" // anything else
 )
 
-// Stray is a stored key that follows from no log.
+// Stray is a stored key that no log accounts for.
 type Stray struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
-	Seq     uint64 // the event that it concerns; the ledger's size if none
+	Seq     uint64 // the event that the key concerns, or the ledger's size if there is none
 	Message string
 }
 
-// Error returns kind and message.
+// Error returns the kind and the message.
 func (s *Stray) Error() string { return string(s.Kind) + ": " + s.Message }

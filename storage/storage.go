@@ -1,6 +1,6 @@
-// Package storage is the contract between the ledger and the store that keeps its truth:
-// ledgers, heads, entries, hash tiles, content, idempotency keys, and a few named settings.
-// What can be derived from the log is not stored behind it.
+// Package storage is the contract between the ledger and the store of everything that cannot
+// be derived from the log: ledgers, heads, entries, hash tiles, content, idempotency keys, and
+// a few named settings.
 //
 // Implementations are storage/pebble (the default), storage/postgres, and storage/memory (for
 // tests). All of them pass the suite storage/storagetest.
@@ -16,22 +16,22 @@ import (
 // Errors that callers distinguish. Any other error of Store.Commit means that the outcome is
 // unknown: the caller must stop writing, and recover by opening the ledger again.
 var (
-	// ErrNotFound: no such ledger, entry, tile, content, redaction, key or setting.
+	// ErrNotFound: there is no such ledger, entry, tile, content, redaction, key, or setting.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrConflict: the stored head is not the one that the commit builds on, or a ledger
-	// with that name exists already. Nothing was written.
+	// ErrConflict: the stored head is not the one on which the commit builds, or a ledger with
+	// that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
 	// ErrFrozen: the ledger is frozen and takes no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: ledger is frozen")
-	// ErrNoSpace: free space is below the mark. Nothing was written; writes succeed again
-	// when there is room.
+	// ErrNoSpace: free space is below the mark. Nothing was written. Writes succeed again when
+	// there is space.
 	ErrNoSpace = errors.New("storage: free space below the mark")
-	// ErrInUse: another process holds the database.
+	// ErrInUse: another process has the database open.
 	ErrInUse = errors.New("storage: in use by another process")
 	// ErrFormat: this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
-	// ErrDamaged: files of the database were changed after they were written. It cannot be
-	// opened, or not all of it can be read. Nothing was changed.
+	// ErrDamaged: files of the database were changed after they were written. The database
+	// cannot be opened, or parts of it cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("storage: damaged")
 )
 
@@ -44,8 +44,8 @@ type Info struct {
 	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
 	Frozen  bool      // all further writes are refused
-	// RejectMismatch: records whose claims do not match are refused, unless the request
-	// overrides it (spec: Refusals).
+	// RejectMismatch means that records whose claims do not match are refused, unless the
+	// request overrides it (spec: Refusals).
 	RejectMismatch bool
 }
 
@@ -57,20 +57,21 @@ type Head struct {
 	Checkpoint []byte // signed note over Size and the root at that size
 }
 
-// Content is one posted piece of content and its place.
+// Content is one posted piece of content, with its place.
 type Content struct {
 	Digest Hash
-	Seq    uint64 // the event that it was posted with
-	Slot   uint16 // its position among that event's content
+	Seq    uint64 // the event that posted it
+	Slot   uint16 // position among the content of that event
 	Bytes  []byte
 }
 
-// Redaction: the event By withdraws the content of the record at Seq (spec: Redactions).
+// Redaction says that the event By withdraws the content of the record at Seq (spec:
+// Redactions).
 type Redaction struct {
-	Seq uint64 // of the record; before the batch
-	By  uint64 // of the content_redacted event; in the batch
-	// Digests of all content that the record names, and so needs no longer. Others are
-	// ignored.
+	Seq uint64 // of the record; it is before the batch
+	By  uint64 // of the content_redacted event; it is in the batch
+	// Digests are the digests of all content that the record names and thus no longer needs.
+	// Other digests are ignored.
 	Digests []Hash
 }
 
@@ -92,63 +93,62 @@ type Tile struct {
 // Batch is everything that one commit makes durable together.
 type Batch struct {
 	Head    Head
-	Entries [][]byte // the first one has the old head's Size as its seq
+	Entries [][]byte // the first entry has the old head's Size as its seq
 	Tiles   []Tile
 	// Contents belong to events of this batch, each to its own slot, in the order of the
-	// events. An event needs its content until it is redacted. Content that the ledger
-	// holds already is not stored again.
+	// events. An event needs its content until it is redacted. Content that the ledger already
+	// has is not stored again.
 	Contents []Content
-	// Redactions are applied before Contents: content that no record needs any longer is
+	// Redactions are applied before Contents. Content that no record needs any longer is
 	// deleted, with all keys that lead to it; then the content of this batch is stored. Of
-	// several redactions of one record the first one counts.
+	// several redactions of one record, the first one counts.
 	Redactions []Redaction
-	// Keys are claimed by events of this batch. A key that is claimed already passes to
-	// the later event.
+	// Keys are claimed by events of this batch. A key that is already claimed passes to the
+	// later event.
 	Keys []Key
 }
 
-// Reader reads one ledger. It never waits for a writer. Methods are safe for concurrent use,
-// and the caller owns the slices that they return. If the context is done before the call,
-// they return its error. Something missing or unreadable below the head is damage: the error
-// says what and where, and is never ErrNotFound.
+// Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent
+// use, and the caller owns the slices that they return. If the context is done before the
+// call, they return its error. It is damage if anything below the head is missing or
+// unreadable: the error then says what and where, and is never ErrNotFound.
 type Reader interface {
 	// Head returns the last committed head.
 	Head(ctx context.Context) (Head, error)
-	// Tile returns the current value of a tile; ErrNotFound if it has no hash yet. During
-	// a commit it may already be longer than the head needs: readers take the prefix that
-	// their tree size covers.
+	// Tile returns the current value of a tile, or ErrNotFound if the tile has no hash yet.
+	// During a commit the value can already be longer than the head requires, so readers take
+	// the prefix that their tree size covers.
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
-	// Entry returns the entry at seq; ErrNotFound at or beyond the head.
+	// Entry returns the entry at seq, or ErrNotFound at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the entries from a sequence number on, in order and without gaps, up
-	// to the head at the time of the call. The bytes are valid only until the next step
-	// and must not be changed. A missing entry ends the iteration with an error.
+	// Entries yields the entries from a sequence number on, in order and without gaps, up to
+	// the head at the time of the call. The bytes are valid only until the next step and must
+	// not be changed. A missing entry ends the iteration with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
-	// Content returns the bytes stored under a SHA-256; ErrNotFound if the ledger never
-	// had them, or they are erased. The store does not hash them.
+	// Content returns the bytes stored under a SHA-256. It returns ErrNotFound if the ledger
+	// never had them or they are erased. The store does not check the hash.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
 	// References yields the seqs of the records that need a piece of content, each once, in
-	// ascending order; none if it was never held or is erased. It covers records below
-	// the head at the time of the call. Records that are redacted during the iteration
-	// may be missing.
+	// ascending order. It yields none if the ledger never had the content or it is erased. It
+	// covers records below the head at the time of the call. Records that are redacted during
+	// the iteration can be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
 	// Referenced reports whether References would yield seq for that content.
 	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
-	// Redaction returns the seq of the event that withdrew the content of the record at
-	// seq; ErrNotFound if there is none below the head.
+	// Redaction returns the seq of the event that withdrew the content of the record at seq,
+	// or ErrNotFound if there is none below the head.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
-	// Redactions yields all stored redactions in the order of their records, without
-	// digests. Redactions of later commits are left out. A redaction that no commit can
-	// have written, by or of an event beyond the head, is yielded: the caller decides
-	// that it is damage.
+	// Redactions yields all stored redactions in the order of their records, without digests.
+	// It leaves out redactions of later commits. It does yield redactions by or of an event
+	// beyond the head, which no commit can have written; the caller treats them as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// Key returns the claim of an idempotency key; ErrNotFound if it is not claimed below
-	// the head.
+	// Key returns the claim of an idempotency key, or ErrNotFound if the key is not claimed
+	// below the head.
 	Key(ctx context.Context, key Hash) (Key, error)
-	// Keys looks up several idempotency keys together. It returns one claim for each key
-	// that is claimed, in no particular order.
+	// Keys looks up several idempotency keys together. It returns one claim for each claimed
+	// key, in no particular order.
 	Keys(ctx context.Context, keys []Hash) ([]Key, error)
-	// Setting returns a named value of this ledger; ErrNotFound if it is not set.
+	// Setting returns a named value of this ledger, or ErrNotFound if it is not set.
 	Setting(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -163,27 +163,27 @@ type Store interface {
 	Reader
 	// Info returns the ledger's current description.
 	Info(ctx context.Context) (Info, error)
-	// Commit makes b durable, atomically and with one sync, if the stored head still
-	// equals old in Size and Tip. Otherwise it returns ErrConflict, and ErrFrozen for a
-	// frozen ledger. When it returns nil, all of b survives a loss of power. A batch that
-	// fails Batch.Check is refused and not written.
+	// Commit makes b durable, atomically and with one sync, if the stored head still equals
+	// old in Size and Tip. Otherwise it returns ErrConflict. For a frozen ledger it returns
+	// ErrFrozen. After it returns nil, all of b survives a power failure. A batch that fails
+	// Batch.Check is refused and not written.
 	Commit(ctx context.Context, old Head, b Batch) error
-	// Freeze marks the ledger frozen, durably. It cannot be undone.
+	// Freeze marks the ledger as frozen, durably. This cannot be undone.
 	Freeze(ctx context.Context) error
 	// SetSetting stores a named value, durably.
 	SetSetting(ctx context.Context, name string, value []byte) error
-	// Writable returns nil if a commit may be tried, and ErrNoSpace if not.
+	// Writable returns nil if a commit can be tried, and ErrNoSpace otherwise.
 	Writable(ctx context.Context) error
 }
 
-// Database holds all ledgers of one server.
+// Database contains all ledgers of one server.
 type Database interface {
-	// Ledgers lists them by name.
+	// Ledgers returns the descriptions of the ledgers, sorted by name.
 	Ledgers(ctx context.Context) ([]Info, error)
-	// Ledger opens a ledger; ErrNotFound if it does not exist. Stores of the same name
-	// share their state.
+	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores of the same
+	// name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
-	// Create makes an empty ledger, durably; ErrConflict if the name is taken.
+	// Create creates an empty ledger, durably. It returns ErrConflict if the name is taken.
 	Create(ctx context.Context, info Info) (Store, error)
 	// Close releases everything. No Store may be used afterwards.
 	Close() error

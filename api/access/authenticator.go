@@ -1,6 +1,6 @@
-// Package access authenticates requests and returns what their callers may do (openapi.yaml).
-// It accepts API tokens, tokens of OpenID Connect issuers, and client certificates. It does
-// not depend on routes.
+// Package access authenticates requests and determines what their callers are allowed to do
+// (openapi.yaml). It accepts API tokens, tokens of OpenID Connect issuers, and client
+// certificates. It does not depend on routes.
 package access
 
 import (
@@ -15,34 +15,36 @@ import (
 	"time"
 )
 
-// Reasons why a request has no identity. The caller learns no more: a token that is unknown,
-// malformed, revoked or expired gets the same error as one with a wrong signature. The log
-// gives the reason at level debug.
+// Reasons why a request has no identity. The caller is told no more than this: a token that is
+// unknown, malformed, revoked or expired gets the same error as one with a wrong signature. At
+// level debug, the log has the reason.
 var (
-	// ErrNoCredentials: the request has no credentials.
+	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
-	// ErrInvalid: the request has credentials that are not valid.
+	// ErrInvalid means that the request has credentials that are not valid.
 	ErrInvalid = errors.New("access: invalid credentials")
-	// ErrStale: the server does not know whether the token is revoked, because it cannot read the
-	// shared token store.
+	// ErrStale means that the server cannot read the shared token store, and so does not know
+	// whether the token is revoked.
 	ErrStale = errors.New("access: the shared token store cannot be read")
-	// ErrUnjudged: the request has a signature that the caller did not allow to be verified.
-	ErrUnjudged = errors.New("access: credentials were not judged")
+	// ErrUnjudged means that the request has a signature that mayVerify did not allow to be
+	// verified.
+	ErrUnjudged = errors.New("access: the signature was not verified")
 )
 
 // Config configures an Authenticator.
 type Config struct {
-	// Dir is the folder of the token store. It may be missing.
+	// Dir is the folder of the token store. It need not exist.
 	Dir string
 	// Shared has the tokens in place of Dir, if it is set.
 	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
-	// TrustsAuthority reports whether an authority may sign client certificates now; the
-	// handshake that verified one may be long ago. If it is nil, that handshake is trusted.
+	// TrustsAuthority reports whether an authority is trusted now to sign client certificates,
+	// because the handshake that verified a certificate might have been long ago. If it is
+	// nil, the handshake suffices.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
-	// Now returns the current time. Default time.Now.
+	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 }
 
@@ -59,8 +61,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Authenticator finds the identity of requests. A nil Authenticator requires no credentials
-// and accepts none. It is safe for concurrent use.
+// Authenticator determines the identity of requests. A nil Authenticator requires no
+// credentials and accepts none. It is safe for concurrent use.
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
@@ -72,8 +74,9 @@ type Authenticator struct {
 	stop         context.CancelFunc // cancels requests to issuers
 }
 
-// Open reads the token store, if it exists, and watches it. It does not contact issuers: their
-// keys are fetched for their first token, so that a server starts even if an issuer is down.
+// Open reads the token store, if it exists, and watches it. It does not contact issuers: the
+// keys of an issuer are fetched for its first token, so that a server starts even if an issuer
+// is down.
 func Open(config Config) (*Authenticator, error) {
 	config = config.withDefaults()
 	if err := config.Rules.check(); err != nil {
@@ -94,8 +97,8 @@ func Open(config Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// Close writes the times of last use of tokens, as far as it can. It must not be called during
-// a request.
+// Close writes the times of last use of tokens, and logs a failure. It must not be called
+// during a request.
 func (a *Authenticator) Close() {
 	if a == nil {
 		return
@@ -113,7 +116,7 @@ func (a *Authenticator) Required() bool {
 }
 
 // Summary names the accepted credentials, such as "3 tokens, OIDC from
-// https://id.example.org". It is "" if none are required.
+// https://id.example.org". It returns "" if none are required.
 func (a *Authenticator) Summary() string {
 	if !a.Required() {
 		return ""
@@ -134,7 +137,7 @@ func (a *Authenticator) Summary() string {
 // Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalid, or
 // ErrStale.
 //
-// If the request has an Authorization header, only that counts; otherwise its client
+// If the request has an Authorization header, only the header counts; otherwise the client
 // certificate does. A valid certificate does not make up for an invalid token. Several
 // Authorization headers, and any scheme other than Bearer, are invalid. Tokens in queries,
 // forms and cookies are ignored.
@@ -191,7 +194,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake may have been long ago, even on an earlier connection whose session this one resumes.
+	// The handshake might have been long ago, even on an earlier connection whose session this
+	// one resumes.
 	var err error
 	for _, chain := range state.VerifiedChains {
 		if err = a.stillVerified(chain); err == nil {
@@ -207,11 +211,11 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	now := a.now()
 	for _, c := range chain {
 		if now.After(c.NotAfter) || now.Before(c.NotBefore) {
-			return fmt.Errorf("the certificate %q in the chain of the client's holds from %s to %s", c.Subject, c.NotBefore, c.NotAfter)
+			return fmt.Errorf("the certificate %q in the client certificate's chain is valid only from %s to %s", c.Subject, c.NotBefore, c.NotAfter)
 		}
 	}
 	if !a.trusts(chain[len(chain)-1]) {
-		return errors.New("the authority of the client certificate is trusted no longer")
+		return errors.New("the authority of the client certificate is no longer trusted")
 	}
 	return nil
 }
@@ -219,7 +223,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 // byIssuer authenticates with a token that an issuer has signed.
 func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify func() bool) (*Identity, error) {
 	if len(a.issuers) == 0 {
-		return nil, errors.New("it is not an API token, and no issuer is configured")
+		return nil, errors.New("the token is not an API token, and no issuer is configured")
 	}
 	unverified, err := unverifiedClaims(token)
 	if err != nil {
@@ -230,5 +234,5 @@ func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify fu
 			return i.identify(ctx, token, unverified, mayVerify)
 		}
 	}
-	return nil, errors.New("the token is of an issuer that is not configured")
+	return nil, errors.New("the token is from an issuer that is not configured")
 }

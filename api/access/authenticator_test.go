@@ -61,8 +61,8 @@ func TestTokens(t *testing.T) {
 	b.accepts(with("Bearer "+two.Text), "two")
 
 	secret := two.Text[len(tokenPrefix)+17:]
-	b.refuses(with("Bearer "+tokenPrefix+one.ID+"_"+secret), "the secret is not that of token")
-	b.refuses(with("Bearer "+tokenPrefix+strings.Repeat("a", 16)+"_"+secret), "there is no token of id")
+	b.refuses(with("Bearer "+tokenPrefix+one.ID+"_"+secret), "the secret does not belong to token")
+	b.refuses(with("Bearer "+tokenPrefix+strings.Repeat("a", 16)+"_"+secret), "there is no token with id")
 	for _, text := range []string{one.Text[:len(one.Text)-1], one.Text + "a", strings.ToUpper(one.Text), tokenPrefix, one.Text + "=", tokenPrefix + one.ID} {
 		b.refuses(with("Bearer "+text), "reason=")
 	}
@@ -90,7 +90,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	b.refuses(with("Bearer "+two.Text), "is revoked")
 	require.True(t, b.Required(), "the last revocation opens no door")
-	require.Equal(t, "no token that holds", b.Summary())
+	require.Equal(t, "no valid token", b.Summary())
 	b.reopen(Rules{})
 	require.True(t, b.Required())
 }
@@ -122,7 +122,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		said   string
 		damage func() error
 	}{
-		{"is gone", func() error { return os.Remove(path) }},
+		{"is missing", func() error { return os.Remove(path) }},
 		{"is damaged", func() error { return os.WriteFile(path, whole[:len(whole)/2], 0o600) }},
 		{"is damaged", func() error { return os.Truncate(path, 0) }},
 		{"longer than", func() error { return os.Truncate(path, maxTokensFile+1) }},
@@ -137,14 +137,14 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		said := b.log.String()[before:]
 		require.Equal(t, 1, strings.Count(said, "level=ERROR"), "logged once: %s", said)
 		require.Contains(t, said, d.said)
-		require.Equal(t, "no token that holds", b.Summary())
+		require.Equal(t, "no valid token", b.Summary())
 		_, err := Open(Config{Dir: b.store.Dir})
 		require.Error(t, err, "%s: a server does not start", d.said)
 		restore()
 	}
 	// A folder without its file once was a token store.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
-	b.refuses(with("Bearer "+made.Text), "is gone")
+	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.Required())
 }
 
@@ -188,7 +188,7 @@ func TestLastUse(t *testing.T) {
 	b.accepts(with("Bearer "+one.Text), "one") // the first is written down at once
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(time.Second)
-	b.accepts(with("Bearer "+two.Text), "two") // and then once a minute
+	b.accepts(with("Bearer "+two.Text), "two") // later uses are written once a minute
 	require.Equal(t, [3]time.Time{begin}, lastUse())
 	b.clock.add(lastUseEvery)
 	b.accepts(with("Bearer "+one.Text), "one")
@@ -196,7 +196,7 @@ func TestLastUse(t *testing.T) {
 	b.clock.add(time.Second)
 	b.accepts(with("Bearer "+three.Text), "three")
 	b.refuses(with("Bearer "+one.Text+"="), "malformed")
-	b.Close() // and when the server ends
+	b.Close() // Close also writes the times
 	all := lastUse()
 	require.Equal(t, b.clock.now(), all[2])
 	b.Close() // nothing has changed

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// maxBearer bounds the token, in bytes. Issuers that list a person's groups issue long tokens.
+// maxBearer is the maximum length of a token, in bytes. Issuers that list a person's groups
+// issue long tokens.
 const maxBearer = 16 << 10
 
 // bearerPattern is b64token of RFC 6750, 2.1.

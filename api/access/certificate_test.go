@@ -203,7 +203,7 @@ func TestClientCertificates(t *testing.T) {
 	actor, _, err := ask(&known, "")
 	require.NoError(t, err)
 	require.Empty(t, actor)
-	require.Contains(t, b.log.String(), "in the chain of the client's holds from")
+	require.Contains(t, b.log.String(), "in the client certificate's chain is valid only from")
 }
 
 // A certificate is not a credential if there are no rules, or if no handshake has verified it.
@@ -239,9 +239,9 @@ func TestVerifiedChainsAreCheckedAgain(t *testing.T) {
 	}{
 		"trusted":              {[][]*x509.Certificate{{leaf, clients.cert}}, ""},
 		"one of two":           {[][]*x509.Certificate{{leaf, others.cert}, {leaf, clients.cert}}, ""},
-		"no longer trusted":    {[][]*x509.Certificate{{leaf, others.cert}}, "trusted no longer"},
-		"trusted in between":   {[][]*x509.Certificate{{leaf, clients.cert, others.cert}}, "trusted no longer"},
-		"an expired authority": {[][]*x509.Certificate{{leaf, &expired}}, "holds from"},
+		"no longer trusted":    {[][]*x509.Certificate{{leaf, others.cert}}, "no longer trusted"},
+		"trusted in between":   {[][]*x509.Certificate{{leaf, clients.cert, others.cert}}, "no longer trusted"},
+		"an expired authority": {[][]*x509.Certificate{{leaf, &expired}}, "is valid only from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.TLS = &tls.ConnectionState{VerifiedChains: c.chains}

@@ -16,12 +16,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxClaimedName bounds an actor's name from a claim, in bytes, since events and logs repeat
-// it.
+// maxClaimedName is the maximum length of an actor's name from a claim, in bytes. It is short
+// because events and logs repeat the name.
 const maxClaimedName = 255
 
 // readByLibrary lists the claims that the OpenID Connect library reads. The library ignores
-// the case of their letters.
+// the case of their names.
 var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
 
 // claims holds the claims of a JWT by their exact names.
@@ -33,7 +33,7 @@ type claims struct{ document pyjson.Document }
 func parseClaims(payload []byte) (*claims, error) {
 	c := new(claims)
 	if err := c.document.Parse(payload); err != nil {
-		return nil, fmt.Errorf("the payload of the JWT: %w", err)
+		return nil, fmt.Errorf("parsing the payload of the JWT: %w", err)
 	}
 	if c.document.Root().Kind() != pyjson.Object {
 		return nil, errors.New("the payload of the JWT is not a JSON object")
@@ -57,7 +57,7 @@ func unverifiedClaims(token string) (*claims, error) {
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return nil, fmt.Errorf("the payload of the JWT: %w", err)
+		return nil, fmt.Errorf("decoding the payload of the JWT: %w", err)
 	}
 	return parseClaims(payload)
 }
@@ -75,8 +75,8 @@ func (c *claims) value(name string) pyjson.Value { return c.document.Root().Memb
 
 func (c *claims) issuer() string { return string(c.value("iss").Text()) }
 
-// clockSkew is how far an issuer's clock may be ahead when nbf is checked. It does not apply
-// to exp.
+// clockSkew is the tolerance for an issuer's clock that is ahead when nbf is checked. It does
+// not apply to exp.
 const clockSkew = 5 * time.Minute
 
 // check returns an error unless the issuer made the token for this server and the token is
@@ -90,20 +90,20 @@ func (c *claims) check(o OIDC, now time.Time) error {
 	}
 	expiry, err := numericDate(c.value("exp"))
 	if err != nil {
-		return fmt.Errorf("the claim exp: %w", err)
+		return fmt.Errorf("the claim exp is not valid: %w", err)
 	}
 	if expiry.Before(now) {
-		return fmt.Errorf("the token is expired since %s", expiry.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the token expired at %s", expiry.UTC().Format(time.RFC3339))
 	}
 	if !c.value("nbf").Given() {
 		return nil
 	}
 	begin, err := numericDate(c.value("nbf"))
 	if err != nil {
-		return fmt.Errorf("the claim nbf: %w", err)
+		return fmt.Errorf("the claim nbf is not valid: %w", err)
 	}
 	if begin.After(now.Add(clockSkew)) {
-		return fmt.Errorf("the token holds from %s on", begin.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the token is not valid before %s", begin.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *claims) check(o OIDC, now time.Time) error {
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
-		return time.Time{}, errors.New("it is missing, or no number of seconds")
+		return time.Time{}, errors.New("it is missing or is not a number of seconds")
 	}
 	return time.Unix(int64(seconds), 0), nil
 }
@@ -125,7 +125,7 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 	}
 	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {
-		return nil, fmt.Errorf("the claim %q: %w", i.config.NameClaim, err)
+		return nil, fmt.Errorf("the claim %q is not valid: %w", i.config.NameClaim, err)
 	}
 	identity := &Identity{Actor: i.prefix + name}
 	for _, r := range i.rules {
@@ -136,21 +136,21 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 	return identity, nil
 }
 
-// checkClaimedName refuses names that a reader could confuse with others.
+// checkClaimedName refuses names that a person could confuse with other names.
 func checkClaimedName(name string) error {
-	// A lone surrogate is not valid UTF-8 and is shown as U+FFFD, like any other.
+	// A lone surrogate is not valid UTF-8 and becomes U+FFFD, like all invalid bytes.
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
 		return fmt.Errorf("a name has 1 to %d bytes, not %d", maxClaimedName, len(name))
 	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("%q has characters that one does not see", name)
+		return fmt.Errorf("%q has characters that are not visible", name)
 	}
 	return nil
 }
 
-// claimValues returns the texts in a claim: its own text, or those in its list. The claim
-// scope is a list of words (RFC 8693, 4.2).
+// claimValues returns the texts in a claim: the claim itself, or the elements of its list. The
+// claim scope is a list of words (RFC 8693, 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))
@@ -158,7 +158,7 @@ func claimValues(claim string, value pyjson.Value) []string {
 	return texts(value)
 }
 
-// texts returns a text, or the texts in a list, and nothing for other values.
+// texts returns a text, or the texts in a list. For other values it returns nothing.
 func texts(value pyjson.Value) []string {
 	if value.Kind() == pyjson.String {
 		return []string{string(value.Text())}

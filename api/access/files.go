@@ -14,8 +14,8 @@ import (
 // the store. If durable is true, the new file survives a loss of power.
 func replaceFile(path string, text []byte, durable bool) error {
 	next := path + ".next"
-	// An interrupted call may have left a file. Remove it rather than write to it: an
-	// administrator must not write to a file that another user has put there.
+	// An interrupted call might have left a file. Remove it instead of writing to it, because
+	// another user might have put it there.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -41,7 +41,7 @@ func replaceFile(path string, text []byte, durable bool) error {
 }
 
 // openRegular opens a regular file of the token store for reading. It refuses anything else: a
-// pipe would block, a device has no end, and a symbolic link may point elsewhere.
+// pipe would block, a device has no end, and a symbolic link could point elsewhere.
 func openRegular(path string) (*os.File, fs.FileInfo, error) { return safefile.Open(path) }
 
 // makeFolder creates the folder of the token store, durably. The owner of the data folder owns

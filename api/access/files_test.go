@@ -46,11 +46,11 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 
 // A dangling link in place of the tokens file does not open the server, even if there was
 // never a token.
-func TestALinkToNowhereIsAStore(t *testing.T) {
+func TestDanglingLinksCountAsStores(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "access")
 	require.NoError(t, os.Symlink(dir+"x", dir))
 	_, err := Open(Config{Dir: dir})
-	require.ErrorContains(t, err, "is gone")
+	require.ErrorContains(t, err, "is missing")
 
 	b := open(t, Rules{}) // without tokens
 	require.NoError(t, os.MkdirAll(b.store.Dir, 0o700))
@@ -67,7 +67,7 @@ func TestLastUsesAreInARegularFile(t *testing.T) {
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())
-	b.accepts(with("Bearer "+made.Text), "one") // which puts a file there
+	b.accepts(with("Bearer "+made.Text), "one") // a running server puts a file there
 	list, err = b.store.List()
 	require.NoError(t, err)
 	require.False(t, list[0].LastUse.IsZero())

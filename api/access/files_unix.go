@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// giveToOwner makes the owner of folder the owner of a file. If an administrator works for
-// another user, the server must still be able to read the file.
+// giveToOwner makes the owner of folder the owner of a file. If an administrator runs the
+// command for another user, the server must still be able to read the file.
 func giveToOwner(path, folder string) error {
 	if os.Geteuid() != 0 {
 		return nil

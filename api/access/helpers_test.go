@@ -82,7 +82,7 @@ func (b *bench) reopen(rules Rules) {
 	b.t.Cleanup(b.Authenticator.Close)
 }
 
-// token makes a token that may write to the ledger default.
+// token makes a token that can write to the ledger default.
 func (b *bench) token(name string) Made {
 	b.t.Helper()
 	return create(b.t, b.store, name, time.Time{})

@@ -19,7 +19,7 @@ type Grant struct {
 	Scopes  Scopes   `json:"scopes"`
 }
 
-// Identity is an authenticated caller and what they may do. It is immutable.
+// Identity is an authenticated caller and what the caller is allowed to do. It is immutable.
 type Identity struct {
 	// Actor is the caller's name in events: the name of the token, "oidc:" and the name in the
 	// issuer's claim, or "mtls:" and the name in the configuration.
@@ -72,11 +72,11 @@ func checkName(name string) error {
 // exist yet.
 func checkLedgers(ledgers []string) error {
 	if len(ledgers) == 0 {
-		return fmt.Errorf("no ledgers are named; name some, or %q for all", AllLedgers)
+		return fmt.Errorf("no ledger is named; name at least one, or %q for all", AllLedgers)
 	}
 	for _, name := range ledgers {
 		if name != AllLedgers && !record.IsLedgerName(name) {
-			return fmt.Errorf("%q is not the name of a ledger, nor %q for all", name, AllLedgers)
+			return fmt.Errorf("%q is neither the name of a ledger nor %q for all", name, AllLedgers)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func checkLedgers(ledgers []string) error {
 // check returns an error if the grant is not valid.
 func (g Grant) check() error {
 	if g.Scopes == 0 {
-		return errors.New("no scopes are named; the scopes are " + strings.Join(scopeNames[:], ", "))
+		return errors.New("no scope is named; the scopes are " + strings.Join(scopeNames[:], ", "))
 	}
 	return checkLedgers(g.Ledgers)
 }

@@ -62,10 +62,10 @@ func TestNames(t *testing.T) {
 
 func TestGrants(t *testing.T) {
 	require.NoError(t, Grant{Ledgers: []string{"default", AllLedgers}, Scopes: Read}.check())
-	require.ErrorContains(t, Grant{Ledgers: []string{"default"}}.check(), "no scopes")
-	require.ErrorContains(t, Grant{Scopes: Read}.check(), "no ledgers")
+	require.ErrorContains(t, Grant{Ledgers: []string{"default"}}.check(), "no scope")
+	require.ErrorContains(t, Grant{Scopes: Read}.check(), "no ledger")
 	for _, name := range []string{"", "De", "a.b", "**", "a,b", "-a", strings.Repeat("a", 65)} {
-		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is not the name of a ledger", "%q", name)
+		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is neither the name of a ledger", "%q", name)
 	}
-	require.ErrorContains(t, checkGrants(nil), "nothing is granted")
+	require.ErrorContains(t, checkGrants(nil), "the token has no grants")
 }

@@ -18,13 +18,14 @@ const (
 	discoverEvery = time.Hour
 	// keysLast is how long known keys stay valid while the issuer does not respond.
 	keysLast = 24 * time.Hour
-	// The pause after a failed discovery. It doubles with every failure.
+	// minBackoff is the pause after the first failed discovery. It doubles with every further
+	// failure, up to maxBackoff.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
-// algorithms lists the allowed signature algorithms: those with a public and a private key.
-// With any other, anyone with the public key could sign.
+// algorithms lists the allowed signature algorithms. All use a public and a private key. With
+// any other algorithm, anyone with the public key could sign.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
@@ -33,20 +34,20 @@ var algorithms = []string{
 // issuer authenticates the tokens of one OpenID Connect issuer.
 type issuer struct {
 	config OIDC
-	prefix string // of its actors
+	prefix string // prefix of its actors' names
 	rules  []claimRule
 	log    *slog.Logger
 	now    func() time.Time
-	ctx    context.Context // ends discoveries; requests have their own
-	// timeout bounds each request to the issuer, including its response.
+	ctx    context.Context // cancels discoveries; requests have their own contexts
+	// timeout limits each request to the issuer, including its response.
 	timeout time.Duration
 
-	mu       sync.Mutex            // guards what follows; never held during I/O
+	mu       sync.Mutex            // guards the fields below; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the first discovery
 	born     time.Time             // when the discovery of verifier began
 	asking   chan struct{}         // closed at the end of the running discovery; nil if none runs
 	retry    time.Time             // earliest time of the next discovery
-	backoff  time.Duration         // after the last failure
+	backoff  time.Duration         // the pause after the last failure
 }
 
 // claimRule is a ClaimRule after validation.
@@ -55,7 +56,7 @@ type claimRule struct {
 	grant        Grant
 }
 
-// newIssuer returns an issuer for a valid OIDC. The end of ctx cancels its discoveries.
+// newIssuer returns an issuer for a valid OIDC. When ctx ends, its discoveries are cancelled.
 func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
@@ -71,10 +72,11 @@ func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
 	return i
 }
 
-// identify authenticates a token. The caller has parsed unverified
-// from it; if these claims alone disqualify the token, identify does not verify the signature. Signature, issuer, audience and expiry must
-// match exactly, and nbf within clockSkew. The claims are checked again after the library has
-// verified them, because the library ignores the case of names.
+// identify authenticates a token. The caller has parsed unverified from it. If these claims
+// alone disqualify the token, identify does not verify the signature. Signature, issuer,
+// audience and expiry must match exactly, and nbf within clockSkew. After the library has
+// verified the claims, identify checks them again, because the library ignores the case of
+// names.
 func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {
 	if err := unverified.check(i.config, i.now()); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 	}
 	verified, err := verifier.Verify(ctx, token)
 	if err != nil {
-		return nil, fmt.Errorf("a token of %s: %w", i.config.Issuer, err)
+		return nil, fmt.Errorf("verifying a token from %s: %w", i.config.Issuer, err)
 	}
 	c, err := verifiedClaims(verified)
 	if err != nil {
@@ -152,14 +154,14 @@ func (i *issuer) ask() {
 		}
 		i.backoff = min(max(2*i.backoff, minBackoff), maxBackoff)
 		i.retry = i.now().Add(i.backoff)
-		i.log.Warn("the issuer of tokens does not answer as it should", "error", err, "again_in", i.backoff)
+		i.log.Warn("could not fetch the keys of a token issuer", "error", err, "again_in", i.backoff)
 	}()
 }
 
 // noToken is a JWT without a valid signature.
 const noToken = "eyJhbGciOiJSUzI1NiJ9.e30.AA" // #nosec G101 -- no key has signed it
 
-// discover fetches the issuer's discovery document and keys. After an error the previous keys
+// discover fetches the issuer's discovery document and keys. After an error, the previous keys
 // stay valid.
 func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
 	ctx := oidc.ClientContext(i.ctx, newIssuerClient(i.config.Issuer, i.timeout, i.now))
@@ -174,7 +176,7 @@ func (i *issuer) discover() (*oidc.IDTokenVerifier, error) {
 		return nil, err
 	}
 	keys := oidc.NewRemoteKeySet(ctx, document.KeysURL)
-	// The library fetches the keys when it meets a token that it cannot verify.
+	// The library fetches the keys when it gets a token that it cannot verify.
 	_, err = keys.VerifySignature(ctx, noToken)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return nil, err

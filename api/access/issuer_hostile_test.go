@@ -146,7 +146,7 @@ func (p *provider) keysText(t *testing.T) []byte {
 }
 
 // Key sets that are too large, too long, or empty are refused, and the log stays short.
-func TestKeysThatAreNotRead(t *testing.T) {
+func TestUnusableKeySetsAreRefused(t *testing.T) {
 	p := newProvider(t)
 	one, err := json.Marshal(jose.JSONWebKey{Key: p.keys["first"].Public(), KeyID: "first"})
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestKeysThatAreNotRead(t *testing.T) {
 		keys   []byte
 		reason string
 	}{
-		"too many":     {many(maxKeys + 1), "at most 100 are read"},
+		"too many":     {many(maxKeys + 1), "at most 100 are allowed"},
 		"too long":     {[]byte(`{"keys":[],"x":"` + strings.Repeat("x", maxIssuerAnswer) + `"}`), "unexpected end of JSON"},
 		"no JSON":      {[]byte(strings.Repeat("x", maxIssuerAnswer/2)), "invalid character"},
 		"no set":       {[]byte(`[]`), "cannot unmarshal"},
@@ -253,7 +253,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		given := make(chan error, 1)
 		b.issuers[0].timeout = time.Hour
 		go func() {
-			for { // for an instant the library may give the answer of before
+			for { // for an instant, the library can still return the previous result
 				_, err := b.Authenticate(request)
 				select {
 				case <-h.ends:
@@ -337,7 +337,7 @@ func TestClocksThatJump(t *testing.T) {
 	b.issuers[0].wait()
 	p.clock.add(-48 * time.Hour)
 	b.accepts(early, "oidc:alice")
-	b.refuses(p.token("first", set("nbf", p.clock.now().Add(time.Hour).Unix())), "the token holds from")
+	b.refuses(p.token("first", set("nbf", p.clock.now().Add(time.Hour).Unix())), "the token is not valid before")
 	b.accepts(p.token("first", set("iat", p.clock.now().Add(1000*time.Hour).Unix())), "oidc:alice") // iat is not looked at
 	p.clock.add(49 * time.Hour)
 	b.accepts(p.token("first", set("iss", p.url)), "oidc:alice")

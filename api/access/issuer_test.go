@@ -27,9 +27,9 @@ type provider struct {
 	t     *testing.T
 	clock *clock
 	url   string
-	keys  map[string]*rsa.PrivateKey // by key id; added by the test, under mu
+	keys  map[string]*rsa.PrivateKey // by key id; the test adds them while it holds mu
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	down      bool
 	published []string         // key ids
 	asked     map[string]int   // requests by path
@@ -225,9 +225,9 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"issuer with a slash":       {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("iss", p.url+"/"))), "an issuer that is not configured"},
 		"wrong audience":            {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), "is not for the audience"},
 		"no audience":               {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", []string{}))), "is not for the audience"},
-		"expired":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", now.Add(-time.Second).Unix()))), "token is expired"},
-		"no expiry":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "exp") })), "claim exp: it is missing"},
-		"not yet valid":             {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("nbf", now.Add(6*time.Minute).Unix()))), "the token holds from"},
+		"expired":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", now.Add(-time.Second).Unix()))), "the token expired at"},
+		"no expiry":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "exp") })), "claim exp is not valid: it is missing"},
+		"not yet valid":             {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("nbf", now.Add(6*time.Minute).Unix()))), "the token is not valid before"},
 		"unknown kid":               {sign(t, jose.RS256, stranger, "unknown", p.claims()), "failed to verify"},
 		"huge":                      {good + strings.Repeat("A", maxBearer), "too long"},
 		"two parts":                 {parts[0] + "." + parts[1], "neither an API token nor a JWT"},
@@ -239,10 +239,10 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "is not a name"},
 		"empty name":                {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", ""))), "1 to 255 bytes"},
 		"long name":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", strings.Repeat("a", 256)))), "1 to 255 bytes"},
-		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "one does not see"},
-		"name that turns around":    {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\u202eb"))), "one does not see"},
-		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "one does not see"},
-		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "one does not see"},
+		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "are not visible"},
+		"name that turns around":    {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\u202eb"))), "are not visible"},
+		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "are not visible"},
+		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "are not visible"},
 		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "invalid UTF-8"},
 		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is not a token"},
 	} {
@@ -257,7 +257,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle returns when a request is accepted, or refused. Right after a fetch the library may
+// settle returns when a request is accepted, or refused. Right after a fetch the library can
 // still give the previous answer.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()

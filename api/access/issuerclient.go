@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// issuerTimeout bounds a request to an issuer, including its response.
+	// issuerTimeout limits a request to an issuer, including its response.
 	issuerTimeout = 10 * time.Second
-	// maxIssuerAnswer bounds a response, in bytes.
+	// maxIssuerAnswer is the maximum length of a response, in bytes.
 	maxIssuerAnswer = 1 << 20
 	// keysEvery is the minimum time between two fetches of keys. Anyone can send tokens that
-	// claim an unknown key, and each would cause a fetch.
+	// name an unknown key, and each would cause a fetch.
 	keysEvery = 10 * time.Second
 )
 
@@ -32,7 +32,7 @@ const (
 const discoverySuffix = "/.well-known/openid-configuration"
 
 // newIssuerClient returns a client for one discovery at an issuer and later fetches of its
-// keys. timeout bounds each request, including its response.
+// keys. timeout limits each request, including its response.
 func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time) *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -41,7 +41,7 @@ func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time)
 	return &http.Client{
 		Timeout:   timeout,
 		Transport: &issuerTransport{next: transport, now: now, plain: strings.HasPrefix(issuer, "http://")},
-		// Redirects are refused: they could lead to plain http.
+		// Redirects are refused, because they could lead to plain HTTP.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -50,7 +50,7 @@ func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time)
 type issuerTransport struct {
 	next  http.RoundTripper
 	now   func() time.Time
-	plain bool // the issuer is on this machine and speaks plain HTTP, and so may its keys
+	plain bool // the issuer is on this machine, so it and its keys may use plain HTTP
 
 	mu      sync.Mutex // guards fetched
 	fetched time.Time  // time of the last fetch of keys; zero: never
@@ -63,14 +63,14 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	forKeys := !strings.HasSuffix(r.URL.Path, discoverySuffix)
 	if forKeys && !t.mayFetch() {
-		return nil, errors.New("the keys were fetched a moment ago")
+		return nil, errors.New("the keys were fetched less than 10 seconds ago")
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s answers %s", r.URL, response.Status), response.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s answered with status %s", r.URL, response.Status), response.Body.Close())
 	}
 	response.Body = &boundedBody{io.LimitReader(response.Body, maxIssuerAnswer), response.Body}
 	if !forKeys {
@@ -78,20 +78,20 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	keys, err := usableKeys(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, fmt.Errorf("the keys at %s: %w", r.URL, err)
+		return nil, fmt.Errorf("reading the keys at %s: %w", r.URL, err)
 	}
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(keys)), int64(len(keys))
 	return response, nil
 }
 
-// Bounds of an issuer's keys. For a token without a key id, every key is tried.
+// Limits for an issuer's keys. For a token without a key id, every key is tried.
 const (
 	maxKeys    = 100
 	minRSABits = 2048 // RFC 7518, 3.3
 	maxRSABits = 8192
 )
 
-// usableKeys reads a JSON Web Key Set and returns a set with only the usable public keys.
+// usableKeys parses a JSON Web Key Set and returns a set with only the usable public keys.
 func usableKeys(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -104,7 +104,7 @@ func usableKeys(from io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("there are %d, at most %d are read", len(set.Keys), maxKeys)
+		return nil, fmt.Errorf("the set has %d keys, but at most %d are allowed", len(set.Keys), maxKeys)
 	}
 	usable := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, one := range set.Keys {
@@ -116,7 +116,8 @@ func usableKeys(from io.Reader) ([]byte, error) {
 	return json.Marshal(usable)
 }
 
-// usableKey reports whether a key is public, and neither too weak nor too costly.
+// usableKey reports whether a key is public, and is neither too weak nor too expensive to
+// verify with.
 func usableKey(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -128,7 +129,7 @@ func usableKey(key any) bool {
 	return false
 }
 
-// mayFetch reports whether keys may be fetched now, and records the fetch.
+// mayFetch reports whether keys may be fetched now. If so, it records the fetch.
 func (t *issuerTransport) mayFetch() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +141,7 @@ func (t *issuerTransport) mayFetch() bool {
 	return true
 }
 
-// boundedBody is a truncated body, which is not valid JSON.
+// boundedBody is a body that is cut off at a limit. What remains is not valid JSON.
 type boundedBody struct {
 	io.Reader
 	io.Closer

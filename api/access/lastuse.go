@@ -24,10 +24,10 @@ type lastUses struct {
 	shared Shared // in place of path, if it is set
 	log    *slog.Logger
 
-	mu      sync.Mutex // guards what follows; never held during I/O
+	mu      sync.Mutex // guards the fields up to written; never held during I/O
 	times   map[string]time.Time
 	changed bool      // since the last write
-	written time.Time // zero: not yet
+	written time.Time // zero means not yet
 
 	writing    sync.Mutex     // held while the file is written
 	background sync.WaitGroup // of writes to shared
@@ -161,8 +161,8 @@ func loadLastUses(ctx context.Context, shared Shared) (times map[string]time.Tim
 	return list.LastUse, version, nil
 }
 
-// write writes the file if times have changed, for existing tokens only. It restores the
-// reserve if a revocation has used it.
+// write writes the file if times have changed. It writes only tokens that exist. It restores
+// the reserve if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -185,6 +185,6 @@ func (l *lastUses) write(table *tokenTable) {
 		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
 	}
 	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
-		l.log.Warn("cannot keep room on the disk to revoke tokens", "error", err)
+		l.log.Warn("cannot reserve disk space for revoking tokens", "error", err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 // is full, a revocation frees that space. Backups leave the file out.
 const ReserveFile = "tokens.reserve"
 
-// Size of the reserve beyond the length of the tokens file, in bytes. If there is no room for
-// most, the reserve is smaller, but at least least: a revocation makes the file longer by less
-// than that.
+// Size of the reserve in addition to the length of the tokens file, in bytes. If the disk has
+// no room for most, the reserve is smaller, but has at least the size least: a revocation
+// makes the file longer by less than that.
 const (
 	mostReserve  = 64 << 10
 	leastReserve = 4 << 10
@@ -30,7 +30,7 @@ func giveUpReserve(dir string) error {
 	return safefile.SyncDir(dir) // some file systems free the space only after a sync
 }
 
-// reserved reports whether the reserve has room for a tokens file of that length and one more
+// reserved reports whether the reserve has room for a tokens file of this length and one more
 // revocation.
 func reserved(dir string, length int64) bool {
 	info, err := os.Lstat(filepath.Join(dir, ReserveFile))
@@ -43,7 +43,7 @@ func makeReserve(dir string, length int64) (err error) {
 		return nil
 	}
 	room := make([]byte, length+mostReserve)
-	_, _ = rand.Read(room) // never fails; random, since some file systems compress
+	_, _ = rand.Read(room) // never fails; random, because some file systems compress
 	for ; int64(len(room)) >= length+leastReserve; room = room[:length+(int64(len(room))-length)/2] {
 		if err = replaceFile(filepath.Join(dir, ReserveFile), room, true); !isFull(err) {
 			return err

@@ -31,17 +31,17 @@ type OIDC struct {
 	Issuer string `yaml:"issuer"`
 	// Audience must be one of the audiences of a token.
 	Audience string `yaml:"audience"`
-	// Name distinguishes several issuers: actors are then "oidc:<name>:<claim>".
+	// Name distinguishes several issuers: actors then have the names "oidc:<name>:<claim>".
 	Name string `yaml:"name"`
-	// NameClaim is the claim that names the actor. The issuer must never give one value to two
-	// people. Default sub.
+	// NameClaim is the claim that names the actor. The issuer must never give the same value
+	// to two people. The default is sub.
 	NameClaim string      `yaml:"name_claim"`
 	Rules     []ClaimRule `yaml:"rules"`
 }
 
-// ClaimRule grants scopes to tokens with a value in a claim: the claim itself, an element of
-// its list or, for the claim scope, one of its words. A token that matches no rule is
-// authenticated but has no scopes.
+// ClaimRule grants scopes to tokens that have a value in a claim: as the claim itself, as an
+// element of its list or, for the claim scope, as one of its words. A token that matches no
+// rule is authenticated but has no scopes.
 type ClaimRule struct {
 	Claim   string   `yaml:"claim"`
 	Value   string   `yaml:"value"`
@@ -53,20 +53,20 @@ type ClaimRule struct {
 type CertificateRule struct {
 	// Subject is the whole distinguished name in the form of RFC 2253.
 	Subject string `yaml:"subject"`
-	// SAN is a subject alternative name of the certificate: dns:, email:, ip: or uri:, and the
-	// name. Exactly one of Subject and SAN is set.
+	// SAN is a subject alternative name of the certificate: dns:, email:, ip: or uri:,
+	// followed by the name. Exactly one of Subject and SAN is set.
 	SAN string `yaml:"san"`
-	// Name makes the actor "mtls:<name>". If several rules match, the first one gives the
-	// name, and all with that name give their grants.
+	// Name gives the actor the name "mtls:<name>". If several rules match, the first rule
+	// determines the name, and all rules with this name add their grants.
 	Name    string   `yaml:"name"`
 	Ledgers []string `yaml:"ledgers"`
 	Scopes  []string `yaml:"scopes"`
 }
 
-// maxRulesFile bounds a file of rules, in bytes.
+// maxRulesFile is the maximum length of a file of rules, in bytes.
 const maxRulesFile = 1 << 20
 
-// ReadRules reads and checks a YAML file of rules. The error names every wrong place.
+// ReadRules reads and checks a YAML file of rules. The error names every place that is wrong.
 func ReadRules(path string) (Rules, error) {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return Rules{}, err
@@ -81,7 +81,7 @@ func ReadRules(path string) (Rules, error) {
 		return Rules{}, err
 	}
 	if len(text) > maxRulesFile {
-		return Rules{}, fmt.Errorf("it is longer than %d bytes", maxRulesFile)
+		return Rules{}, fmt.Errorf("the file is longer than %d bytes", maxRulesFile)
 	}
 	return ParseRules(text)
 }
@@ -103,7 +103,7 @@ func ParseRules(text []byte) (Rules, error) {
 		return Rules{}, err
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return Rules{}, errors.New("it holds more than one document")
+		return Rules{}, errors.New("the file has more than one YAML document")
 	}
 	return rules, rules.check()
 }
@@ -133,15 +133,15 @@ func (o OIDC) check(place string, several bool) error {
 		wrong("issuer: %q is not an https URL like https://id.example.org", o.Issuer)
 	}
 	if o.Audience == "" {
-		wrong("audience: is missing; it is what the issuer's tokens for this server have in aud")
+		wrong("audience: is missing; give the value that the issuer's tokens for this server have in aud")
 	}
 	if several || o.Name != "" {
 		if err := checkName(o.Name); err != nil {
-			wrong("name: %w (it tells several issuers apart)", err)
+			wrong("name: %w (it distinguishes several issuers)", err)
 		}
 	}
 	if len(o.Rules) == 0 {
-		wrong("rules: there is none, so that no token may do anything")
+		wrong("rules: is empty, so no token has any scope; add a rule")
 	}
 	for i, rule := range o.Rules {
 		at := fmt.Sprintf("rules[%d]", i)

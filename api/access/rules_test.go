@@ -63,14 +63,14 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		"claim: groups,  => ":                                                        `oidc[0].rules[0]: claim and value must both be given`,
 		"value: writers,  => ":                                                       `oidc[0].rules[0]: claim and value must both be given`,
 		"scopes: [write, read] => scopes: [wirte]":                                   `oidc[0].rules[0]: "wirte" is not a scope`,
-		`ledgers: ["*"], scopes: [log]} => scopes: [log]}`:                           `oidc[0].rules[1]: no ledgers are named`,
+		`ledgers: ["*"], scopes: [log]} => scopes: [log]}`:                           `oidc[0].rules[1]: no ledger is named`,
 		"name: pipeline, => name: Pipeline,":                                         `mtls[0].name: "Pipeline" is not a valid name`,
 		`subject: "CN=pipeline,O=Example",  => `:                                     `mtls[0]: either subject or san must be given`,
 		`subject: "CN=pipeline,O=Example", => subject: "CN=pipeline", san: "dns:a",`: `mtls[0]: either subject or san must be given`,
 		"dns:witness.example.org => witness.example.org":                             `mtls[1].san: "witness.example.org" must be one of dns:NAME`,
 		"dns:witness.example.org => dns:":                                            `mtls[1].san: "dns:" must be one of`,
-		"ledgers: [default], scopes: [write]} => ledgers: [default], scopes: []}":    `mtls[0]: no scopes are named`,
-		"mtls: => --- {}\nmtls:":                                                     "more than one document",
+		"ledgers: [default], scopes: [write]} => ledgers: [default], scopes: []}":    `mtls[0]: no scope is named`,
+		"mtls: => --- {}\nmtls:":                                                     "more than one YAML document",
 		"mtls: => mtls: &a [*a]\nx:":                                                 "",
 	} {
 		old, changed, _ := strings.Cut(change, " => ")
@@ -81,7 +81,7 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		require.NotContains(t, err.Error(), "access.", change)
 	}
 	_, err := ParseRules([]byte("oidc:\n  - {issuer: \"https://a.example\", audience: a}\n"))
-	require.ErrorContains(t, err, "oidc[0].rules: there is none")
+	require.ErrorContains(t, err, "oidc[0].rules: is empty")
 }
 
 func TestSeveralIssuersHaveNames(t *testing.T) {

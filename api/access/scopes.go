@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Scopes is a set of permissions. No permission implies another.
+// Scopes is a set of permissions. No permission in a set implies another.
 type Scopes uint8
 
 // The scopes. Each comment begins with the name in tokens and configuration.
 const (
 	Write   Scopes = 1 << iota // write: records and the verbs that change their state
-	Read                       // read: records, queries, counters; and everything that log allows
-	Content                    // content: content outside the log, which may be private
+	Read                       // read: records, queries, counters, and everything that log allows
+	Content                    // content: content outside the log, which can be private
 	Log                        // log: events, proofs, receipts, the transparency log
 	Admin                      // admin: create, publish and freeze ledgers, erase content
 	Metrics                    // metrics: the server's metrics

@@ -105,7 +105,7 @@ func TestSharedTokens(t *testing.T) {
 	becomes(t, b, one.Text, nil)
 	require.True(t, a.Required())
 	_, err = s.Create(NewToken{Name: "one", Grants: grants})
-	require.ErrorContains(t, err, "there is a token \"one\" already")
+	require.ErrorContains(t, err, "a token \"one\" already exists")
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	becomes(t, a, one.Text, ErrInvalid)

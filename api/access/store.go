@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Store changes the token store of a data folder. Several processes may use it at once. A
-// running server applies a change from its next request on.
+// Store changes the token store of a data folder. Several processes can use it at the same
+// time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
 	// Shared has the tokens in place of Dir, if it is set.
@@ -26,7 +26,7 @@ type Store struct {
 type NewToken struct {
 	Name    string
 	Grants  []Grant
-	Expires time.Time // zero: never
+	Expires time.Time // zero means never
 }
 
 // Check returns an error if the token cannot be created, whatever other tokens exist.
@@ -35,7 +35,7 @@ func (n NewToken) Check(now time.Time) error {
 		return err
 	}
 	if !n.Expires.IsZero() && !n.Expires.After(now) {
-		return fmt.Errorf("it would have expired at %s already", n.Expires.Format(time.RFC3339))
+		return fmt.Errorf("the token would already have expired, at %s", n.Expires.Format(time.RFC3339))
 	}
 	return checkGrants(n.Grants)
 }
@@ -45,11 +45,11 @@ type Made struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
-	// First means that the store was empty. From now on requests need a token.
+	// First means that the store was empty. From then on, requests need a token.
 	First bool
 }
 
-// Create creates a token, durably, and the folder of the store if necessary.
+// Create durably creates a token and, if necessary, the folder of the store.
 func (s Store) Create(n NewToken) (Made, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
@@ -67,7 +67,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 	err := s.change(false, func(tokens []Token) ([]Token, error) {
 		for _, t := range tokens {
 			if t.Revoked.IsZero() && t.Name == n.Name {
-				return nil, fmt.Errorf("there is a token %q already, with id %s; revoke it first, or choose another name", t.Name, t.ID)
+				return nil, fmt.Errorf("a token %q already exists, with id %s; revoke it first, or choose another name", t.Name, t.ID)
 			}
 		}
 		made.First = len(tokens) == 0
@@ -76,8 +76,8 @@ func (s Store) Create(n NewToken) (Made, error) {
 	return made, err
 }
 
-// Clear removes all tokens of a folder, durably, and creates it if necessary. From now on
-// requests need a token, and none is accepted.
+// Clear durably removes all tokens of a folder and, if necessary, creates the folder. From
+// then on, requests need a token, and none is accepted.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("creating the folder of tokens: %w", err)
@@ -93,8 +93,8 @@ func wholeSecond(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Revoke revokes the token with that name or id, durably. A token that is revoked already does
-// not change. On a full disk Revoke uses the reserve.
+// Revoke durably revokes the token with this name or id. It does not change a token that is
+// already revoked. On a full disk, Revoke uses the reserve.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.Shared == nil {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
@@ -105,7 +105,7 @@ func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 			at = slices.IndexFunc(tokens, func(t Token) bool { return t.ID == nameOrID })
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("there is no token of the name or id %q that is not revoked", nameOrID)
+			return nil, fmt.Errorf("no token has the name or id %q, or it is revoked", nameOrID)
 		}
 		if tokens[at].Revoked.IsZero() {
 			tokens[at].Revoked = s.Now().UTC().Truncate(time.Second)
@@ -116,10 +116,10 @@ func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	return revoked, err
 }
 
-// Listed is a token and the time of its last use, as far as it is known.
+// Listed is a token and the time of its last use, if known.
 type Listed struct {
 	Token
-	LastUse time.Time // zero: unknown
+	LastUse time.Time // zero means unknown
 }
 
 // List returns all tokens, including revoked ones, in order of creation. A running server
@@ -157,8 +157,8 @@ func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	return tokens, uses, err
 }
 
-// change replaces the tokens under the lock. takesAway means that the change only removes
-// rights; on a full disk such a change may use the reserve.
+// change replaces the tokens while it holds the lock. takesAway means that the change only
+// removes rights; on a full disk, such a change is allowed to use the reserve.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	if s.Shared != nil {
 		return s.changeShared(f)
@@ -180,7 +180,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 		return err
 	}
 	if len(text) > maxTokensFile {
-		return fmt.Errorf("there are too many tokens: their file would be longer than %d bytes", maxTokensFile)
+		return fmt.Errorf("too many tokens: their file would be longer than %d bytes", maxTokensFile)
 	}
 	path := filepath.Join(s.Dir, tokensFile)
 	err = replaceFile(path, text, true)
@@ -193,6 +193,6 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
-	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written; the server tries again
+	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written, and the server tries again
 	return nil
 }

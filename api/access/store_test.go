@@ -72,7 +72,7 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	s, _ := newStore(t)
 	first := create(t, s, "one", time.Time{})
 	_, err := s.Create(NewToken{Name: "one", Grants: first.Grants})
-	require.ErrorContains(t, err, `there is a token "one" already`)
+	require.ErrorContains(t, err, `a token "one" already exists`)
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	again := create(t, s, "one", time.Time{})
@@ -80,18 +80,18 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, again.ID, revoked.ID)
 	_, err = s.Revoke("one")
-	require.ErrorContains(t, err, "there is no token")
+	require.ErrorContains(t, err, "no token has")
 }
 
-func TestWhatCannotBeMade(t *testing.T) {
+func TestInvalidTokensAreNotCreated(t *testing.T) {
 	s, clock := newStore(t)
 	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
 	for want, n := range map[string]NewToken{
 		"is not a valid name":  {Name: "No", Grants: good},
-		"nothing":              {Name: "a"},
-		"no scopes":            {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
+		"no grants":            {Name: "a"},
+		"no scope":             {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
 		"already":              {Name: "a", Grants: good, Expires: clock.now()},
-		"is not the name of a": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
+		"the name of a ledger": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
 	} {
 		_, err := s.Create(n)
 		require.ErrorContains(t, err, want)
@@ -308,7 +308,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	made := b.token("one")
 	b.accepts(with("Bearer "+made.Text), "one")
 	require.NoError(t, b.store.Clear())
-	b.refuses(with("Bearer "+made.Text), "there is no token of id")
+	b.refuses(with("Bearer "+made.Text), "there is no token with id")
 	b.reopen(Rules{})
 	require.True(t, b.Required())
 	fresh := b.token("one")

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The text of a token is colophon_<id>_<secret>. The prefix lets secret scanners detect leaked
-// tokens. The id finds the token and may be shown. The secret has 256 random bits, so a plain
-// hash is enough to store it.
+// The text of a token is colophon_<id>_<secret>. With the prefix, secret scanners can detect
+// leaked tokens. The id identifies the token and can be shown. The secret has 256 random bits,
+// so a plain hash is enough to store it.
 const (
 	tokenPrefix = "colophon_"
 	idBytes     = 10 // 16 characters
@@ -57,16 +57,16 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Token is the stored form of a token. It does not contain the text. A caller with the text
-// acts as Name and has the grants.
+// Token is the stored form of a token. It does not contain the text. A caller who sends the
+// text acts as Name and has the grants.
 type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"` // unique among tokens that are not revoked
 	SHA256  Digest    `json:"sha256"`
 	Grants  []Grant   `json:"grants"`
 	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"` // zero: never
-	Revoked time.Time `json:"revoked,omitzero"` // zero: not revoked
+	Expires time.Time `json:"expires,omitzero"` // zero means never
+	Revoked time.Time `json:"revoked,omitzero"` // zero means not revoked
 }
 
 // State returns active, expired or revoked.
@@ -89,14 +89,14 @@ func (t *Token) check() error {
 		return err
 	}
 	if t.SHA256 == (Digest{}) || t.Created.IsZero() {
-		return fmt.Errorf("its hash or the time of its creation is missing")
+		return fmt.Errorf("the token's hash or its creation time is missing")
 	}
 	return checkGrants(t.Grants)
 }
 
 func checkGrants(grants []Grant) error {
 	if len(grants) == 0 {
-		return fmt.Errorf("nothing is granted")
+		return fmt.Errorf("the token has no grants")
 	}
 	for _, g := range grants {
 		if err := g.check(); err != nil {

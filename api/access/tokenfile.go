@@ -24,7 +24,8 @@ const (
 // tokensVersion is the version of the format of the tokens file.
 const tokensVersion = 1
 
-// maxTokensFile bounds the tokens file, in bytes: about ten thousand tokens.
+// maxTokensFile is the maximum length of the tokens file, in bytes: enough for about ten
+// thousand tokens.
 const maxTokensFile = 8 << 20
 
 // tokenList is the content of the tokens file.
@@ -52,7 +53,7 @@ func parseTokens(text []byte) ([]Token, error) {
 		return nil, err
 	}
 	if list.Version != tokensVersion {
-		return nil, fmt.Errorf("it has version %d, and this program knows %d", list.Version, tokensVersion)
+		return nil, fmt.Errorf("the file has version %d, but this program knows only version %d", list.Version, tokensVersion)
 	}
 	ids, names := make(map[string]bool), make(map[string]bool)
 	for i := range list.Tokens {
@@ -72,8 +73,8 @@ func parseTokens(text []byte) ([]Token, error) {
 }
 
 // readTokens reads the tokens file of a folder. info describes the file if its text was read,
-// even if it is damaged. The error is fs.ErrNotExist if the file is missing. If others than
-// the owner can read the file, the error says what to do.
+// even if it is damaged. The error is fs.ErrNotExist if the file is missing. If users other
+// than the owner can read the file, the error says what to do.
 func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	path := filepath.Join(dir, tokensFile)
 	file, opened, err := openRegular(path)

@@ -16,7 +16,8 @@ import (
 
 // watch is the server's view of the token store. It checks the file's metadata for every
 // request, and reads the file when they have changed. It misses no change: every command makes
-// the file longer, so two changes within one tick of the file system's clock differ in size.
+// the file longer, so two changes within one tick of the file system's clock result in
+// different sizes.
 type watch struct {
 	dir  string
 	file string // in dir
@@ -31,7 +32,7 @@ type watch struct {
 type tokenTable struct {
 	exists bool // a tokens file exists or has existed
 	// info describes the file that was read. It is nil if the file is missing or unreadable;
-	// then the next request tries again.
+	// the next request then tries again.
 	info   fs.FileInfo
 	tokens map[string]*knownToken // by id
 	fault  error                  // why no token is accepted
@@ -63,8 +64,8 @@ func openTokens(config Config) (tokenView, error) {
 
 func (w *watch) close() {}
 
-// openWatch reads the token store for the first time. It returns an error that prevents this;
-// after a later error the server accepts no token.
+// openWatch reads the token store for the first time. It returns an error if it cannot read
+// it. If a later read fails, the server accepts no token.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
 	_, err := os.Lstat(w.dir) // a dangling link counts as a missing folder
@@ -88,7 +89,7 @@ func (w *watch) current() *tokenTable {
 	defer w.reading.Unlock()
 	before := w.table.Load()
 	if before.isOf(os.Lstat(w.file)) {
-		return before // another request has read the file meanwhile
+		return before // another request has read the file in the meantime
 	}
 	after := w.read(before.exists)
 	w.table.Store(after)
@@ -96,7 +97,7 @@ func (w *watch) current() *tokenTable {
 	return after
 }
 
-// exist reports whether tokens exist or have existed since the start.
+// exist reports whether tokens exist, or have existed since the server started.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
 
 // isOf reports whether the table was read from the file with this metadata.
@@ -115,7 +116,7 @@ func (w *watch) read(existed bool) *tokenTable {
 		if !existed {
 			return &tokenTable{}
 		}
-		err = fmt.Errorf("%s is gone: restore it, or make a token; only without its folder, and after a new start, nothing is asked for", w.file)
+		err = fmt.Errorf("%s is missing: restore it, or create a token; to require no tokens, remove its folder and restart the server", w.file)
 	}
 	table := newTable(tokens, err)
 	table.info = info
@@ -151,14 +152,15 @@ func (t *tokenTable) summary(now time.Time) string {
 	}
 	switch active {
 	case 0:
-		return "no token that holds"
+		return "no valid token"
 	case 1:
 		return "1 token"
 	}
 	return fmt.Sprintf("%d tokens", active)
 }
 
-// find returns the token with that text. An unknown token takes as long as an invalid one.
+// find returns the token with this text. For an unknown token it takes as long as for an
+// invalid one.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {
 		return nil, fmt.Errorf("no token is accepted: %w", t.fault)
@@ -175,9 +177,9 @@ func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	equal := subtle.ConstantTimeCompare(stored[:], digest[:]) == 1
 	switch {
 	case known == nil:
-		return nil, fmt.Errorf("there is no token of id %s", id)
+		return nil, fmt.Errorf("there is no token with id %s", id)
 	case !equal:
-		return nil, fmt.Errorf("the secret is not that of token %s", id)
+		return nil, fmt.Errorf("the secret does not belong to token %s", id)
 	}
 	if state := known.State(now); state != "active" {
 		return nil, fmt.Errorf("token %s is %s", id, state)

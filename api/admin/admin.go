@@ -1,5 +1,6 @@
-// Package admin administers a server: it lists, creates, and freezes ledgers, changes their
-// keys and visibility, erases content, changes the states of many records, and makes snapshots.
+// Package admin has the handlers for administration: they list, create, and freeze ledgers,
+// change their keys and visibility, erase content, change the states of many records, and make
+// snapshots.
 package admin
 
 import (
@@ -7,11 +8,11 @@ import (
 	"colophon/ledger"
 )
 
-// Handlers serves the routes of administration.
+// Handlers serves the administration routes.
 type Handlers struct {
 	*call.Shared
 	// Frozen is called after a ledger was frozen.
 	Frozen func(*ledger.Ledger)
-	// Snapshots copies the database for a backup. nil if the storage cannot.
+	// Snapshots copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshots Snapshot
 }

@@ -9,8 +9,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// decode reads a JSON object of strings strictly. Unknown members and JSON that pyjson refuses
-// (spec: Refused JSON) are 400. Values of other types are 422. null counts as absent.
+// decode parses a JSON object whose members are strings. It refuses unknown members and JSON
+// that pyjson refuses (spec: Refused JSON) with 400, and values of other types with 422. null
+// counts as absent.
 func decode(c *call.Call, to map[string]*string) error {
 	body, err := c.ReadBody()
 	if err != nil {

@@ -43,7 +43,7 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	return receipts.AnswerAppended(c, l, ack, false)
 }
 
-// signing returns the keys that sign now: one, or two during an overlap.
+// signing returns the keys that currently sign: one, or two during an overlap.
 func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
 	list := []*proofs.Verifier{keys.Current()}
 	if overlapping := keys.Overlapping(); overlapping != nil {

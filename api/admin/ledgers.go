@@ -93,7 +93,7 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 	return c.AnswerJSON(http.StatusCreated, describe(l))
 }
 
-// Freeze ends all writes to a ledger, for good.
+// Freeze permanently ends all writes to a ledger.
 func (h *Handlers) Freeze(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -134,8 +134,8 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(l))
 }
 
-// ChangeUnregisteredSources sets what becomes of citation sets that cite sources which are not
-// registered. This adds no event; the server's log names the caller.
+// ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite sources
+// that are not registered. This adds no event; the server's log names the caller.
 func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -154,7 +154,7 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	if err := l.RejectUnregistered(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
 		return err
 	}
-	h.Log.Info("unregistered sources of a ledger changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
+	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(l))
 }
 

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// redaction is the answer to a request that erases the content of many records. It describes
-// what was done or, in a dry run, what would be done.
+// redaction is the answer to a request that erases the content of many records. It tells what
+// was done or, in a dry run, what would be done.
 type redaction struct {
 	AsOf            uint64           `json:"as_of"`
 	DryRun          bool             `json:"dry_run"`
@@ -22,7 +22,8 @@ type redaction struct {
 	NeededBy        uint64           `json:"needed_by"`
 	FirstSeqs       []uint64         `json:"first_seqs"`
 	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
-	// Events counts the events that were written. Receipts has the receipts of the first ones.
+	// Events is the number of events that were written. Receipts has the first of their
+	// receipts.
 	Events   *uint64           `json:"events,omitempty"`
 	Receipts []json.RawMessage `json:"receipts,omitempty"`
 }
@@ -52,24 +53,24 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
 }
 
 // RedactRecords erases the content of all records that a request selects. By default it only
-// reports what that would do.
+// reports what it would erase.
 func (h *Handlers) RedactRecords(c *call.Call) error {
 	l, request, done, err := readMany(h, c, record.ParseRedactionRequest)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx := c.Request().Context()
-	wanted, asOf, err := h.selectRecords(ctx, l, &request.Selection)
+	wanted, asOf, err := h.selectRecords(c, l, &request.Selection)
 	if err != nil {
 		return err
 	}
-	plan, err := l.PlanRedaction(ctx, wanted)
+	plan, err := l.PlanRedaction(c.Request().Context(), wanted, c.RestRead)
 	if err != nil {
 		return err
 	}
 	answer := redactionOf(asOf, request.DryRun, plan)
 	if !request.DryRun {
+		c.BeginWrite()
 		if err := h.redact(c, l, wanted, request.Reason, answer); err != nil {
 			return err
 		}
@@ -78,8 +79,8 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// redact carries out the plan and adds the result to the answer. If it fails half-way, the
-// error says how many records are redacted.
+// redact carries out the plan and adds the result to the answer. If it fails after some of the
+// records, the error says how many are redacted.
 func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *ledger.SeqSet, reason string, answer *redaction) error {
 	var events, records uint64
 	err := l.Redact(c.Request().Context(), wanted, reason, c.Actor(), func(ack ledger.Ack, n int) error {

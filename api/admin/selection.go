@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"colophon/api/receipts"
 	"colophon/ledger"
 	"colophon/ledger/index"
+	"colophon/ledger/index/records"
 	"colophon/ledger/query"
 	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
@@ -20,7 +20,8 @@ import (
 )
 
 // readMany reads a request about many records, and waits for its turn: a ledger handles one such
-// request at a time, because each may read a large part of the ledger. The caller calls done.
+// request at a time, because each may read a large part of the ledger. Until the request writes, it
+// takes turns with reads. The caller calls done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -39,6 +40,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	request, err = parse(body.Bytes())
 	body.Release()
 	c.EndHeavy()
+	c.EndWrite()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -49,15 +51,15 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to the list of an answer, which has at most
-// ledger.MaxListed.
+// addReceipt adds the receipt of an event to a list in an answer, which has at most
+// ledger.MaxListed receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
 	if len(*list) == ledger.MaxListed {
 		return nil
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
-		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		return fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 	}
 	receipt, err = receipts.Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, c.Preference() == "minimal")
 	if err == nil {
@@ -66,8 +68,8 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// halfway completes the error of a request about many records that has changed some of them. what is
-// the participle, and verb the infinitive, for what happened to these.
+// halfway extends the error of a request about many records that has changed some of them.
+// what is the participle for this change, and verb its infinitive.
 func halfway(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
@@ -76,13 +78,13 @@ func halfway(err error, records uint64, what, verb string) error {
 	if internal {
 		return err
 	}
-	why, _, _ := strings.Cut(p.Detail, ";") // the rest describes a request that had no effect at all
+	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail is for requests without any effect
 	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
 }
 
 // selectRecords returns the records that a request selects, and the tree size at which it
-// selected them.
-func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
+// selected them. The request then has a turn.
+func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*ledger.SeqSet, uint64, error) {
 	head := l.Head()
 	size := head.Size
 	if request.AsOf != nil {
@@ -102,14 +104,18 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 		set.Add(seq)
 	}
 	if len(request.Seqs) > 0 {
-		return set, size, nil
+		return set, size, c.BeginRead()
 	}
 	f, err := bodyFilter(request.Filter)
 	if err != nil {
 		return nil, 0, err
 	}
+	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, 0, err
 	}
 	view, err := follower.View(size)
@@ -117,12 +123,12 @@ func (h *Handlers) selectRecords(ctx context.Context, l *ledger.Ledger, request 
 		return nil, 0, err
 	}
 	if err = f.Resolve(ctx, view); err == nil {
-		err = collectMatches(ctx, view, f, set)
+		err = h.collectMatches(c, view, f, set)
 	}
 	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
 }
 
-// inFilter returns the problem for a refusal of a filter. It returns other errors unchanged.
+// inFilter converts the refusal of a filter to a problem. It returns other errors unchanged.
 func inFilter(err error, status int) error {
 	var refused *query.Error
 	if !errors.As(err, &refused) {
@@ -138,25 +144,42 @@ func inFilter(err error, status int) error {
 // findPage is the number of records in one index lookup.
 const findPage = 1000
 
-// collectMatches adds all records that a filter selects to set.
-func collectMatches(ctx context.Context, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+// collectMatches adds all records that a filter selects to set, if they are not too many.
+func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *ledger.SeqSet) error {
+	most := h.Limits.Load.MaxSelected
+	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
+		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))
+	if !f.ByOccurrence {
+		switch more, err := records.Exceeds(view, f.Filter, most); {
+		case err != nil:
+			return err
+		case more:
+			return tooMany
+		}
+	}
 	for page := (index.Page{Limit: findPage}); ; {
-		found, next, err := f.List(ctx, view, page)
+		found, next, err := f.List(c.Request().Context(), view, page)
 		if err != nil {
 			return err
 		}
 		for i := range found {
 			set.Add(found[i].Seq)
 		}
+		if set.Len() > uint64(most) {
+			return tooMany
+		}
 		if next == nil {
 			return nil
 		}
 		page.After = next
+		if err := c.RestRead(); err != nil {
+			return err
+		}
 	}
 }
 
-// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
-// /records that select records.
+// bodyFilter reads the filter in the body of a request. Its members are those parameters of
+// GET /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	f, unknown, err := query.ParseFilter(members)
 	switch {
@@ -165,7 +188,7 @@ func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	case err != nil:
 		return nil, inFilter(err, http.StatusUnprocessableEntity)
 	case f.All():
-		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; name the records that it is about")
+		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; narrow it down")
 	}
 	return &f, nil
 }

@@ -9,9 +9,10 @@ import (
 	"colophon/api/problem"
 )
 
-// Snapshot copies the database consistently for a backup on the same machine, and returns the
-// name of the copy's folder. erasing counts erased content that may still be in the copied
-// files. The error wraps ErrNoSnapshot if no backup waits for a copy.
+// Snapshot makes a consistent copy of the database for a backup on the same machine, and
+// returns the name of the copy's folder. erasing is the number of erased pieces of content
+// that might still be in the copied files. The error wraps ErrNoSnapshot if no backup is
+// waiting for a copy.
 type Snapshot func(ctx context.Context) (name string, erasing int, err error)
 
 // ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -12,37 +11,37 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateChanges is the answer to a request that changes the state of many records. It describes what
-// was done or, in a dry run, what would be done.
+// stateChanges is the answer to a request that changes the state of many records. It tells
+// what was done or, in a dry run, what would be done.
 type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
-	Records      uint64            `json:"records"` // whose state changes, by one event each
-	Already      uint64            `json:"already"` // records that have the state
+	Records      uint64            `json:"records"` // number of records that change, each by one event
+	Already      uint64            `json:"already"` // number of records that already had the state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`
-	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events
+	Receipts     []json.RawMessage `json:"receipts,omitempty"` // of the first events only
 }
 
-// ChangeStates changes the state of all records that a request selects. By default it only reports
-// what that would do.
+// ChangeStates changes the state of all records that a request selects. By default it only
+// reports what it would change.
 func (h *Handlers) ChangeStates(c *call.Call) error {
 	l, request, done, err := readMany(h, c, record.ParseStateRequest)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx := c.Request().Context()
-	wanted, asOf, err := h.selectRecords(ctx, l, &request.Selection)
+	wanted, asOf, err := h.selectRecords(c, l, &request.Selection)
 	if err != nil {
 		return err
 	}
 	answer := &stateChanges{AsOf: asOf, DryRun: request.DryRun, FirstSeqs: []uint64{}}
-	others, err := h.inOtherStates(ctx, l, wanted, request.State, answer)
+	others, err := h.inOtherStates(c, l, wanted, request.State, answer)
 	if err != nil {
 		return err
 	}
 	if !request.DryRun {
+		c.BeginWrite()
 		if err := h.changeStates(c, l, others, request, answer); err != nil {
 			return err
 		}
@@ -53,10 +52,14 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 
 // inOtherStates returns the records of a set that have another state at the head. It counts the set
 // in the answer.
-func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
-	head := l.Head()
+func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *ledger.SeqSet, state record.State, answer *stateChanges) (others *ledger.SeqSet, err error) {
+	head, ctx := l.Head(), c.Request().Context()
+	c.EndHeavy() // before the wait
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, err
 	}
 	view, err := follower.View(head.Size)
@@ -66,6 +69,9 @@ func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *
 	defer func() { err = errors.Join(err, view.Close()) }()
 	others = new(ledger.SeqSet)
 	for seq := range wanted.All() {
+		if err := c.RestRead(); err != nil {
+			return nil, err
+		}
 		one, err := records.Read(ctx, view, &records.Filter{}, seq)
 		if err != nil {
 			return nil, err
@@ -91,8 +97,8 @@ func (h *Handlers) inOtherStates(ctx context.Context, l *ledger.Ledger, wanted *
 	return others, nil
 }
 
-// changeStates changes the state of each record by one event, and adds the result to the answer. If
-// it fails half-way, the error says how many records are changed.
+// changeStates changes the state of each record by one event, and adds the result to the
+// answer. If it fails after some of the records, the error says how many have changed.
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *ledger.SeqSet, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {

@@ -1,4 +1,5 @@
-// Package batch takes records as lines of a stream, and answers line for line while it reads.
+// Package batch accepts records as lines of a stream, and answers each line while it reads
+// further lines.
 package batch
 
 import (
@@ -21,28 +22,29 @@ import (
 	"colophon/ledger/record"
 )
 
-// Handlers answers the route of batches.
+// Handlers serves the route of batches.
 type Handlers struct {
 	*call.Shared
 	Records *records.Handlers
-	// SpoolDir is the folder of the temporary files with results that clients have not read.
+	// SpoolDir is the folder for temporary files, which have results that clients have not
+	// read yet.
 	SpoolDir string
 }
 
-// A batch goes through four stages, each of which keeps the order of the lines:
+// A batch goes through these stages, each of which keeps the order of the lines:
 //
 //	read lines → parse and prepare (parallel) → enqueue → wait, encode → spool
 //
-// and the spool is written to the client as fast as it reads. Each stage is
-// bounded, so that a batch of any length takes a bounded amount of memory.
+// The spool is written to the client as fast as the client reads. Each stage has a limit, so
+// that a batch of any length needs a bounded amount of memory.
 const (
-	chunkLines = 128       // lines that go through the stages together
-	chunkBytes = 256 << 10 // about as many bytes
-	queued     = 16        // chunks between two stages: the next commit gathers while one lasts
+	chunkLines = 128       // largest number of lines that go through the stages together
+	chunkBytes = 256 << 10 // approximate largest size of these lines
+	queued     = 16        // largest number of chunks between two stages; they form the next commit while one is in progress
 )
 
-// Batch takes records as NDJSON and answers line for line, in both directions at
-// once (spec: Requests).
+// Batch accepts records as NDJSON and answers each line, in both directions at the same time
+// (spec: Requests).
 func (h *Handlers) Batch(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -78,46 +80,47 @@ func (h *Handlers) Batch(c *call.Call) error {
 	return b.run(c.Request().Context(), c.Response())
 }
 
-// batch is one request's batch.
+// batch is the batch of one request.
 type batch struct {
 	*Handlers
 	ledger  *ledger.Ledger
-	values  record.Limits // of the ledger's records
+	values  record.Limits // limits of a record
 	options records.Options
 	open    limits.Opener
 	body    io.Reader
 	*exchange
-	caller  string        // whose rate the lines count against
-	holder  limits.Holder // whose memory they take
-	allowed func() error  // nil while the caller may still write
-	results *call.Reply   // of the chunk that is answered; of the goroutine that does
+	caller  string        // whose rate limit applies to the lines
+	holder  limits.Holder // whose share of memory the lines use
+	allowed func() error  // returns an error once the caller may no longer write
+	results *call.Reply   // of the chunk that is being answered; only the goroutine that answers uses it
 }
 
-// chunk is some lines on their way through the stages.
+// chunk is a group of lines that go through the stages together.
 type chunk struct {
 	buffer []byte
-	share  limits.Share // of the memory for bodies
+	share  limits.Share // share of the memory for bodies
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
-	// writing is nil unless the lines count as a write that is under way.
+	// writing is nil unless the lines count as a write that is in progress.
 	writing *limits.ReadTurns
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// maxPooledChunk bounds, in bytes, the buffers that are kept for the next chunk.
+// maxPooledChunk is the largest size, in bytes, of buffers that are kept for other chunks.
 const maxPooledChunk = 4 * chunkBytes
 
-// newChunk is an empty chunk of a caller; release gives it back.
+// newChunk returns an empty chunk for a caller. release returns it to the pool.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
 	c.share, c.parsed = limits.Share{Budget: budget, Who: who}, make(chan struct{})
 	return c
 }
 
-// core returns what a chunk waits for before it is parsed: one of all cores, or, if the chunk is
-// long, a core for heavy work. Then a chunk of one long line does not delay the others.
+// core returns the semaphore for which a chunk waits before it is parsed: that of all cores
+// or, for a long chunk, that of heavy work. So a chunk with one long line does not delay other
+// chunks.
 func (h *Handlers) core(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
 		return h.Limits.Heavy.Cores
@@ -125,30 +128,30 @@ func (h *Handlers) core(c *chunk) chan struct{} {
 	return h.Limits.Parsing
 }
 
-// lineSpan is a line in chunk.buffer, or what is wrong with it.
+// lineSpan is a line in chunk.buffer, or the error of a line.
 type lineSpan struct {
 	start, end int
 	number     int // from 1
 	err        error
 }
 
-// batchItem is one line's record and what becomes of it.
+// batchItem is the record of one line, and its result.
 type batchItem struct {
 	record     *record.Record // nil for a verb
 	submission ledger.Submission
-	validation *record.PathValidation // has no submission until the paths before it are in the log
+	validation *record.PathValidation // it gets its submission once the paths in earlier lines are in the log
 	refused    bool
-	key        string      // of the line; empty if it has none
-	native     *nativeLine // of a line with a format; else nil
+	key        string      // the line's idempotency key, or ""
+	native     *nativeLine // nil unless the line has a format
 	ticket     ledger.Ticket
 	err        error
 }
 
-// run moves the batch through its stages until the body has ended and every
-// line is answered, or the client is gone.
+// run moves the batch through its stages until the body has ended and every line is answered,
+// or the client has disconnected.
 func (b *batch) run(ctx context.Context, w io.Writer) error {
-	// net/http ends a request's context when its body breaks off: what came before is
-	// recorded and answered all the same.
+	// net/http cancels a request's context when its body breaks off, but lines that have
+	// arrived are still recorded and answered.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	read := make(chan *chunk, queued)
@@ -169,7 +172,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	var failed error
 	for c := range waiting {
 		if err := b.answer(ctx, c, out); err != nil && failed == nil {
-			failed = err // continue: wait for everything that was enqueued
+			failed = err // continue, to wait for everything that was enqueued
 			b.stop(cancel)
 		}
 	}
@@ -177,8 +180,8 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	return errors.Join(failed, <-written)
 }
 
-// read cuts the body into lines and has them parsed. What it sends on, it sends
-// in order; parsing continues in parallel.
+// read splits the body into lines and starts to parse them. It sends the chunks on in order,
+// while parsing continues in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))
@@ -221,8 +224,8 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	}
 }
 
-// next reads one chunk, and waits until its lines may be taken: they count against
-// the rate of the sender. The error means that the batch is over.
+// next reads one chunk, and waits until the rate limit of the sender allows its lines. An
+// error ends the batch.
 func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more bool, err error) {
 	before := lines.number
 	b.progress()
@@ -239,8 +242,8 @@ func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more boo
 	return more, b.Limits.Rates.WaitForLines(ctx, b.caller, lines.number-before, b.progress)
 }
 
-// fill reads the lines of one chunk. A panic here, say of a decompressor, is in
-// no request's goroutine: it would end the server.
+// fill reads the lines of one chunk. It recovers from a panic, for example in a decompressor:
+// this goroutine is not that of a request, so the panic would end the server.
 func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -284,10 +287,10 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	}
 }
 
-// enqueue hands the lines to the sequencer, in order, and waits for room.
+// enqueue passes the lines to the sequencer in order, and waits for room in its queue.
 func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<- *chunk) {
 	defer close(waiting)
-	var path *ledger.Ticket // of the last path since the last validation; nil if there is none
+	var path *ledger.Ticket // of the last path after the last validation, or nil
 	for c := range chunks {
 		<-c.parsed
 		b.checkSources(ctx, c)
@@ -295,7 +298,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 			item := &c.items[i]
 			if item.validation != nil && item.err == nil {
 				if path != nil {
-					_, _ = path.Wait() // its own line reports the error
+					_, _ = path.Wait() // the error is reported with the path's own line
 					path = nil
 				}
 				b.prepareValidation(ctx, item)
@@ -313,7 +316,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 	}
 }
 
-// prepareValidation prepares a validation. The records of paths in the lines before it are in the log.
+// prepareValidation prepares a validation. The paths in earlier lines must be in the log.
 func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	defer item.recover()
 	o := b.options
@@ -321,8 +324,8 @@ func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
 }
 
-// checkSources refuses citation sets with sources that are not registered, if the ledger has that
-// setting. It can wait for the index, and holds no core then.
+// checkSources refuses citation sets with sources that are not registered, if the ledger has
+// that setting. It might wait for the index, so the caller must not hold a core.
 func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	if !b.ledger.RejectsUnregistered() {
 		return
@@ -336,8 +339,8 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	}
 }
 
-// recover makes a panic the error of the line. It is to be deferred: such a panic is in no request's
-// goroutine, and would end the server.
+// recover turns a panic into the error of the line. Call it with defer: the goroutines of a
+// batch are not that of a request, so a panic would end the server.
 func (item *batchItem) recover() {
 	if r := recover(); r != nil {
 		item.err = problem.Panicked(r)
@@ -349,12 +352,12 @@ func (item *batchItem) checkSources(ctx context.Context, sources *records.Source
 	item.err = sources.Check(ctx, item.record, &item.submission)
 }
 
-// answer waits for every line of a chunk and spools what became of it, a piece at a
-// time: the client reads the first while the next is put together.
+// answer waits for every line of a chunk and spools the results in pieces, so that the client
+// can read the first piece while the next one is encoded.
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	if c.refused() {
-		// It records nothing, and waits like a read.
+		// The chunk records nothing, so it waits like a read.
 		c.end()
 		var turn limits.ReadTurn
 		if err := turn.Take(ctx, b.Limits.Reads, func() limits.Holder { return b.holder }); err != nil {
@@ -363,11 +366,11 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		defer turn.Release()
 	}
 	text := b.results.Text[:0]
-	logged := false // one of a chunk is enough: they fail for the same reason
+	logged := false // one log message per chunk is enough: its lines fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
 		if len(text) >= limits.MaxWrite {
-			_ = out.write(text) // the last write tells of an error too
+			_ = out.write(text) // the last write returns the error again
 			text = text[:0]
 		}
 		line, status, err := b.result(ctx, text, &c.items[i])
@@ -391,10 +394,10 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	return out.write(text)
 }
 
-// result appends the receipt of one line as JSON, and gives the status that it would
-// have had as a request of its own; a problem comes as the error.
+// result appends the receipt of one line as JSON, and returns the status that the line would
+// have had as a separate request. If the line has a problem, result returns it as the error.
 func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text []byte, status int, err error) {
-	// The lines behind this one must be waited for, whatever happens here.
+	// Later lines must still be waited for if this one panics.
 	defer func() {
 		if r := recover(); r != nil {
 			err = problem.Panicked(r)
@@ -423,19 +426,19 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	return dst, o.Status(), nil
 }
 
-// cut drops what the buffer has beyond start, and all of the share beyond held.
+// cut shortens the buffer to start, and the share of memory to held.
 func (c *chunk) cut(start int, held int64) {
 	c.buffer = c.buffer[:start]
 	c.share.Shrink(held)
 }
 
-// begin notes that the lines are a write that is under way.
+// begin notes that the lines are a write that is in progress.
 func (c *chunk) begin(t *limits.ReadTurns) {
 	c.writing = t
 	t.BeginWrite()
 }
 
-// end ends what begin has begun.
+// end reverses begin.
 func (c *chunk) end() {
 	if c.writing != nil {
 		c.writing.EndWrite()
@@ -443,13 +446,13 @@ func (c *chunk) end() {
 	}
 }
 
-// refused reports whether no line was handed to the ledger.
+// refused reports whether no line was passed to the ledger.
 func (c *chunk) refused() bool {
 	return !slices.ContainsFunc(c.items, func(item batchItem) bool { return item.err == nil })
 }
 
-// release gives back the records of a chunk and its memory, for another. Those that
-// were enqueued must have been waited for.
+// release frees the records and the memory of a chunk, and returns the chunk to the pool. All
+// lines that were enqueued must have their results.
 func (c *chunk) release() {
 	c.end()
 	c.share.Release()

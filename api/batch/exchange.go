@@ -14,13 +14,13 @@ import (
 	"colophon/api/limits"
 )
 
-// exchange is the connection of a batch: both sides send at once, and it lasts as long as the
-// client sends or reads.
+// exchange is the connection of a batch. Both sides can send at the same time. It lasts as
+// long as the client sends or reads.
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // the longest that the client sends nothing; it has twice as long to read
-	renewed    time.Time     // by the goroutine that reads
+	idle       time.Duration // longest time in which the client may send nothing; to read, it has twice as long
+	renewed    time.Time     // only the goroutine that reads uses it
 }
 
 // exchange starts the response of a batch.
@@ -38,9 +38,9 @@ func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	return e, e.controller.Flush()
 }
 
-// progress renews the deadlines of the client in both directions: a client that sends
-// everything before it reads reads nothing meanwhile, and while the server is busy the client
-// cannot send. The goroutine that reads calls it.
+// progress renews the client's deadlines in both directions, because a client that sends
+// everything before it reads does not read in the meantime, and a client cannot send while the
+// server is busy. The goroutine that reads calls it.
 func (e *exchange) progress() {
 	if now := time.Now(); now.Sub(e.renewed) > e.idle/8 {
 		e.renewed = now
@@ -49,17 +49,17 @@ func (e *exchange) progress() {
 	}
 }
 
-// drain reads the rest of a short body, and otherwise ends the connection. It runs before the
-// handler returns.
+// drain reads the rest of the body if it is short, and otherwise makes this request the last
+// on its connection. It runs before the handler returns.
 func (e *exchange) drain() {
 	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnection(e.request)
 		if e.request.ProtoMajor == 1 {
-			// net/http closes the body too, but after the handler. If the body ends there, its end
-			// starts a read in the background, and in full duplex nothing stops that: the read of
-			// the next request panics (golang.org/issue/68560).
+			// net/http also closes the body, but after the handler. If the body ends there,
+			// net/http starts a background read, which nothing stops in full duplex, and the
+			// read of the next request panics (golang.org/issue/68560).
 			_ = e.request.Body.Close() // it broke off
 		}
 	}
@@ -69,6 +69,6 @@ func (e *exchange) drain() {
 
 // stop ends reading, even if the client sends nothing.
 func (e *exchange) stop(cancel context.CancelFunc) {
-	cancel() // first, since each read checks ctx before it begins
+	cancel() // first, because each read checks ctx before it begins
 	_ = e.controller.SetReadDeadline(time.Now())
 }

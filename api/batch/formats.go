@@ -17,14 +17,15 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// A line of a batch may hold what another system wrote (spec: Requests): a member format in
-// place of kind. The line becomes one record, and the change of state or validation that
-// belongs to it.
+// A line of a batch can have a record of another system (spec: Requests): it has the member
+// format instead of kind. The line becomes one record, followed by the state change or
+// validation that belongs to it.
 
-// maxNativeValues bounds the JSON values of such a line: the answer accounts for each member.
+// maxNativeValues is the largest number of JSON values in such a line. It is small because the
+// answer lists every member.
 const maxNativeValues = 20_000
 
-// nativeLine is what a line with a format has beside its record.
+// nativeLine has the parts of a line with a format besides its record.
 type nativeLine struct {
 	entry formats.Entry
 }
@@ -68,7 +69,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	return record.Line{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
 }
 
-// nativeOptions reads the members of a line beside its record.
+// nativeOptions reads the members of a line besides its record.
 func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format, key string, err error) {
 	for name, value := range root.Members() {
 		m := string(name.Text())
@@ -103,7 +104,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 	return format, key, nil
 }
 
-// onlyEntry returns the entry that has a record.
+// onlyEntry returns the only entry that has a record.
 func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
 	n := 0
 	for _, e := range entries {
@@ -120,7 +121,7 @@ func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
 	}
 	switch {
 	case n != 1:
-		return only, unprocessable("/record", fmt.Sprintf("holds %d entries, and a line has one record; send a line for each", n))
+		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but a line has only one record; send a line for each", n))
 	case only.Record == nil:
 		return only, unprocessable("/record", only.Left)
 	}
@@ -131,7 +132,7 @@ func unprocessable(pointer, detail string) error {
 	return &strict.Error{Problems: []strict.Problem{{Pointer: pointer, Detail: detail}}}
 }
 
-// within puts the pointers of an error about a record below that of the record.
+// within puts the pointers in an error about a record below the pointer of the record.
 func within(pointer string, err error) error {
 	invalid := (*strict.Error)(nil)
 	if !errors.As(err, &invalid) {
@@ -144,7 +145,7 @@ func within(pointer string, err error) error {
 }
 
 // appendImported adds to a receipt what became of each member, and the change that follows the
-// record. The record is in the log, whatever becomes of the change.
+// record. If the change fails, the record is in the log all the same.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -178,7 +179,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	return append(w.B, '}')
 }
 
-// follow makes the change that follows a record, and returns the seq of its event.
+// follow records the change that follows a record, and returns the seq of its event.
 func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event uint64, err error) {
 	v, err := b.change(ctx, e, seq)
 	if err != nil {
@@ -200,7 +201,7 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 	return ack.Seq, nil
 }
 
-// change decodes the change as the request for it alone is decoded.
+// change decodes the change in the same way as a request for it.
 func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
 	c := e.Change
 	if c.State != "" {
@@ -242,8 +243,8 @@ func textOrNil(text string) []byte {
 	return []byte(text)
 }
 
-// validated returns the path that a validation of the record at seq is about: the path in the
-// build of that record.
+// validated returns the path to which a validation of the record at seq applies: the path in
+// the build of that record.
 func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
 	e, err := view.Event(ctx, seq)
 	if err != nil {

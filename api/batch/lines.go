@@ -12,15 +12,15 @@ import (
 	"colophon/api/limits"
 )
 
-// lineReader cuts a body into lines. Its errors are lines too: a line that is
-// too long, or a body that breaks off, costs no line before it.
+// lineReader splits a body into lines. It reports errors as lines, so that a line that is too
+// long, or a body that breaks off, does not affect earlier lines.
 type lineReader struct {
 	ctx    context.Context
 	open   limits.Opener
 	body   io.Reader
-	max    int // bytes of a line
-	most   int // lines of a chunk
-	number int // of the last line, from 1
+	max    int // largest size of a line in bytes
+	most   int // largest number of lines of a chunk
+	number int // number of the last line, from 1
 
 	plain  io.ReadCloser // nil until the first read
 	buffer *bufio.Reader
@@ -32,8 +32,8 @@ func newLineReader(ctx context.Context, open limits.Opener, body io.Reader, max 
 	return &lineReader{ctx: ctx, open: open, body: body, max: max, most: chunkLines}
 }
 
-// fill reads lines into c until there are enough of them or none is at hand
-// without waiting. It says whether there may be more.
+// fill reads lines into c until the chunk is full, or until the next line cannot be read
+// without waiting. more reports whether there might be more lines.
 func (r *lineReader) fill(c *chunk) (more bool) {
 	if r.buffer == nil {
 		plain, err := r.open(r.body)
@@ -63,14 +63,15 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 	return true
 }
 
-// atHand reports whether the next line can be read without waiting. A line must not wait until
-// the end of the following line arrives.
+// atHand reports whether the next line can be read without waiting. A line must not wait for
+// the end of the following line.
 func (r *lineReader) atHand() bool {
-	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it asks only for what is buffered
+	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it reads only what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its line ending. It keeps nothing of a refused line.
+// line appends the next line to c.buffer, without its line end. If the line is refused, it
+// appends nothing.
 func (r *lineReader) line(c *chunk) (refused, err error) {
 	start, held := len(c.buffer), c.share.Held
 	for {
@@ -87,7 +88,7 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 	}
 }
 
-// keep appends some of the line that begins at start, if there is room for it.
+// keep appends a part of the line that begins at start, unless the line would be too long.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
 		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
@@ -99,7 +100,7 @@ func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	return nil
 }
 
-// add counts a line and keeps it, unless it is empty: that asks for nothing.
+// add counts a line and keeps it, unless it is empty: empty lines are ignored.
 func (r *lineReader) add(c *chunk, start int, refused error) {
 	r.number++
 	if len(c.buffer) > start || refused != nil {
@@ -107,13 +108,13 @@ func (r *lineReader) add(c *chunk, start int, refused error) {
 	}
 }
 
-// broken reports a body that cannot be read to its end.
+// broken adds a line that reports that the body cannot be read to its end.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
 	r.end(c, limits.BodyError(err))
 	return false
 }
 
-// end adds a line that says why no more are read.
+// end adds a line that explains why no more lines are read.
 func (r *lineReader) end(c *chunk, why error) {
 	r.number++
 	c.lines = append(c.lines, lineSpan{number: r.number, err: why})

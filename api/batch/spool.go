@@ -13,32 +13,32 @@ import (
 	"colophon/api/limits"
 )
 
-// results has the buffers for the results of batches.
+// results pools the buffers for the results of batches.
 var results = call.ReplyPool{MaxKept: 2 << 20}
 
-// spool holds results for a client that is not reading yet: in memory up to a
-// bound, beyond it in a temporary file. It has one writer and one reader.
+// spool holds results that the client has not read yet: in memory up to a limit, and beyond it
+// in a temporary file. It has one writer and one reader.
 type spool struct {
 	spoolBounds
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
-	buffer   *call.Reply // comes before what is in the file
-	file     *os.File    // nil until memory has been full
+	buffer   *call.Reply // precedes the contents of the file
+	file     *os.File    // nil until the memory limit was reached
 	from, to int64       // the unread part of the file
-	held     int64       // of the space for all files
-	err      error       // why nothing more can be written; what came before can be read
+	held     int64       // its part of the space for all files
+	err      error       // why nothing more can be written; earlier results can still be read
 	finished bool        // nothing more will be written
 	broken   bool        // nothing more will be read
 }
 
-// spoolBounds is how much a spool may hold.
+// spoolBounds has the limits of a spool.
 type spoolBounds struct {
-	maxMemory int                // bytes, before there is a file
-	maxFile   int64              // bytes of the file
-	all       *limits.SpoolSpace // of which the file's are part
-	dir       string             // of the file
-	room      func() error       // nil while the file may grow
+	maxMemory int                // bytes in memory before a file is used
+	maxFile   int64              // largest size of the file in bytes
+	all       *limits.SpoolSpace // the space of all files, including this one
+	dir       string             // folder of the file
+	room      func() error       // returns an error once the file must not grow
 }
 
 func newSpool(bounds spoolBounds) *spool {
@@ -47,14 +47,15 @@ func newSpool(bounds spoolBounds) *spool {
 	return s
 }
 
-// spoolBounds bounds the spool of one batch. room returns nil while the disk has space.
+// spoolBounds returns the limits of one batch's spool. room returns nil while the disk has
+// space.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
 	load := h.Limits.Load
 	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
 }
 
-// write never waits for the reader. After an error nothing more is taken, so
-// that results are missing at the end only, and drain returns that error.
+// write adds results without waiting for the reader. After an error it adds nothing more, so
+// that only results at the end are missing. drain returns that error.
 func (s *spool) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,20 +94,20 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve reserves n bytes of space for a file.
+// reserve reserves size bytes of space for the file.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
-		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results", s.maxFile)
+		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
 	}
 	more := size - s.held
 	if more > 0 && !s.all.Take(more) {
-		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results", s.all.Limit)
+		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results in total; read the results while you send lines", s.all.Limit)
 	}
 	s.held = max(s.held, size)
 	return nil
 }
 
-// finish says that nothing more will be written.
+// finish notes that nothing more will be written.
 func (s *spool) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +115,8 @@ func (s *spool) finish() {
 	s.changed.Signal()
 }
 
-// drain copies everything to w until the spool is finished and empty, flushing
-// when there is nothing more at hand, and removes the file.
+// drain copies everything to w until the spool is finished and empty, and removes the file. It
+// flushes w whenever no further results are available.
 func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 	taken := results.Get()
 	defer func() {
@@ -138,8 +139,9 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 	}
 }
 
-// next waits for something to read; nothing when there will be nothing more. idle
-// says that nothing is left for now. The buffer of what was read before is used again.
+// next waits for results, and returns an empty reply when there will be no more. idle means that no more
+// results are available for now. next reuses the buffer before, whose results the caller has
+// sent.
 func (s *spool) next(before *call.Reply) (taken *call.Reply, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +170,7 @@ func (s *spool) next(before *call.Reply) (taken *call.Reply, idle bool, err erro
 	return taken, len(s.buffer.Text) == 0 && s.from == s.to, nil
 }
 
-// empty gives back the space of a file that has been read; the caller holds mu.
+// empty returns the space of a file that was read. The caller holds mu.
 func (s *spool) empty() error {
 	s.all.Release(s.held)
 	s.from, s.to, s.held = 0, 0, 0
@@ -178,7 +180,7 @@ func (s *spool) empty() error {
 	return nil
 }
 
-// discard drops what was not read.
+// discard drops unread results.
 func (s *spool) discard() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"colophon/api/limits"
 )
 
-// Reply is a buffer for an answer or a part of one. It lets the server send an answer in one
-// piece, with its length.
+// Reply is a buffer for an answer or a part of one. With it, the server can send an answer in
+// one piece, with its length.
 type Reply struct {
 	Text []byte
 	pool *ReplyPool
@@ -25,7 +25,7 @@ type ReplyPool struct {
 	MaxKept int // the capacity in bytes up to which a buffer is kept
 }
 
-// replies has the buffers for single answers.
+// replies pools the buffers for single answers.
 var replies = ReplyPool{MaxKept: 64 << 10}
 
 // Get returns an empty reply. The caller releases it.
@@ -39,7 +39,7 @@ func (p *ReplyPool) Get() *Reply {
 // NewReply returns an empty reply for a single answer. The caller releases it.
 func NewReply() *Reply { return replies.Get() }
 
-// Release gives the buffer back. The caller uses the reply no more.
+// Release returns the buffer to its pool. The caller must not use the reply afterwards.
 func (r *Reply) Release() {
 	if cap(r.Text) <= r.pool.MaxKept {
 		r.Text = r.Text[:0]
@@ -47,15 +47,15 @@ func (r *Reply) Release() {
 	}
 }
 
-// Bounds, in bytes, of the answers that are written in one piece although net/http would split
+// Sizes, in bytes, of answers that are written in one piece although net/http would split
 // them.
 const (
-	minGathered = 3 << 10 // with its header it may be more than 4 KiB
+	minGathered = 3 << 10 // with its header it might have more than 4 KiB
 	maxGathered = 32 << 10
 )
 
-// Memory returns the memory that the text occupies until it is sent, in bytes. It returns 0
-// for a small text, because the operating system buffers that at once.
+// Memory returns the memory, in bytes, that the text occupies until it is sent. It returns 0
+// for a small text, because the operating system buffers a small text at once.
 func (r *Reply) Memory() int64 {
 	if len(r.Text) <= smallAnswer {
 		return 0
@@ -87,11 +87,11 @@ func (r *Reply) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// smallAnswer is the length in bytes up to which an answer does not count against the memory
-// budget. The bound on connections bounds the sum of these.
+// smallAnswer is the length, in bytes, up to which an answer does not count against the memory
+// budget. The limit on connections also limits the total of these answers.
 const smallAnswer = 8 << 10
 
-// AnswerText sends a text that is entirely in memory and belongs to this answer alone.
+// AnswerText sends a text that is entirely in memory and belongs only to this answer.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	if err := c.Hold(int64(cap(text))); err != nil {
 		return err
@@ -99,13 +99,14 @@ func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerShared sends a text that all answers share. It does not count against the memory budget.
+// AnswerShared sends a text that many answers share. It does not count against the memory
+// budget.
 func (c *Call) AnswerShared(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }
 
-// EncodeJSON writes a value as one line. It does not escape HTML, so that event bodies come
-// out byte for byte.
+// EncodeJSON writes a value as one line. It does not escape HTML, so that event bodies keep
+// their bytes.
 func EncodeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

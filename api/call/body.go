@@ -23,8 +23,8 @@ type Body struct {
 
 var bodies = sync.Pool{New: func() any { return new(Body) }}
 
-// Bounds of the buffers for bodies, in bytes: the largest that is kept for another request,
-// and the largest that is allocated because of a Content-Length alone.
+// Sizes of the buffers for bodies, in bytes: the largest that is kept for another request, and
+// the largest that is allocated only because of a Content-Length.
 const (
 	maxPooledBody   = 1 << 20
 	maxPromisedBody = 16 << 10
@@ -39,18 +39,20 @@ func (b *Body) Release() {
 	}
 }
 
-// ReadBody reads the JSON body of a write, of at most MaxBody bytes. The caller releases it.
+// ReadBody reads the JSON body of a write, of at most MaxBody bytes. The caller must release
+// it.
 func (c *Call) ReadBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Writing)
 }
 
-// ReadQuestion is ReadBody for a request that records nothing. It uses the memory for reading.
+// ReadQuestion is like ReadBody, for a request that records nothing. It uses the memory budget
+// for reading.
 func (c *Call) ReadQuestion() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Reading)
 }
 
-// ReadOptionalBody is ReadBody for a request whose body is optional. Without a body, no
-// Content-Type is needed. The caller releases the body.
+// ReadOptionalBody is like ReadBody, for a request whose body is optional. Without a body, the
+// request needs no Content-Type. The caller must release the body.
 func (c *Call) ReadOptionalBody() (*Body, error) {
 	if c.Request().ContentLength == 0 {
 		return new(Body), nil
@@ -58,14 +60,14 @@ func (c *Call) ReadOptionalBody() (*Body, error) {
 	return c.ReadBody()
 }
 
-// readBodyInto counts the body against a memory budget.
+// readBodyInto reads a body and counts it against a memory budget.
 func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	r := c.Request()
 	if err := CheckContentType(r, "application/json"); err != nil {
 		return nil, err
 	}
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %q is accepted by /batch only; send the body as it is", encoding)
+		return nil, problem.New(http.StatusUnsupportedMediaType, "only /batch accepts Content-Encoding %q; send the body without it", encoding)
 	}
 	source := r.Body
 	if most := int64(c.shared.Limits.Load.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
@@ -82,7 +84,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, unreadable(err)
 	}
 	if budget == c.shared.Limits.Writing {
-		c.writer.BeginWrite(c.shared.Limits.Reads)
+		c.BeginWrite()
 	}
 	return body, nil
 }
@@ -98,10 +100,10 @@ func unreadable(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return problem.New(http.StatusBadRequest, "the body ended early")
 	}
-	return problem.New(http.StatusBadRequest, "the body cannot be read to its end; check its encoding")
+	return problem.New(http.StatusBadRequest, "the body cannot be read completely; check its encoding")
 }
 
-// CheckContentType refuses requests of another media type.
+// CheckContentType refuses a request whose media type is not the expected one.
 func CheckContentType(r *http.Request, want string) error {
 	header := r.Header.Get(echo.HeaderContentType)
 	if header == want {

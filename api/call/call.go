@@ -1,6 +1,5 @@
-// Package call is what the handlers of all routes work with: one request, its caller, what it
-// holds of the server's memory and cores, how its parameters and body are read, and how it is
-// answered.
+// Package call provides a request to the handlers of all routes: its caller, its share of the
+// server's memory and cores, its parameters and body, and ways to answer it.
 package call
 
 import (
@@ -17,25 +16,27 @@ import (
 	"colophon/ledger/record"
 )
 
-// Shared is what the calls of a server share. It does not change while the server runs.
+// Shared is the state that all calls of a server share. It does not change while the server
+// runs.
 type Shared struct {
 	Host   *ledger.Host
 	Index  *index.Store
 	Log    *slog.Logger
 	Limits *limits.Limits
-	Counts limits.Metrics // of refusals, and of lines of batches
+	Counts limits.Metrics // counts refusals, and lines of batches
 
-	// Access decides what a caller may do. If it requires no credentials, every caller is
-	// Unrestricted, an identity with all scopes.
+	// Access decides what a caller is allowed to do. If it requires no credentials, every
+	// caller is Unrestricted, an identity with all scopes.
 	Access       *access.Authenticator
 	Unrestricted *access.Identity
-	// ClientAddress returns the address of the client, from behind trusted proxies.
+	// ClientAddress returns the address of the client, even if trusted proxies forward its
+	// requests.
 	ClientAddress echo.IPExtractor
 
-	Values record.Limits // of the values of a record
+	Values record.Limits // limits of a record's values
 }
 
-// MaxContent bounds the content of one record, in bytes.
+// MaxContent returns the largest size of one record's content, in bytes.
 func (s *Shared) MaxContent() int64 { return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine)) }
 
 // Identify authenticates a request. Without authentication every caller has all scopes.
@@ -54,10 +55,10 @@ type Call struct {
 	identity *access.Identity // the caller; nil until Identified
 	incoming limits.Body
 	writer   limits.Writer
-	answer   limits.Share // of the memory for reading; released when the call ends
-	stream   string       // the client that its HTTP/2 slot is counted for; empty if it holds none
-	// committed says that the ledger has recorded what the call requested. The memory budget
-	// must not refuse the answer then. Its size is bounded by the recorded event.
+	answer   limits.Share // share of the memory for reading; released when the call ends
+	stream   string       // the client to which its HTTP/2 slot is counted; "" if it holds none
+	// committed means that the ledger has recorded what the call requested. The memory budget
+	// must not refuse the answer then; the recorded event limits its size.
 	committed bool
 }
 
@@ -87,7 +88,8 @@ func (c *Call) End() {
 	}
 }
 
-// Abandon releases what the work on an answer held, because a problem is answered instead.
+// Abandon releases what the work on an answer held, because the call answers with a problem
+// instead.
 func (c *Call) Abandon() {
 	c.writer.ReleaseSlot()
 	c.answer.Release()
@@ -96,7 +98,7 @@ func (c *Call) Abandon() {
 // Writer returns the writer of the answer.
 func (c *Call) Writer() *limits.Writer { return &c.writer }
 
-// HoldStream makes the call release a slot for HTTP/2 of a client when it ends.
+// HoldStream makes the call release a client's slot for HTTP/2 when it ends.
 func (c *Call) HoldStream(client string) { c.stream = client }
 
 // MarkCommitted notes that the ledger has recorded what the call requested.
@@ -108,7 +110,7 @@ func (c *Call) Ledger() (*ledger.Ledger, error) { return c.shared.Host.Ledger(c.
 // Identified sets the caller.
 func (c *Call) Identified(i *access.Identity) { c.identity = i }
 
-// Identity returns the caller. Where the route needs no credentials, it returns an anonymous
+// Identity returns the caller. If the route needs no credentials, it returns an anonymous
 // identity without scopes.
 func (c *Call) Identity() *access.Identity {
 	if c.identity != nil {
@@ -117,7 +119,7 @@ func (c *Call) Identity() *access.Identity {
 	return &access.Identity{Actor: ledger.Anonymous}
 }
 
-// Actor returns the name of the caller that events record.
+// Actor returns the caller's name in events.
 func (c *Call) Actor() string { return c.Identity().Actor }
 
 // Address returns the client of a request: one IPv4 address, or the /64 of an IPv6 address.
@@ -133,8 +135,8 @@ func (c *Call) Address() netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Caller returns the name that rates and shares count a request under: its identity or, for
-// anonymous requests, its address. The name of an actor never looks like a network.
+// Caller returns the name to which rates and shares of this request are counted: its identity
+// or, for anonymous requests, its address. The name of an actor never looks like a network.
 func (c *Call) Caller() string {
 	if name := c.Actor(); name != ledger.Anonymous {
 		return name
@@ -156,12 +158,12 @@ func (c *Call) HoldWriting(bytes int64) (release func(), err error) {
 	return own.Release, own.Take(c.Request().Context(), bytes)
 }
 
-// Hold makes a call hold exactly n bytes of the memory for reading until it ends. A handler
-// whose answer can have any length calls it before it writes the header. While it builds a
-// large answer, the call holds the memory for that instead; see BeginAnswer. A call that needs
-// more memory than it holds first gives back its slot for heavy work.
+// Hold makes the call hold exactly n bytes of the memory for reading until it ends. A handler
+// whose answer can have any length calls it before it writes the header. Until then, while it
+// builds a large answer, the call holds the memory for that work instead; see BeginAnswer. A
+// call that needs more memory than it holds first releases its slot for heavy work.
 func (c *Call) Hold(n int64) error {
-	if c.committed { // its answer must not be refused
+	if c.committed { // the answer must not be refused
 		return nil
 	}
 	if n <= smallAnswer {
@@ -198,6 +200,20 @@ func (c *Call) BeginRead() error {
 	}
 	return c.writer.Turn.TakeWithin(ctx, turns, c.Holder)
 }
+
+// BeginWrite ends the turn of a request, and notes that it is a write that is under way.
+func (c *Call) BeginWrite() {
+	c.writer.ReleaseSlot()
+	c.writer.BeginWrite(c.shared.Limits.Reads)
+}
+
+// EndWrite notes that a request records nothing until BeginWrite, so that reads need not rest beside
+// it. It may take turns meanwhile.
+func (c *Call) EndWrite() { c.writer.EndWrite() }
+
+// RestRead lets others compute if the turn of a request has taken long, and waits for the next one.
+// Work of any length calls it between its steps.
+func (c *Call) RestRead() error { return c.writer.Turn.Rest(c.Request().Context(), c.Holder) }
 
 // BeginDecoding begins the work on a body, which the request already holds memory for. A request
 // that records nothing takes a turn; a write from HeavyMemory on takes a slot for heavy work,

@@ -29,7 +29,7 @@ func (c *Call) Preference() string {
 }
 
 // PreferredType returns the media type with the highest quality in Accept, in lower case and
-// without parameters. The first of equal ones wins.
+// without parameters. If several have the same quality, the first one wins.
 func PreferredType(r *http.Request) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {

@@ -19,7 +19,7 @@ func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64
 	if err == nil && behind {
 		has := follower.Size()
 		err = limits.Refuse("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
-			"the index has %d events of the ledger, %d less than this answer needs; it is catching up, try again later", has, size-min(size, has))
+			"the index has %d events of the ledger, %d less than this answer needs; the index is catching up, try again later", has, size-min(size, has))
 	}
 	return follower, err
 }
@@ -51,16 +51,16 @@ func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size u
 	return follower, false, err
 }
 
-// A client that writes and then queries without the parameter after shall see its write. If
-// the index lacks at most maxRecentEvents, the answer waits up to recentEventsWait for it.
-// That takes milliseconds on a healthy server.
+// A client that writes and then queries without the parameter after should see its write. If
+// the index lags by at most maxRecentEvents, the answer waits up to recentEventsWait for it.
+// On a healthy server this takes milliseconds.
 const (
 	recentEventsWait = time.Second
 	maxRecentEvents  = 10_000
 )
 
 // WaitForRecentEvents waits up to recentEventsWait until the index has folded size events. The
-// caller answers from the index in any case.
+// caller then answers from the index in any case.
 func (s *Shared) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger"
 )
 
-// Target says which ledgers the scopes of a caller must cover.
+// Target determines which ledgers the scopes of a caller must cover.
 type Target uint8
 
 const (
@@ -30,10 +30,10 @@ type Needs struct {
 	Any, All access.Scopes
 }
 
-// Unauthorized returns the 401 for missing and for invalid credentials alike.
+// Unauthorized returns the 401 for both missing and invalid credentials.
 func Unauthorized() *problem.Problem {
-	return problem.New(http.StatusUnauthorized, "this needs valid credentials: send Authorization: Bearer and a token, "+
-		"which the operator makes with colophon token create")
+	return problem.New(http.StatusUnauthorized, "this request needs valid credentials: send Authorization: Bearer and a token, "+
+		"which the operator creates with colophon token create")
 }
 
 // TokensUnknown returns the 503 for access.ErrStale.
@@ -62,16 +62,16 @@ func (n Needs) Check(i *access.Identity, name string) error {
 		return nil
 	}
 	if len(i.Grants) == 0 {
-		return problem.New(http.StatusForbidden, "this needs the scope %s %s; no rule of the access file fits these credentials", missing, place)
+		return problem.New(http.StatusForbidden, "this request needs the scope %s %s; no rule of the access file matches these credentials", missing, place)
 	}
 	granted := "no scope"
 	if has != 0 {
 		granted = has.String()
 	}
-	return problem.New(http.StatusForbidden, "this needs the scope %s %s; the credentials grant %s there", missing, place, granted)
+	return problem.New(http.StatusForbidden, "this request needs the scope %s %s; the credentials grant %s there", missing, place, granted)
 }
 
-// missing names the scopes that has lacks. It returns "" if has suffices.
+// missing names the scopes that are not in has. It returns "" if has suffices.
 func (n Needs) missing(has access.Scopes) string {
 	if lacking := n.All &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")
@@ -82,7 +82,7 @@ func (n Needs) missing(has access.Scopes) string {
 	return ""
 }
 
-// ShowsContent reports whether the answer may hold content. Caches must not keep such an
+// ShowsContent reports whether the answer can contain content. Caches must not keep such an
 // answer, because content can be erased (spec: Redactions).
 func (n Needs) ShowsContent() bool { return n.Any == access.Content || n.All&access.Content != 0 }
 
@@ -91,12 +91,12 @@ func (c *Call) AlsoNeeds(scope access.Scopes) error {
 	return Needs{On: TheLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
 }
 
-// recheck is the shortest time between two access checks of a long request.
+// recheck is the minimum time between two access checks of a long request.
 const recheck = time.Second / 2
 
 // StillAllowed returns a function that checks whether the caller still has any of these
-// scopes: tokens are revoked and expire while batches and streams run. It checks at most once
-// per recheck. It belongs to one goroutine.
+// scopes, because tokens can be revoked or expire while a batch or stream is in progress. It
+// checks at most once per recheck. Only one goroutine may use it.
 func (c *Call) StillAllowed(scopes access.Scopes) func() error {
 	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
 	return func() error {

@@ -25,7 +25,7 @@ func (c *Call) Query(known ...Parameter) error {
 		return nil
 	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil { // ParseQuery would skip a part of it
+	if err != nil { // url.Values would lack the malformed part
 		return problem.New(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
@@ -68,7 +68,7 @@ func unknown(name string, known []Parameter) *problem.Problem {
 		names[i] = p.name
 	}
 	slices.Sort(names)
-	return problem.Invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+	return problem.Invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []Parameter, name string) *Parameter {
@@ -80,7 +80,7 @@ func lookup(known []Parameter, name string) *Parameter {
 	return nil
 }
 
-// Text is a parameter of any text that is not empty.
+// Text is a parameter whose value is any text that is not empty.
 func Text(name string, to *string) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		*to = value
@@ -88,7 +88,8 @@ func Text(name string, to *string) Parameter {
 	}}
 }
 
-// Count is a parameter from 0 to 2^64-1. It sets given unless that is nil.
+// Count is a parameter whose value is from 0 to 2^64-1. If given is not nil, it is set when
+// the parameter is present.
 func Count(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		n, err := query.ParseCount(name, value)
@@ -102,7 +103,7 @@ func Count(name string, to *uint64, given *bool) Parameter {
 	}}
 }
 
-// Limit is the parameter that bounds the rows of a page, from 1 to maxPage.
+// Limit is the parameter for the largest number of rows per page, from 1 to maxPage.
 func Limit(to *int, maxPage int) Parameter {
 	return Parameter{name: "limit", set: func(value string) error {
 		n, err := query.ParseLimit(value, maxPage)
@@ -113,7 +114,7 @@ func Limit(to *int, maxPage int) Parameter {
 	}}
 }
 
-// Elements returns the elements of the path that are parameters of a question, decoded.
+// Elements returns those elements of the path that are parameters of a query, decoded.
 func (c *Call) Elements() (query.Parameters, error) {
 	elements := make(query.Parameters)
 	for _, name := range c.ParamNames() {
@@ -131,7 +132,7 @@ func (c *Call) Elements() (query.Parameters, error) {
 // Element returns an element of the path, percent-decoded.
 func (c *Call) Element(name string) (string, error) {
 	value := c.Param(name)
-	if c.Request().URL.RawPath != "" { // without it Echo has decoded the element
+	if c.Request().URL.RawPath != "" { // otherwise Echo has decoded the element
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
 			return "", problem.Invalid(name, "is not percent-encoded text")
@@ -156,7 +157,7 @@ func (c *Call) EventInPath() (*ledger.Ledger, *ledger.Head, uint64, error) {
 	}
 	head := l.Head()
 	if seq >= head.Size {
-		return nil, nil, 0, problem.New(http.StatusNotFound, "there is no event %d: the ledger has %d", seq, head.Size)
+		return nil, nil, 0, problem.New(http.StatusNotFound, "there is no event %d: the ledger has %d events", seq, head.Size)
 	}
 	return l, head, seq, nil
 }

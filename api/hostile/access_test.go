@@ -44,7 +44,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 	return c
 }
 
-// authorize adds credentials to a request. Most permit what it asks for.
+// authorize adds credentials to a request. Most of them permit what the request asks for.
 func (d *drawer) authorize(r *request) {
 	if d.credentials == nil || r.has("Authorization") {
 		return

@@ -16,8 +16,8 @@ func gzipped(text []byte) []byte {
 	return b.Bytes()
 }
 
-// zstdOf is a text as a zstd frame (RFC 8878) of raw blocks, or of RLE blocks if all bytes are
-// equal. window is the Window_Descriptor.
+// zstdOf returns a text as a zstd frame (RFC 8878) of raw blocks, or of RLE blocks if all
+// bytes are equal. window is the Window_Descriptor.
 func zstdOf(text []byte, window byte) []byte {
 	const maxBlock, raw, repeated = 128 << 10, 0, 1
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, window}
@@ -72,7 +72,7 @@ var batchTricks = []trick{
 	}},
 }
 
-// compress makes the request a batch of that text, compressed.
+// compress turns the request into a batch of this text, compressed.
 func (r *request) compress(d *drawer, text []byte) {
 	name := pick(d, "gzip", "zstd")
 	r.header = append(r.header, field{"Content-Encoding", name})

@@ -108,7 +108,7 @@ func send(to net.Conn, requests []*request) {
 		text = text[n:]
 	}
 	if how.send > 0 || how.garbled {
-		_ = to.(*net.TCPConn).CloseWrite() // the server may have closed it
+		_ = to.(*net.TCPConn).CloseWrite() // the server might have closed it
 	}
 }
 

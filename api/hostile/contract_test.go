@@ -107,8 +107,8 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find returns the operation that a target names, nil if there is none. methods reports
-// whether the path exists with other methods.
+// find returns the operation to which a target belongs, and nil if there is none. methods
+// reports whether the path exists with other methods.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		target = u.RequestURI()
@@ -131,7 +131,7 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	return found, methods
 }
 
-// match reports whether a path is one of a route, and how many of its segments are fixed in
+// match reports whether a path belongs to a route, and how many of its segments are fixed in
 // the route.
 func match(route, path string) (fixed int, ok bool) {
 	want, have := strings.Split(route, "/"), strings.Split(path, "/")
@@ -152,7 +152,7 @@ func match(route, path string) (fixed int, ok bool) {
 	return fixed, len(have) == len(want)
 }
 
-// always are the headers that every answer may have; the introduction of the contract names
+// always are the headers that every answer can have; the introduction of the contract names
 // them.
 var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}
@@ -187,7 +187,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// flat returns a schema without a wrapping that only adds a description.
+// flat returns a schema without a wrapper that only adds a description.
 func flat(s *openapi3.Schema) *openapi3.Schema {
 	for s.Type == nil && len(s.AllOf) == 1 {
 		s = s.AllOf[0].Value

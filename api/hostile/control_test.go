@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The attackers share the cores with the server and take processor time that no server can
-// keep for its writes. The control shows how much: in it, the same clients make the same
-// requests of a process that reads and refuses them, and take as much processor time per
-// second as in the attack. The share of speed that writes keep is that of the attack to
-// that of the control.
+// The attackers share the cores with the server and use processor time that no server can
+// reserve for its writes. The control shows how much: the same clients send the same requests
+// to a process that reads and refuses them, and use as much processor time per second as in
+// the attack. The share of speed that writes keep is the speed in the attack divided by that
+// in the control.
 
-// refuserOf is the variable of the environment that makes a process of this test a server
-// that refuses all.
+// refuserOf is the environment variable that turns a process of this test into a server that
+// refuses everything.
 const refuserOf = "COLOPHON_HOSTILE_REFUSER"
 
 // startRefuser starts a server that reads each request and refuses it.
@@ -49,7 +49,7 @@ func startRefuser(t *testing.T) *process {
 	return p
 }
 
-// refuseAll is the whole of a process that refuses all. It prints its address.
+// refuseAll is the main function of a process that refuses everything. It prints its address.
 func refuseAll(out io.Writer) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,27 +66,28 @@ func refuseAll(out io.Writer) {
 	_ = server.Serve(listener)
 }
 
-// ownTime is the processor time that this process has used.
+// ownTime returns the processor time that this process has used.
 func ownTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// time is the processor time that a process has used; 0 where the system does not tell.
+// time returns the processor time that a process has used, and 0 if the system does not report
+// it.
 func (p *process) time() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // what comes before may have spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // the process's name before it can contain spaces
 	fields := strings.Fields(rest)
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// attackFor attacks for a time, from all clients, and takes at most that share of a core. It
+// attackFor attacks for a time, from all clients, and uses at most this share of a core. It
 // returns the number of requests.
 func (s *attacker) attackFor(length time.Duration, share float64) (requests int64) {
 	var sent atomic.Int64

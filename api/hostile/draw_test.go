@@ -22,14 +22,14 @@ type drawer struct {
 	ledger      string       // of the current request
 }
 
-// chance is true once in n times.
+// chance returns true once in n times on average.
 func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
 // pick draws an element of a list.
 func pick[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
 
-// value draws a value of a schema, for a member with that name. It may violate what a schema
-// says beyond the shape, such as "not"; body then draws again.
+// value draws a value of a schema, for a member with this name. It can violate conditions of
+// the schema beyond the shape, such as "not"; body then draws again.
 func (d *drawer) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
@@ -118,8 +118,8 @@ func (d *drawer) free(depth int) *value {
 	return v
 }
 
-// words are names and texts of records: of several scripts, with signs that have a meaning in
-// other formats.
+// words are names and texts of records, in several scripts, with characters that have a
+// meaning in other formats.
 var words = []string{
 	"a", "b", "step", "dialogue", "harrow-vale", "tavern", "model:7b", "question/311", "O'Brien", "naïve", "Straße", "日本語",
 	"שלום", "🜁", "two words", "tab\there", "line\nbreak", "=1+1", "<b>bold</b>", "100%", "a&b=c", "semi;colon", "~tilde/slash",
@@ -151,7 +151,7 @@ func (d *drawer) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// others are further names under which the values of a name were seen.
+// others maps a name to further names under which its values were seen.
 var others = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},
@@ -198,8 +198,8 @@ func (d *drawer) number(s *openapi3.Schema) string {
 	return pick(d, "0", "1", "0.5", "1.0", fmt.Sprint(d.Float64()*high), "2.5e-1")
 }
 
-// body draws a body that the contract allows: an example, or a value of its schema, which may
-// combine members that exclude each other.
+// body draws a body that the contract allows: an example, or a value of its schema. A value
+// can combine members that exclude each other.
 func (d *drawer) body(op *operation) *value {
 	for range 8 {
 		v := d.value(op.body, "", 0)

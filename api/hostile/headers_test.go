@@ -15,7 +15,7 @@ func with(list ...string) func(*drawer, *request) bool {
 	}
 }
 
-// garbled is with for headers that net/http may refuse itself.
+// garbled is like with, for headers that net/http might refuse itself.
 func garbled(list ...string) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		r.way.garbled = true

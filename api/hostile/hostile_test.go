@@ -53,7 +53,7 @@ func TestServerWithstandsHostileRequests(t *testing.T) {
 	})
 }
 
-// attackServer attacks a server on that data folder.
+// attackServer attacks a server that uses this data folder.
 func attackServer(t *testing.T, data string, credentials *credentials) {
 	contract, err := loadContract()
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func (s *attacker) prepare(t *testing.T) {
 				r.write()
 			}
 			ask(r)
-			if tries%10 == 9 { // the content that it needs may be erased by now
+			if tries%10 == 9 { // the content that it needs might be erased by now
 				for _, writing := range s.contract.operations {
 					if slices.Contains(recording, writing.OperationID) {
 						ask(d.valid(writing))
@@ -196,7 +196,7 @@ func (s *attacker) holdConnections() (leave func()) {
 			continue // the attack reports it
 		}
 		text := d.valid(pick(d, s.contract.operations...)).text()
-		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server may have closed the connection
+		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server might have closed the connection
 		open = append(open, conn)
 	}
 	return func() {
@@ -243,7 +243,7 @@ func (s *attacker) send(d *drawer, c *client, requests ...*request) {
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // the last one may cut off the connection
+	for _, r := range requests { // the last one can break off the connection
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
@@ -293,7 +293,7 @@ func (s *attacker) settle(t *testing.T, warm level) {
 // unreadable.
 var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
 
-// digits are the parts that differ between lines of the log with the same message.
+// digits matches the parts that differ between log lines with the same message.
 var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]`)
 
 // finish checks the server and its data folder after the attack.

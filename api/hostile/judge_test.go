@@ -94,14 +94,14 @@ func (c *contract) documented(r *request, a *answer) error {
 		return nil
 	case a.status == http.StatusNotFound && r.way.garbled, a.status == http.StatusMethodNotAllowed && r.way.garbled,
 		a.status == http.StatusBadRequest && r.way.garbled:
-		return nil // another operation may have answered
+		return nil // another operation might have answered
 	case op == nil:
 		return fmt.Errorf("status %d for an operation that the contract does not have", a.status)
 	}
 	return fmt.Errorf("the contract has no status %d here, %s", a.status, op.OperationID)
 }
 
-// judgeProblem returns nil for a problem that says what is wrong and shows nothing else.
+// judgeProblem returns nil for a problem that explains what is wrong and reveals nothing else.
 func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
 		return nil // net/http answers 417 itself, without a body
@@ -146,7 +146,7 @@ func leaks(message string) error {
 	return nil
 }
 
-// judgeOutcome returns nil unless a success should be a refusal.
+// judgeOutcome returns an error if a request succeeded that should have been refused.
 func (c *contract) judgeOutcome(r *request, a *answer) error {
 	if a.status >= 300 || r.op.media != linesType || r.method != http.MethodPost {
 		if r.refused && a.status < 400 && !r.way.garbled {

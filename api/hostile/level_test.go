@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level is what a server holds while it is idle.
+// level has the resources that a server holds while it is idle.
 type level struct {
 	goroutines float64
 	ledgers    float64
 	open       []string // outside the databases, see openOutsideData
-	// heap is the size in bytes at which the next collection begins: twice what the last one
-	// found in use.
+	// heap is the size in bytes at which the next collection begins: twice what the last
+	// collection found in use.
 	heap     float64
 	resident float64 // bytes; 0 if the system does not show it
 }
@@ -26,15 +26,15 @@ func (l level) String() string {
 }
 
 // The memory of the server's databases, in bytes. It is small, so that a longer attack fills
-// it in its warm-up and it hides no other growth.
+// it during its warm-up, and it hides no other growth.
 const (
 	databaseCache = 8 << 20
 	memTable      = 16 << 20 // of the database, which has two
 	indexMemory   = 16 << 20
 )
 
-// above says what exceeds the level after the warm-up, apart from what ledgers need and the
-// caches of the databases until they are full. Nothing else of a request may be left.
+// above names what exceeds the level after the warm-up, apart from what ledgers need and from
+// the caches of the databases until they are full. Requests must leave nothing else behind.
 func (l level) above(warm level) string {
 	const (
 		spareGoroutines = 8 // of the databases and of the measurement itself
@@ -57,7 +57,7 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await repeats a check until it finds nothing wrong, for a few minutes at most.
+// await repeats a check until it finds nothing wrong, for at most a few minutes.
 func await(t *testing.T, amiss func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// memory is what clients have learned from answers, for later requests.
+// memory has values that clients have learned from answers, for use in later requests.
 type memory struct {
 	contract *contract
 	mu       sync.Mutex
@@ -21,7 +21,8 @@ type memory struct {
 // place is the ledger and the name under which a value was seen.
 type place struct{ ledger, name string }
 
-// remembered bounds the values of a place; later values replace earlier ones.
+// remembered is the largest number of values kept for a place; later values replace earlier
+// ones.
 const remembered = 128
 
 func newMemory(c *contract) *memory { return &memory{contract: c, seen: make(map[place][]string)} }
@@ -40,7 +41,8 @@ func (m *memory) keep(r *rand.Rand, ledger, name, text string) {
 	m.seen[at][r.IntN(remembered)] = text
 }
 
-// recall returns a value that was seen under one of the names; false if there is none.
+// recall returns a value that was seen under one of the names. It returns false if there is
+// none.
 func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +54,7 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 	return "", false
 }
 
-// together are members that have a meaning only with each other.
+// together lists members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}}
 
 // both separates two names that are kept together, and their values.

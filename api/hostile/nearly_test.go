@@ -11,14 +11,14 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// fault makes a request wrong in one way; false if it cannot.
+// fault makes a request wrong in one way. It returns false if it cannot.
 type fault struct {
 	name string
 	make func(d *drawer, r *request) bool
 }
 
-// nearly draws a request with one thing wrong. If the faulty request is still allowed, it need
-// not be refused.
+// nearly draws a request with one thing wrong. If the contract still allows the request, it
+// need not be refused.
 func (d *drawer) nearly(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -223,7 +223,7 @@ var bodyFaults = []fault{
 	}},
 }
 
-// root returns the JSON value that a fault of a body changes; nil if there is none.
+// root returns the JSON value that a fault of a body changes, and nil if there is none.
 func (d *drawer) root(r *request) *value {
 	if len(r.lines) > 0 {
 		return pick(d, r.lines...)
@@ -255,7 +255,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond moves a value one step beyond its bounds.
+// beyond changes a value so that it just exceeds its bounds.
 func beyond(_ *drawer, v *value) {
 	s := v.schema
 	switch {
@@ -278,8 +278,8 @@ func beyond(_ *drawer, v *value) {
 	}
 }
 
-// inTree returns a fault that bends one fitting value of a body. The request must be refused
-// if the contract no longer allows the body.
+// inTree returns a fault that changes one suitable value in a body. The request must be
+// refused if the contract no longer allows the body.
 func inTree(fits func(*value) bool, bend func(*drawer, *value)) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {
 		root := d.root(r)

@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// The ledgers of the server. One is frozen in the end; another exists once a request has
+// The ledgers of the server. One is frozen at the end; another exists once a request has
 // created it.
 const (
 	first  = "default"
@@ -105,7 +105,7 @@ func headerText(text string) string {
 	}, text)
 }
 
-// kindOf has the kind of the records of an operation.
+// kindOf maps an operation to the kind of its records.
 var kindOf = map[string]string{
 	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record", "postNote": "ipc_record",
 	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
@@ -138,7 +138,7 @@ func (d *drawer) parameter(op *operation, p *openapi3.Parameter) string {
 	return d.value(s, p.Name, 0).String()
 }
 
-// repaired removes from a query what the contract excludes only in words.
+// repaired removes from a query what the contract excludes only in prose.
 func (d *drawer) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })

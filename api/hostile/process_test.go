@@ -49,13 +49,13 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// startServer serves that data folder until the test ends, with small caches.
+// startServer serves this data folder until the test ends, with small caches.
 func startServer(t *testing.T, data string, credentials *credentials) *process {
 	t.Helper()
 	return startServerIn(t, data, credentials, nil, "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
 }
 
-// startServerIn is startServer with more variables in the environment and more flags.
+// startServerIn is like startServer, with more environment variables and flags.
 func startServerIn(t *testing.T, data string, credentials *credentials, environment []string, flags ...string) *process {
 	t.Helper()
 	p := &process{data: data}
@@ -88,7 +88,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	return p
 }
 
-// stop ends the server with a signal; it must end cleanly.
+// stop ends the server with a signal. The server must exit cleanly.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
@@ -133,9 +133,9 @@ func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	return found
 }
 
-// openOutsideData lists the files that the server has open, apart from the files of the two
-// databases, whose number depends on their content. Of those it lists deleted ones. It is
-// empty if the system does not show open files.
+// openOutsideData lists the files that the server has open. Of the files of the two databases,
+// whose number depends on their content, it lists only deleted ones. The list is empty if the
+// system does not show open files.
 func (p *process) openOutsideData(t *testing.T) (open []string) {
 	t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)
@@ -147,7 +147,7 @@ func (p *process) openOutsideData(t *testing.T) (open []string) {
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(folder, e.Name()))
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed in the meantime
 		}
 		held := strings.HasPrefix(to, filepath.Join(p.data, "db")) || strings.HasPrefix(to, filepath.Join(p.data, "index"))
 		if !held || strings.HasSuffix(to, "(deleted)") {

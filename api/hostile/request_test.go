@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// class says how far a request is from an allowed one.
+// class is how close a request is to an allowed one.
 type class string
 
 const (
@@ -32,7 +32,7 @@ type request struct {
 
 	ledger                string
 	method, target, proto string
-	header                []field // in order; names may repeat
+	header                []field // in order; names can repeat
 	body                  []byte
 	tree                  *value   // the body as a tree; nil if it is not JSON
 	lines                 []*value // of a batch
@@ -43,7 +43,7 @@ type request struct {
 
 type field struct{ name, value string }
 
-// way says how a request is sent.
+// way is how a request is sent.
 type way struct {
 	raw []byte // sent in place of the request
 	// parts is the number of writes that send it; 0 means one.
@@ -52,7 +52,8 @@ type way struct {
 	send int
 	// leave closes the connection without waiting for an answer.
 	leave bool
-	// garbled: this may not be HTTP; net/http may answer it itself, or not at all.
+	// garbled means that this might not be HTTP; net/http might answer it itself, or not at
+	// all.
 	garbled bool
 }
 
@@ -82,7 +83,7 @@ func (op *operation) forms() (list []string) {
 	return list
 }
 
-// follow makes the request ask for a link from an earlier answer.
+// follow turns the request into one for a link from an earlier answer.
 func (r *request) follow(link string) {
 	var query string
 	r.target, query, _ = strings.Cut(link, "?")
@@ -129,7 +130,7 @@ func (d *drawer) kind(record *value) string {
 	return fmt.Sprint(pick(d, names...))
 }
 
-// write makes the body from its tree or lines.
+// write encodes the body from its tree or its lines.
 func (r *request) write() {
 	r.body = r.body[:0]
 	if r.tree != nil {
@@ -140,7 +141,7 @@ func (r *request) write() {
 	}
 }
 
-// url is the target with the query.
+// url returns the target with the query.
 func (r *request) url() string {
 	if len(r.query) == 0 {
 		return r.target
@@ -159,7 +160,7 @@ func (r *request) has(name string) bool {
 	return slices.ContainsFunc(r.header, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
-// text is the request as it is sent.
+// text returns the request as it is sent.
 func (r *request) text() []byte {
 	if r.way.raw != nil {
 		return r.way.raw

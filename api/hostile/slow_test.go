@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowAttack is many clients that request long answers and do not read them, while others send
-// bodies that take far more memory once decoded, and writers continue.
+// slowAttack has many clients that request long answers and do not read them, others that send
+// bodies which need far more memory once decoded, and writers that continue.
 type slowAttack struct {
 	server  *process
 	targets []string // whole requests for everything that can be long
@@ -36,7 +36,7 @@ type slowAttack struct {
 }
 
 // Addresses of loopback, which on Linux is all of 127.0.0.0/8: slow readers are several
-// callers, and the writers another one.
+// callers, and the writers another caller.
 const (
 	writersAddress = "127.0.0.1"
 	readersNetwork = "127.0.1."
@@ -44,8 +44,8 @@ const (
 )
 
 // Whatever clients request and do not read, memory stays within its bounds and writes
-// continue. With COLOPHON_HOSTILE the test is as large as the documented bounds, and logs the
-// speed of writes with and without slow readers.
+// continue. With COLOPHON_HOSTILE, the test is as large as the documented campaign, and logs
+// the speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
 		slowAndLarge(t)
@@ -76,9 +76,9 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	server.stop(t)
 }
 
-// The most memory that a server under GOMEMLIMIT=1GiB may take, in bytes, and the least share
-// of a speed that writes keep: of their lone speed beside slow readers, and of the control's
-// beside the attack as well.
+// The largest memory that a server under GOMEMLIMIT=1GiB may use, in bytes, and the smallest
+// share of speed that writes must keep: of their speed alone when beside slow readers, and of
+// the control's speed when beside the attack too.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
@@ -120,7 +120,7 @@ func slowAndLarge(t *testing.T) {
 	}
 	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
 
-	// Senders use all of the cores: they take part in the first of ten parts only.
+	// Senders use all of the cores, so they take part only in the first of ten parts.
 	control := &attacker{contract: contract, server: refuser, seen: attack.seen, tally: newTally(), seed: attack.seed}
 	var raw, kept float64
 	for part := range 10 {
@@ -175,7 +175,7 @@ func slowAndLarge(t *testing.T) {
 	attack.finish(t)
 }
 
-// largeBody is the length of large content, and of a body that swells, in bytes.
+// largeBody is the length, in bytes, of large content and of a body that expands.
 const largeBody = 8 << 20
 
 // newSlowAttack fills a ledger so that answers are long.
@@ -183,7 +183,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
 	s := &slowAttack{server: server, stop: make(chan struct{})}
 	const l = "/v1/ledgers/default"
-	// The attack's preparation may have made the ledger refuse the citations below.
+	// The attack's preparation might have made the ledger refuse the citations below.
 	server.send(t, http.MethodPut, l+"/unregistered-sources", `{"unregistered_sources":"accept"}`, http.StatusOK)
 	text := strings.Repeat("x", large-64<<10)
 	post := func(path, body string) uint64 {
@@ -249,7 +249,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	return s
 }
 
-// dialFrom connects from an address of loopback, with a small buffer for what comes.
+// dialFrom connects from an address of loopback, with a small receive buffer.
 func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
@@ -290,12 +290,12 @@ func (s *slowAttack) reader(request string, i int) {
 	}, address)
 }
 
-// sender sends bodies that swell, and reads the beginning of the answer.
+// sender sends bodies that expand, and reads the beginning of each answer.
 func (s *slowAttack) sender() {
 	i := rand.IntN(1000)
 	s.client(func(conn net.Conn) bool {
 		i++
-		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server may have refused the rest
+		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server might have refused the rest
 		piece := make([]byte, 512)
 		if n, err := conn.Read(piece); err == nil {
 			s.count(piece[:n])
@@ -304,7 +304,7 @@ func (s *slowAttack) sender() {
 	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
 }
 
-// count counts the status of an answer by its beginning.
+// count reads the status from the beginning of an answer and counts it.
 func (s *slowAttack) count(begin []byte) {
 	if fields := bytes.Fields(begin); len(fields) > 1 && bytes.HasPrefix(begin, []byte("HTTP/1.1 ")) {
 		status, _ := strconv.Atoi(string(fields[1]))
@@ -320,7 +320,7 @@ func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 		for s.pause(10 * time.Millisecond) {
 			conn, err := s.dialFrom(address)
 			if err != nil {
-				continue // the server may have refused the rest
+				continue // the server might have refused the rest
 			}
 			ended := context.AfterFunc(over, func() { _ = conn.Close() })
 			for use(conn) {
@@ -339,7 +339,7 @@ func closing(stop chan struct{}) context.Context {
 	return ctx
 }
 
-// pause waits. It reports false at the end of the attack.
+// pause waits. It returns false at the end of the attack.
 func (s *slowAttack) pause(d time.Duration) bool {
 	select {
 	case <-s.stop:
@@ -356,7 +356,7 @@ func (s *slowAttack) end() {
 	s.stop = make(chan struct{})
 }
 
-// awaitStalled waits until unread answers hold at least that many bytes.
+// awaitStalled waits until unread answers hold at least this number of bytes.
 func (s *slowAttack) awaitStalled(t *testing.T, held float64) {
 	t.Helper()
 	await(t, func() string {
@@ -405,8 +405,8 @@ func (s *slowAttack) write(t *testing.T, writers int) (end func()) {
 	}
 }
 
-// peak returns the largest resident memory of the server so far, in bytes; 0 if the system
-// does not show it.
+// peak returns the largest resident memory of the server so far, in bytes. It returns 0 if the
+// system does not report it.
 func (p *process) peak(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))

@@ -33,8 +33,7 @@ func newTally() *tally {
 	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
 }
 
-// add counts an answer. before is the previous request on the connection, nil if there was
-// none.
+// add counts an answer. before is the previous request on the connection, or nil.
 func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,13 +56,13 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 		text = text[:min(len(text), r.way.send)]
 	}
 	said := fmt.Sprintf("%.1500s\n\trequest (%d bytes): %.800q\n\tanswer: %d %v %.1000q", wrong, len(text), text, a.status, a.header, a.body)
-	if before != nil && a.status == 0 { // it may be the one that broke the connection
+	if before != nil && a.status == 0 { // it might be the one that broke the connection
 		said += fmt.Sprintf("\n\tbefore it on the connection: %s, %.800q", before.trick, before.text())
 	}
 	return said
 }
 
-// found lists the findings.
+// found lists all findings.
 func (t *tally) found() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +85,7 @@ func (t *tally) succeeded(operation string) bool {
 	return false
 }
 
-// report is a table of operations and classes with the number of each status.
+// report returns a table of operations and classes, with the number of answers of each status.
 func (t *tally) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

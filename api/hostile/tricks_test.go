@@ -11,7 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// trick makes a request hostile; false if it cannot. weight is its relative frequency.
+// trick makes a request hostile, or returns false if it cannot. weight is its relative
+// frequency.
 type trick struct {
 	name   string
 	weight int
@@ -52,8 +53,8 @@ func (d *drawer) weighed(list []trick) trick {
 	panic("unreachable: the weights are those of the sum")
 }
 
-// texts are texts that no honest client writes. None may occur in the headers of an answer, or
-// as control characters in the server's log.
+// texts are texts that no honest client sends. None may appear in the headers of an answer or,
+// as control characters, in the server's log.
 var texts = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\u202etxt.exe", "\u200b", "\ufeff", "\u2028", "A\u0301\u0327",
 	"\r\nInjected: yes\r\n", "\n\n", "\x1b[2J\x1b]0;title\x07", "\x7f\x08", "=cmd|' /C calc'!A1", "@SUM(1+1)", "+1+1", "-1+1",
@@ -105,7 +106,7 @@ func (d *drawer) large() string {
 	return strings.Repeat(pick(d, " ", "\n", "\t"), n) + "1"
 }
 
-// wide is an object of many members in random order, with similar names.
+// wide draws an object with many members in random order, with similar names.
 func (d *drawer) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -170,7 +171,7 @@ var bodyTricks = []trick{
 	}},
 }
 
-// bent returns a trick that bends one scalar of a body, usually one that the contract
+// bent returns a trick that changes one scalar of a body, usually one that the contract
 // describes.
 func bent(bend func(*drawer, *value)) func(*drawer, *request) bool {
 	return func(d *drawer, r *request) bool {

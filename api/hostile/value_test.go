@@ -9,17 +9,17 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// value is a JSON text that can be bent into one that no encoder would write.
+// value is a JSON text that can be changed into one that no encoder would write.
 type value struct {
 	schema *openapi3.Schema // the schema of the value; nil if it allows anything
 	// open is { or [ of an object or array, else 0.
 	open    byte
-	members []member // of an object, in order; names may repeat
+	members []member // of an object, in order; names can repeat
 	items   []*value // of an array
 	text    string   // of any other value, as it is written
 }
 
-// member is a member of an object; its name is written as it is, quotes included.
+// member is a member of an object. Its name is written unchanged, including quotes.
 type member struct {
 	name  string
 	value *value
@@ -75,7 +75,7 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one draws v or a value in it that fits; nil if none does.
+// one draws v or a value in it that fits. It returns nil if none fits.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {
@@ -127,8 +127,8 @@ func valueOf(s *openapi3.Schema, example any) *value {
 	return v
 }
 
-// alternative returns the alternative of a schema that allows a value; the schema itself if it
-// has none.
+// alternative returns the alternative of a schema that allows a value, and the schema itself
+// if it has no alternatives.
 func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	for _, one := range s.OneOf {
 		if one.Value.VisitJSON(v, openapi3.FailFast()) == nil {
@@ -138,7 +138,7 @@ func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	return s
 }
 
-// schemaOf returns the schema of a member, nil if it allows anything.
+// schemaOf returns the schema of a member, and nil if the member can be anything.
 func schemaOf(s *openapi3.Schema, name string) *openapi3.Schema {
 	switch {
 	case s == nil:

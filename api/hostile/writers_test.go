@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writersOf is the variable that turns a process of this test into a process of writers only.
-// Its value is the server's address.
+// writersOf is the environment variable that turns a process of this test into a process that
+// only has writers. Its value is the server's address.
 const writersOf = "COLOPHON_HOSTILE_WRITERS"
 
-// writers is a process whose goroutines post one record after the other. It is not the
-// attacking process: that uses all of its share of the cores, and the writers would measure
-// their own wait for a core.
+// writers is a process whose goroutines post one record after the other. It is separate from
+// the attacking process, which uses all of its share of the cores, so that the writers do not
+// measure their own wait for a core.
 type writers struct {
 	command *exec.Cmd
 	ask     io.WriteCloser
@@ -54,8 +54,8 @@ func startWriters(t *testing.T, address string) *writers {
 	return w
 }
 
-// written returns how many records were acknowledged so far. It lets the writers continue, or
-// pauses them.
+// written lets the writers continue or pauses them, and returns the number of records
+// acknowledged so far.
 func (w *writers) written(t *testing.T, goOn bool) int64 {
 	t.Helper()
 	_, err := fmt.Fprintln(w.ask, goOn)
@@ -71,7 +71,7 @@ func (w *writers) written(t *testing.T, goOn bool) int64 {
 	return n
 }
 
-// writeOnly is the whole program of a process of writers. They begin paused.
+// writeOnly is the main function of a process of writers, which begin paused.
 func writeOnly(address string, commands io.Reader, out io.Writer) {
 	var written atomic.Int64
 	var refused atomic.Value
@@ -134,6 +134,6 @@ func yieldCores(t *testing.T) {
 	for _, thread := range threads {
 		id, err := strconv.Atoi(filepath.Base(thread))
 		require.NoError(t, err)
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // it may have ended
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // it might have ended
 	}
 }

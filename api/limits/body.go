@@ -9,9 +9,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Body is the body of a request over HTTP/1. net/http reads part of a body that no handler has
-// read before it sends the response and before it reuses the connection; Body limits how long
-// that takes. It belongs to the goroutine that reads.
+// Body is the body of a request over HTTP/1. Before net/http sends the response, and before it
+// reuses the connection, it reads part of a body that no handler has read; Body limits how
+// long that takes. It belongs to the goroutine that reads.
 type Body struct {
 	io.ReadCloser
 	controller      *http.ResponseController
@@ -20,14 +20,14 @@ type Body struct {
 }
 
 // Limit gives the body of r at most patience to arrive, whether or not a handler reads it. It
-// returns the request to serve. Over HTTP/1 the body of that request is i, and w drains it
-// before the response.
+// returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains
+// it before the response.
 func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	// net/http clears the deadline at the end of the body and before the next request. The
-	// ResponseWriter of a test may have no deadlines.
+	// ResponseWriter of a test might not support deadlines.
 	_ = w.controller.SetReadDeadline(time.Now().Add(patience))
 	if r.ProtoMajor != 1 {
 		return r
@@ -45,7 +45,7 @@ func (i *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain runs before the response. It reads the rest of a short body; if the body has not ended
+// drain runs before the response. It reads the rest of a short body. If the body has not ended
 // then, the response is the last on its connection.
 func (i *Body) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
@@ -60,9 +60,9 @@ func (i *Body) drain(h http.Header) {
 	}
 }
 
-// DrainTime and DrainBytes bound what is read of an unneeded body, before a response or after
-// a batch has ended. A client that is still sending then sees the response instead of a reset
-// connection.
+// DrainTime and DrainBytes limit how much of an unneeded body is read, before a response or
+// after a batch has ended. With this, a client that is still sending sees the response instead
+// of a reset connection.
 const (
 	DrainTime  = time.Second
 	DrainBytes = 256 << 10

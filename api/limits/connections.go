@@ -15,36 +15,36 @@ import (
 	"time"
 )
 
-// connections bounds the open connections, in total and for each address. An address gets at
-// most half of the connections that are left, so the next address always finds one. Some
-// connections beyond the bound are accepted for a short time, shared in the same way, to
-// answer 503; any more are closed at once. A trusted proxy is not limited to a share, since it
-// carries the requests of many clients.
+// connections limits the open connections, in total and for each address. An address gets at
+// most half of the remaining connections, so that the next address always finds one. Some
+// connections beyond the limit are accepted for a short time, and shared in the same way, to
+// answer 503; any further ones are closed at once. A trusted proxy is not limited to a share,
+// because it forwards the requests of many clients.
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet
-	Open           atomic.Int64 // of both kinds, for metrics
+	Open           atomic.Int64 // number of both kinds, for metrics
 }
 
 func newConnections(load Load) *connections {
 	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
-// spareConnections returns how many connections beyond the limit are answered with 503.
+// spareConnections returns the number of connections beyond the limit that get a 503.
 func spareConnections(limit int) int { return 16 + limit/16 }
 
-// While few connections are left, a connection whose request does not arrive within
-// crowdedPatience is closed. A connection beyond the bound is closed after spareTime.
+// While few connections remain, a connection whose request does not arrive within
+// crowdedPatience is closed. A connection beyond the limit is closed after spareTime.
 const (
 	crowdedPatience = 3 * time.Second
 	spareTime       = 5 * time.Second
 )
 
-// crowded reports whether at most a quarter of the connections are left.
+// crowded reports whether at most a quarter of the connections remain.
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
-// take takes a slot for a connection from an address. It returns the slots that the connection
-// belongs to, nil if none is free, and the holder of the slot.
+// take takes a slot for a connection from an address. It returns the kind of slots to which it
+// belongs, or nil if none is free, and the holder of the slot.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -79,13 +79,14 @@ func network(ip netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listen returns a listener that bounds the connections that l accepts. refused is called
-// for each connection that is closed at once.
+// Listen returns a listener that limits the connections that l accepts. It calls refused for
+// each connection that it closes at once.
 func (c *connections) Listen(l net.Listener, refused func()) net.Listener {
 	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
 
-// MaxOpen returns the largest number of connections that a server has open at once.
+// MaxOpen returns the largest number of connections that a server can have open at the same
+// time.
 func MaxOpen(load Load) int {
 	limit := load.WithDefaults().Connections
 	return limit + spareConnections(limit)
@@ -108,7 +109,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		kind, who := l.connections.take(accepted.RemoteAddr())
 		if kind == nil {
 			l.refused()
-			_ = accepted.Close() // the connection is not in use
+			_ = accepted.Close() // nothing has used the connection yet
 			continue
 		}
 		l.connections.Open.Add(1)
@@ -126,17 +127,17 @@ type connection struct {
 	all     *connections
 	kind    *slots
 	who     string
-	until   time.Time // the last deadline; zero: none
+	until   time.Time // the last deadline; zero means none
 	closing sync.Once
 
-	waiting atomic.Bool // for the next request to arrive
+	waiting atomic.Bool // waits for the next request
 	over    atomic.Bool // reads return io.EOF
 
-	gathered *[]byte // the response so far, if it is sent whole; nil: writes are passed on
-	body     int     // its length in that response, in bytes
+	gathered *[]byte // the response so far, if it is sent in one write; nil means that writes are passed on
+	body     int     // length of the body in that response, in bytes
 }
 
-// beyond reports whether the connection is a spare one, beyond Load.Connections.
+// beyond reports whether the connection is a spare one, that is beyond Load.Connections.
 func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -147,9 +148,9 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// SendWhole sends the next response, whose body has that many bytes, in one write. net/http
-// would write pieces of 4 KiB, and each costs both sides a system call and the client a
-// wake-up. The goroutine that answers calls it.
+// SendWhole makes the connection send the next response, whose body has this number of bytes,
+// in one write. net/http would write pieces of 4 KiB, each of which costs both sides a system
+// call and wakes the client up. The goroutine that answers calls it.
 func (c *connection) SendWhole(body int) { c.gathered, c.body = gatherBuffers.Get().(*[]byte), body }
 
 var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -182,7 +183,7 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. While few connections are left, a connection that waits
+// SetReadDeadline implements net.Conn. While few connections remain, a connection that waits
 // for a request has at most crowdedPatience.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	if !t.IsZero() && c.waiting.Load() && c.all.crowded() {
@@ -215,7 +216,7 @@ func (c *connection) Close() error {
 }
 
 // CloseWrite lets net/http finish a response while the client is still sending. Without it,
-// the client may never see the response.
+// the client might never see the response.
 func (c *connection) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -254,8 +255,8 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 }
 
 // Crowded reports whether a request arrived on a spare connection, that is one beyond
-// Load.Connections, and whether that connection must end with this response because few spare
-// ones are left.
+// Load.Connections. last means that the connection must end with this response because few
+// spare ones remain.
 func Crowded(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {
@@ -265,16 +266,16 @@ func Crowded(r *http.Request) (beyond, last bool) {
 }
 
 // EndConnection makes this request the last on its HTTP/1 connection. Its body was not read to
-// the end, and net/http might read the rest as the next request.
+// the end, and net/http might otherwise read the rest as the next request.
 func EndConnection(r *http.Request) {
 	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
 }
 
-// TakeStream takes a slot for a request over HTTP/2; one connection may carry many at once.
-// Addresses share the slots like connections. It returns the holder of the slot, for
-// Requests.Release, or false if no slot is free.
+// TakeStream takes a slot for a request over HTTP/2, because one connection can carry many
+// requests at once. Addresses share the slots in the same way as connections. It returns the
+// holder of the slot, for Requests.Release, or false if no slot is free.
 func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {

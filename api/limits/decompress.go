@@ -15,9 +15,9 @@ import (
 // Opener returns the decompressed form of a body.
 type Opener func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. Reading ends in a
-// 413 Refusal if the output is out of proportion to the input. Memory for the decompressor
-// itself comes from hold and is released by Close.
+// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. Reading ends with
+// a 413 Refusal if the output is out of proportion to the input. The memory for the
+// decompressor itself comes from hold and is released by Close.
 func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
@@ -36,7 +36,7 @@ type resetter interface {
 	Reset(io.Reader) error
 }
 
-// decompressors keeps decompressors for reuse: creating one costs more than decompressing a
+// decompressors is a pool, because creating a decompressor costs more than decompressing a
 // short batch.
 type decompressors struct {
 	pool sync.Pool
@@ -50,11 +50,11 @@ var (
 	}}
 )
 
-// HoldMemory takes that many bytes of memory until release is called.
+// HoldMemory takes this number of bytes of memory until release is called.
 type HoldMemory func(bytes int64) (release func(), err error)
 
-// openZstd takes memory for the largest window. Any frame of a body may declare that window,
-// and the decompressor then allocates it, however short the body is.
+// openZstd takes memory for the largest window, because any frame of a body can declare that
+// window, and the decompressor then allocates it however short the body is.
 func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
@@ -118,22 +118,21 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// MaxWindow is the largest zstd window in bytes. RFC 9659 holds HTTP clients to the same
-// limit.
+// MaxWindow is the largest zstd window in bytes, as RFC 9659 requires of HTTP clients.
 const (
 	MaxWindow    = 8 << 20
-	besideWindow = 512 << 10 // of a decompressor
+	besideWindow = 512 << 10 // memory of a decompressor in addition to its window
 )
 
-// The first freeExpansion bytes of output are not checked. After them, the output may be at
-// most maxExpansion times the input. Deflate reaches about 1,000, zstd 100,000, and records 5
-// to 50.
+// The first freeExpansion bytes of output are not checked. Beyond them, the output must not
+// exceed maxExpansion times the input. Deflate can reach about 1,000 times, zstd 100,000
+// times, and records reach 5 to 50 times.
 const (
 	FreeExpansion = 64 << 20
 	maxExpansion  = 250
 )
 
-// proportionate returns an Opener that bounds the output of a body by its input.
+// proportionate returns an Opener that limits the output of a body in proportion to its input.
 func proportionate(open Opener) Opener {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}
@@ -158,11 +157,11 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expansion is a decompressed body whose output is bounded by its input.
+// expansion is a decompressed body whose output is limited in proportion to its input.
 type expansion struct {
 	io.ReadCloser
 	sent  *counter
-	bytes int64 // of output
+	bytes int64 // number of bytes of output
 }
 
 // Read implements io.Reader.
@@ -171,7 +170,7 @@ func (e *expansion) Read(p []byte) (int, error) {
 	e.bytes += int64(n)
 	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
 		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the body expands %d bytes to more than %d times as many; the lines before this one are answered, the rest is not read", e.sent.bytes, maxExpansion)
+			"the body expands %d bytes to more than %d times as many; the lines before this one are answered, but the rest is not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }

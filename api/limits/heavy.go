@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// HeavyWork bounds how many writes do work at once that keeps a core busy for milliseconds:
-// decoding large bodies and long lines of batches. Go's scheduler has no priorities: without the
-// bound, each step of a commit would queue behind all of this work. Reads work in ReadTurns.
+// HeavyWork limits the number of writes that, at the same time, do work that keeps a core busy
+// for milliseconds: decoding large bodies and long lines of batches. Go's scheduler has no
+// priorities, so without this limit each step of a commit would wait behind all of this work.
+// Reads compute in ReadTurns instead.
 type HeavyWork struct {
-	wait time.Duration // of a request for a core
+	wait time.Duration // longest wait of a request for a core
 
-	Cores chan struct{} // one token for each request that works
+	Cores chan struct{} // holds one token for each request that works
 }
 
 // HeavyMemory is the memory, in bytes, at which work counts as heavy.
@@ -26,13 +27,12 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 // request. The zero heavySlot is not held.
 //
 // A request takes memory before a slot. It releases its slot before it waits for memory, the
-// index, a commit, or its client. Every slot is therefore released within the time of the work
-// itself.
+// index, a commit, or its client. So every slot is released after the time of the work alone.
 type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }
 
-// Take waits until a core is free, at most Load.Wait, and then returns a 503 Refusal.
+// Take waits until a core is free. After Load.Wait, it returns a 503 Refusal.
 func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil

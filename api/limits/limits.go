@@ -1,5 +1,5 @@
-// Package limits bounds how much clients may ask of a server: connections, rates, memory, heavy work,
-// and the time to send a body or to read a response.
+// Package limits limits what clients can demand of a server: connections, rates, memory, heavy
+// work, and the time to send a body or to read a response.
 package limits
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Reason is why a request or a line of a batch was refused, or a client disconnected: the
-// label of the metric colophon_refusals_total.
+// Reason is the reason why a request or a line of a batch was refused, or a client was
+// disconnected. It is the label of the metric colophon_refusals_total.
 type Reason string
 
 // docs/metrics.md explains each reason.
@@ -44,7 +44,7 @@ var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, R
 type Refusal struct {
 	Reason Reason        // counted in the metrics; empty: not counted
 	Status int           // of the HTTP response
-	Wait   time.Duration // until the client may retry, for statuses 429 and 503
+	Wait   time.Duration // time after which the client can retry, for statuses 429 and 503
 	Detail string
 }
 
@@ -69,8 +69,8 @@ type Limits struct {
 	Requests    *slots // over HTTP/2, by address
 	Redactions  *turns
 	Heavy       HeavyWork
-	// Parsing holds a token for each chunk of a batch that is parsed, one per core, so that the
-	// sequencer and the index wait for few.
+	// Parsing holds a token for each chunk of a batch that is being parsed, at most one per
+	// core, so that the sequencer and the index wait for few of them.
 	Parsing chan struct{}
 	Reads   *ReadTurns
 	Spools  *SpoolSpace
@@ -103,5 +103,5 @@ func SlowBody(err error, within time.Duration) *Refusal {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
-	return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not come within %s", within)
+	return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
 }

@@ -13,65 +13,70 @@ import (
 	"colophon/ledger/record"
 )
 
-// Load bounds what clients may ask of a server, per second and at once. A zero field means its
-// default. Each limit is a field here and a line of settings, which has its default and its
-// flag.
+// Load has the limits for what clients can demand of a server, per second and at the same
+// time. A zero field means its default. Each limit is a field here and a line in settings,
+// which has its default and its flag.
 type Load struct {
-	// RequestRate is how many requests an identity may make per second, and how many lines its
-	// batches may carry per second in addition. A client without credentials is identified by
-	// its address. 0 means unlimited.
+	// RequestRate is the number of requests per second that an identity can make, and also the
+	// number of lines per second that its batches can have in addition. A client without
+	// credentials is identified by its address. 0 means unlimited.
 	RequestRate float64 `yaml:"rate-limit"`
-	// AddressRate is how many requests an address, or a /64 of IPv6, may make per second. 0
-	// means unlimited.
+	// AddressRate is the number of requests per second that an address, or a /64 of IPv6, can
+	// make. 0 means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
-	// RateBurst sets how many requests may arrive at once: as many as the limit allows in this time.
+	// RateBurst determines how many requests can arrive at once: as many as the limit allows
+	// in this time.
 	RateBurst time.Duration `yaml:"rate-burst"`
-	// FailureRate is how many invalid credentials an address may send per second, after
-	// FailureBurst of them.
+	// FailureRate is the number of invalid credentials per second that an address can send
+	// after the first FailureBurst.
 	FailureRate float64 `yaml:"failed-auth-limit"`
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. It is
 	// ignored in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
-	// Connections bounds the open connections. An address gets half of what is left, a trusted
-	// proxy all of it.
+	// Connections limits the open connections. An address gets half of the remaining ones; a
+	// trusted proxy gets all of them.
 	Connections int `yaml:"max-connections"`
-	// BodyMemory bounds the memory of bodies of writes. A caller gets half of what is left.
+	// BodyMemory limits the memory for bodies of writes. A caller gets half of the remaining
+	// memory.
 	BodyMemory size.Bytes `yaml:"max-body-memory"`
-	// AnswerMemory bounds the memory of responses until they are sent, and of bodies of requests
-	// that record nothing. A caller gets half of what is left.
+	// AnswerMemory limits the memory for responses until they are sent, and for bodies of
+	// requests that record nothing. A caller gets half of the remaining memory.
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
-	// Wait is the longest that a request waits for memory, a core, or its turn.
+	// Wait is the longest time that a request waits for memory, a core, or its turn.
 	Wait time.Duration `yaml:"max-wait"`
-	// Batches bounds the batches in progress, and Followers the clients that follow live events.
-	// A caller gets half of what is left.
+	// Batches limits the batches in progress, and Followers the clients that follow live
+	// events. A caller gets half of the remaining ones.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
-	// BatchSpool and Spool bound the temporary files with results that clients have not read:
-	// of one batch, and of all batches.
+	// BatchSpool and Spool limit the temporary files with results that clients have not read:
+	// BatchSpool for one batch, Spool for all batches together.
 	BatchSpool size.Bytes `yaml:"max-spool"`
 	Spool      size.Bytes `yaml:"max-spools"`
-	// SpoolMemory bounds the results of one batch that wait in memory for a slow client.
+	// SpoolMemory limits the results of one batch that are kept in memory for a slow client.
 	// Further results go to a temporary file.
 	SpoolMemory int `yaml:"-"`
 
 	MaxBody size.Bytes `yaml:"max-body"` // of a request, except a batch
 	MaxLine size.Bytes `yaml:"max-line"` // of a batch
 	MaxPage int        `yaml:"max-page"` // rows of a page
+	// MaxSelected bounds the records that the filter of a redaction or of a change of states
+	// selects.
+	MaxSelected int `yaml:"max-selected"`
 	// MaxLabels, MaxLabelBytes, and MaxValues bound a record: its labels, the bytes of a
 	// label's name and of its value, and its JSON values and member names.
 	MaxLabels     int `yaml:"max-labels"`
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
 
-	// BodyTimeout is how long the body of a request, except a batch, may take.
+	// BodyTimeout is how long the body of a request, except a batch, can take.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
 	// BatchIdle is how long a batch waits for its client to send a line. It waits twice as
 	// long for the client to read.
 	BatchIdle time.Duration `yaml:"batch-idle"`
-	// WriteTimeout is how long a client may take to read one piece of a response, of at most
-	// MaxWrite bytes.
+	// WriteTimeout is the time in which a client must read each piece of a response, of at
+	// most MaxWrite bytes.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
 	// IndexWait is how long a request waits for an index that lags behind.
 	IndexWait time.Duration `yaml:"index-wait"`
@@ -96,36 +101,37 @@ type setting struct {
 // settings lists all limits.
 func (l *Load) settings() []setting {
 	return []setting{
-		{"rate-limit", &l.RequestRate, nil, "`number` of requests a second that an identity may make, and of lines a second that its batches may send; 0 means no limit"},
-		{"address-rate-limit", &l.AddressRate, nil, "`number` of requests a second that may come from one address; 0 means no limit"},
-		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` for which an idle client saves up requests under these two limits"},
-		{"failed-auth-limit", &l.FailureRate, 1, "`number` of invalid credentials a second that an address may send, after 20 of them"},
-		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` like 10.0.0.0/8, separated by commas, of proxies whose X-Forwarded-For is trusted"},
-		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address, unless it is a trusted proxy, gets half of what is left"},
+		{"rate-limit", &l.RequestRate, nil, "largest `number` of requests per second by one identity, and of lines per second in its batches; 0 means no limit"},
+		{"address-rate-limit", &l.AddressRate, nil, "largest `number` of requests per second from one address; 0 means no limit"},
+		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
+		{"failed-auth-limit", &l.FailureRate, 1, "largest `number` of invalid credentials per second from one address, after the first 20"},
+		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
+		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address gets half of those that are left, unless it is a trusted proxy"},
 		{"max-body-memory", &l.BodyMemory, 256 << 20, "largest `size` of all bodies of writes at once; one identity gets half of what is left"},
 		{"max-answer-memory", &l.AnswerMemory, 256 << 20, "largest `size` of all answers that are built or sent at once; one identity gets half of what is left"},
-		{"max-wait", &l.Wait, 5 * time.Second, "`time` that a request waits for memory, or a redaction for its turn, before it gets 503"},
-		{"max-batches", &l.Batches, 128, "largest `number` of batches at once; one identity gets half of what is left"},
-		{"max-followers", &l.Followers, 2048, "largest `number` of clients that follow events at once; one identity gets half of what is left"},
+		{"max-wait", &l.Wait, 5 * time.Second, "longest `time` that a request waits for memory, a core, or its turn, before it gets 503"},
+		{"max-batches", &l.Batches, 128, "largest `number` of batches at once; one identity gets half of those that are left"},
+		{"max-followers", &l.Followers, 2048, "largest `number` of clients that follow events at once; one identity gets half of those that are left"},
 		{"max-spool", &l.BatchSpool, 1 << 30, "largest `size` of the results of a batch that its client has not read"},
 		{"max-spools", &l.Spool, int64(4 << 30), "largest `size` of the unread results of all batches"},
 		{"", &l.SpoolMemory, 256 << 10, ""},
 		{"max-body", &l.MaxBody, 8 << 20, "largest `size` of a request's body"},
 		{"max-line", &l.MaxLine, 8 << 20, "largest `size` of a line of a batch"},
 		{"max-page", &l.MaxPage, 1000, "largest `number` of rows of a page"},
+		{"max-selected", &l.MaxSelected, 100_000, "largest `number` of records that the filter of one redaction or change of states may select"},
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "largest `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "largest `length` of a label's name, and of its value"},
 		{"max-values", &l.MaxValues, record.DefaultLimits().Values, "largest `number` of JSON values and names in a record"},
-		{"body-timeout", &l.BodyTimeout, time.Minute, "`time` that the body of a request may take to arrive"},
-		{"batch-idle", &l.BatchIdle, 2 * time.Minute, "`time` that a batch waits for its client to send a line; it waits twice as long for the client to read"},
-		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "`time` that a client may take to read each 64 KiB of an answer"},
-		{"index-wait", &l.IndexWait, 5 * time.Second, "`time` that a request waits for an index that is behind; then it gets 503"},
-		{"follow-rate", &l.FollowRate, 32 << 20, "`size` of the live events that are sent per second to all followers together"},
+		{"body-timeout", &l.BodyTimeout, time.Minute, "longest `time` that the body of a request can take to arrive"},
+		{"batch-idle", &l.BatchIdle, 2 * time.Minute, "longest `time` that a batch waits for its client to send a line; to read, the client has twice as long"},
+		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "longest `time` that a client can take to read each 64 KiB of an answer"},
+		{"index-wait", &l.IndexWait, 5 * time.Second, "longest `time` that a request waits for an index that lags behind, before it gets 503"},
+		{"follow-rate", &l.FollowRate, 32 << 20, "largest `size` of live events per second, for all followers together"},
 		{"", &l.Heartbeat, 15 * time.Second, ""},
 	}
 }
 
-// WithDefaults sets each zero field to its default.
+// WithDefaults returns a copy in which each zero field has its default.
 func (l Load) WithDefaults() Load {
 	for _, s := range l.settings() {
 		if field := reflect.ValueOf(s.field).Elem(); field.IsZero() && s.normal != nil {
@@ -135,7 +141,8 @@ func (l Load) WithDefaults() Load {
 	return l
 }
 
-// Bind makes a flag of every limit that has one. What the fields hold is the default.
+// Bind creates a flag for every limit that has a name. The current values of the fields are
+// the flags' defaults.
 func (l *Load) Bind(flags *pflag.FlagSet) {
 	for _, s := range l.settings() {
 		if s.name == "" {
@@ -157,28 +164,32 @@ func (l *Load) Bind(flags *pflag.FlagSet) {
 	}
 }
 
-// What a body takes in memory for each of its bytes while it is worked on, and what the answer
-// takes that shows all of a record's content. Both are doubled, because a caller gets half.
+// Memory that a body needs for each of its bytes while it is processed, and that an answer
+// with all of a record's content needs. Both are doubled, because a caller gets only half of
+// the memory.
 const (
 	bodyFactor   = 8
 	answerFactor = 12
 )
 
-// Check returns an error for limits that contradict each other, or that no server can keep.
+// Check returns an error for limits that contradict each other or that no server could
+// enforce.
 func (l Load) Check() error {
 	for _, s := range l.settings() {
 		field := reflect.ValueOf(s.field).Elem()
-		if field.CanInt() && field.Int() < 0 || field.CanFloat() && !(field.Float() >= 0) { // nor not a number
+		if field.CanInt() && field.Int() < 0 || field.CanFloat() && !(field.Float() >= 0) { // NaN is refused too
 			return fmt.Errorf("%s: must not be negative", s.name)
 		}
 	}
 	switch {
 	case l.RequestRate > 0 && l.RequestRate < 1:
-		return errors.New("rate-limit: must be at least 1 a second, or 0 for any number")
+		return errors.New("rate-limit: must be at least 1 per second, or 0 for no limit")
 	case l.AddressRate > 0 && l.AddressRate < 1:
-		return errors.New("address-rate-limit: must be at least 1 a second, or 0 for any number")
+		return errors.New("address-rate-limit: must be at least 1 per second, or 0 for no limit")
 	case l.MaxPage < 1:
 		return fmt.Errorf("max-page: %d: a page has at least one row", l.MaxPage)
+	case l.MaxSelected < 1:
+		return fmt.Errorf("max-selected: %d: a filter selects at least one record", l.MaxSelected)
 	}
 	largest := max(l.MaxBody, l.MaxLine)
 	if err := atLeast("max-body-memory", l.BodyMemory, bodyFactor, largest); err != nil {
@@ -187,7 +198,7 @@ func (l Load) Check() error {
 	return atLeast("max-answer-memory", l.AnswerMemory, answerFactor, largest)
 }
 
-// atLeast returns an error if the memory is too little for the largest body or line.
+// atLeast returns an error if the memory is not enough for the largest body or line.
 func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 	if need := factor * largest; memory < need {
 		text, _ := need.MarshalText() // never fails
@@ -196,7 +207,7 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 	return nil
 }
 
-// Values returns the bounds of a record.
+// Values returns the limits of a record.
 func (l Load) Values() record.Limits {
 	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, Values: l.MaxValues}
 }

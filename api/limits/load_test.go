@@ -32,6 +32,7 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 		"max-label-bytes: must not be negative":      func(c *Load) { c.MaxLabelBytes = -1 },
 		"index-wait: must not be negative":           func(c *Load) { c.IndexWait = -1 },
 		"max-page: 0: a page has at least one row":   func(c *Load) { c.MaxPage = 0 },
+		"max-selected: 0: a filter selects at least": func(c *Load) { c.MaxSelected = 0 },
 		"max-body-memory: must be at least 64MiB,":   func(c *Load) { c.BodyMemory = 63 << 20 },
 		"max-answer-memory: must be at least 96MiB,": func(c *Load) { c.AnswerMemory = 95 << 20 },
 	} {

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Budget bounds the bytes that requests hold in memory. A caller gets at most half of what is
-// left, so that one caller cannot stall the next. Reads and writes have one Budget each, so
+// Budget limits the bytes that requests hold in memory. A caller gets at most half of what is
+// left, so that one caller cannot stall the next. Reads and writes have separate Budgets, so
 // that readers cannot stall writers.
 type Budget struct {
 	Limit int64         // bytes
-	wait  time.Duration // the longest that a Take waits
+	wait  time.Duration // longest wait of a Take
 	why   Reason
-	of    string // what the bytes are of, in a refusal
+	of    string // what the memory is for, as a refusal names it
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	taken   int64
 	holders map[Holder]*holding // only holders with shares
 	waiting []*waiter           // oldest first
 
-	// claimant is the oldest waiter whose holder has nothing else: it waits for free memory,
-	// not for its own shares. Shares that hold nothing yet cannot take the bytes claimed for
-	// it. Without a claim, small shares, which fit sooner, could keep a large one waiting
-	// forever. The claim is half of what was free, plus half of what has been released since:
-	// a waiter takes no more from others than a holder does. Shares that hold something ignore
-	// the claim, since they release it when they finish.
-	claimant *waiter // nil: none
+	// claimant is the oldest waiter whose holder holds nothing else: it waits for free memory,
+	// not for its own shares. Shares that hold nothing yet cannot take the bytes that are
+	// claimed for it. Without a claim, small shares, which fit sooner, could keep a large one
+	// waiting forever. The claim is half of what was free, plus half of what has been released
+	// since, because a waiter must not take more from others than a holder does. Shares that
+	// already hold something ignore the claim, because they release it when they finish.
+	claimant *waiter // nil means none
 	claimed  int64   // bytes
 }
 
@@ -44,14 +44,14 @@ type Holder struct {
 // holding is the total of all shares of a holder.
 type holding struct {
 	bytes  int64
-	shares int // that hold something, or wait
+	shares int // number of shares that hold something or wait
 }
 
 // waiter is a share that waits for n bytes.
 type waiter struct {
 	share *Share
 	n     int64
-	ready chan struct{} // closed when it has them
+	ready chan struct{} // closed when the bytes are granted
 }
 
 func NewBudget(limit int64, wait time.Duration, why Reason, of string) *Budget {
@@ -73,7 +73,7 @@ type Share struct {
 	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
-// Take adds n bytes. If they are not free, it waits at most Load.Wait and then returns a 503
+// Take adds n bytes. If they are not free, it waits. After Load.Wait, it returns a 503
 // Refusal; the share keeps what it already holds. A share never gets more than half of the
 // budget: a larger request gets half, without an error.
 func (s *Share) Take(ctx context.Context, n int64) error {
@@ -97,7 +97,7 @@ func (s *Share) Take(ctx context.Context, n int64) error {
 	return w.await(ctx)
 }
 
-// await waits until the bytes are granted, or gives up.
+// await waits until the bytes are granted, the wait is over, or the context ends.
 func (w *waiter) await(ctx context.Context) error {
 	b := w.share.Budget
 	waiting, cancel := context.WithTimeout(ctx, b.wait)
@@ -111,7 +111,7 @@ func (w *waiter) await(ctx context.Context) error {
 	defer b.mu.Unlock()
 	i := slices.Index(b.waiting, w)
 	if i < 0 {
-		return nil // granted meanwhile
+		return nil // granted in the meantime
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	w.share.leaveIfEmpty()
@@ -125,8 +125,8 @@ func (w *waiter) await(ctx context.Context) error {
 		"no memory is left for %s, for this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
 }
 
-// fits reports whether a share may have n more bytes: its holder may have at most half of what
-// is left. The caller holds mu.
+// fits reports whether a share can get n more bytes: its holder gets at most half of what is
+// left. The caller holds mu.
 func (b *Budget) fits(s *Share, n int64) bool {
 	left := b.Limit - b.taken
 	if s.Held == 0 && b.claimant != nil && b.claimant.share != s {
@@ -135,7 +135,7 @@ func (b *Budget) fits(s *Share, n int64) bool {
 	return s.holding.bytes+n <= left
 }
 
-// claim chooses the claimant, if there is none; the caller holds mu.
+// claim chooses the claimant if there is none. The caller holds mu.
 func (b *Budget) claim() {
 	if b.claimant != nil {
 		return
@@ -148,7 +148,7 @@ func (b *Budget) claim() {
 	}
 }
 
-// serve grants what fits, oldest request first; the caller holds mu.
+// serve grants the requests that fit, oldest first. The caller holds mu.
 func (b *Budget) serve() {
 	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
 		b.claimant, b.claimed = nil, 0
@@ -173,7 +173,7 @@ func (b *Budget) grant(s *Share, n int64) {
 	b.taken += n
 }
 
-// join attaches the share to the holding of its holder; the caller holds mu.
+// join attaches the share to the holding of its holder. The caller holds mu.
 func (s *Share) join() {
 	h, known := s.Budget.holders[s.Who]
 	if !known {
@@ -184,7 +184,7 @@ func (s *Share) join() {
 	s.holding = h
 }
 
-// leaveIfEmpty detaches a share that holds nothing from its holding; the caller holds mu.
+// leaveIfEmpty detaches a share that holds nothing from its holding. The caller holds mu.
 func (s *Share) leaveIfEmpty() {
 	if s.Held > 0 {
 		return
@@ -216,8 +216,8 @@ func (s *Share) Shrink(n int64) {
 
 func (s *Share) Release() { s.Shrink(0) }
 
-// Meter returns a reader of body that takes Weight of what it reads for the share. If the
-// memory is not free, Read returns the error of Take.
+// Meter returns a reader of body that takes memory for the share as it reads: Weight of the
+// bytes. If the memory is not free, Read returns the error of Take.
 func (s *Share) Meter(ctx context.Context, body io.Reader) io.Reader { return meter{ctx, body, s} }
 
 type meter struct {
@@ -226,7 +226,7 @@ type meter struct {
 	share *Share
 }
 
-// meterStep is the most that is read before it is counted, in bytes.
+// meterStep is the largest number of bytes that are read before they are counted.
 const meterStep = 64 << 10
 
 // Read implements io.Reader.
@@ -240,9 +240,9 @@ func (m meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Weight returns an upper bound of the memory that part of a body takes while it is processed:
-// BodyCopies times its bytes, and ValueBytes for each value or name. Each value or name has
-// one of these signs; signs within strings are counted too.
+// Weight returns an upper bound of the memory that a part of a body needs while it is
+// processed: BodyCopies times its bytes, and ValueBytes for each value or name. It counts the
+// signs that come with each value or name, also within strings.
 func Weight(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
@@ -251,9 +251,9 @@ func Weight(b []byte) int64 {
 	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
-// BodyCopies is the memory that a body takes, in multiples of its length: a buffer with spare
-// capacity, the form for hashing, and what is committed. ValueBytes is the memory of each decoded
-// value, spare capacity included.
+// BodyCopies is the memory that a body needs, in multiples of its length: for a buffer with
+// spare capacity, for the form that is hashed, and for what is committed. ValueBytes is the
+// memory of each decoded value, including spare capacity.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

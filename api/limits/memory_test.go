@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// budget returns a budget of that many bytes.
+// budget returns a budget of this number of bytes.
 func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedMemory, "bodies")
 }
@@ -91,7 +91,7 @@ func leaving() context.Context {
 	return ctx
 }
 
-// awaitWaiting waits until that many shares wait.
+// awaitWaiting waits until this number of shares are waiting.
 func awaitWaiting(t *testing.T, m *Budget, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)

@@ -17,11 +17,11 @@ func NewMetrics() Metrics {
 	m := Metrics{
 		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_refusals_total",
-			Help: "Requests and lines of batches that were refused, and clients that were dropped, to protect the server, by reason.",
+			Help: "Requests and lines of batches that were refused, and clients that were disconnected, to protect the server, by reason.",
 		}, []string{"reason"}),
 		Lines: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_batch_lines_total",
-			Help: "Lines of batches answered, by the status that each would have had as a request of its own.",
+			Help: "Lines of batches answered, by the status that each would have had as a separate request.",
 		}, []string{"status"}),
 	}
 	for _, why := range Reasons {
@@ -46,10 +46,10 @@ func (m Metrics) CountLines(lines map[int]int) {
 
 var (
 	openConnections = prometheus.NewDesc("colophon_connections", "Connections that are open.", nil, nil)
-	openBatches     = prometheus.NewDesc("colophon_batches", "Batches that are under way.", nil, nil)
+	openBatches     = prometheus.NewDesc("colophon_batches", "Batches that are in progress.", nil, nil)
 	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
-	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes that bodies of writes take.", nil, nil)
-	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes that answers take until they are sent, and bodies of requests that record nothing.", nil, nil)
+	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes of memory for bodies of writes.", nil, nil)
+	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes of memory for answers until they are sent, and for bodies of requests that record nothing.", nil, nil)
 	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
 )
 
@@ -73,5 +73,5 @@ func (l Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// MaxScrapes is how many requests for metrics are answered at once.
+// MaxScrapes is the largest number of requests for metrics that are answered at the same time.
 const MaxScrapes = 32

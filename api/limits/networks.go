@@ -9,7 +9,7 @@ import (
 // Networks is a list of networks in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
-// UnmarshalText reads what MarshalText writes; a lone address is a network too.
+// UnmarshalText parses what MarshalText writes. A single address counts as a network.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

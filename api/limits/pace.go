@@ -9,15 +9,15 @@ import (
 // minPace is the smallest burst of a FollowPace in bytes: a few blocks of events.
 const minPace = 256 << 10
 
-// FollowPace bounds the bytes per second that are sent to all followers together.
+// FollowPace limits the bytes per second that are sent to all followers together.
 type FollowPace struct{ Limiter *rate.Limiter }
 
 func NewFollowPace(perSecond int64) *FollowPace {
 	return &FollowPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, minPace)))}
 }
 
-// Delay returns how long a follower must wait after it was sent that many bytes. Followers
-// wait in turn, one block each, so all get the same share.
+// Delay returns how long a follower must wait after this number of bytes were sent to it.
+// Followers wait in turn, one block each, so all get equal shares.
 func (p *FollowPace) Delay(bytes int) time.Duration {
 	now := time.Now()
 	return p.Limiter.ReserveN(now, min(bytes, p.Limiter.Burst())).DelayFrom(now)

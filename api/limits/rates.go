@@ -13,29 +13,31 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates has the token buckets of recently seen identities and addresses. The buckets of others
-// are forgotten and start full again.
+// rates has the token buckets of recently seen identities and addresses. Other buckets are
+// dropped, and are full when they are created again.
 type rates struct {
 	load Load
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	identities RecentMap[string, *identityRates]
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates are the buckets of one identity. Lines have their own bucket: a batch waits
-// for tokens, and must not take them from single requests, which are refused instead.
+// identityRates has the buckets of one identity. Lines have a separate bucket, because a batch
+// waits for tokens, and must not take the tokens of single requests, which are refused
+// instead.
 type identityRates struct{ requests, lines *rate.Limiter }
 
-// addressRates are the buckets of one address. Invalid signatures have their own bucket, since
-// verifying one costs far more than any other failure.
+// addressRates has the buckets of one address. Invalid signatures have a separate bucket,
+// because verifying one costs far more than any other failure.
 type addressRates struct{ requests, failures, signatures *rate.Limiter }
 
-// remembered is the limit of the maps of identities and of addresses.
+// remembered is the limit of the map of identities, and of the map of addresses.
 const remembered = 1 << 14
 
-// FailureBurst is how many invalid credentials, and how many invalid signatures, an address
-// may send at once. A service with a wrong token retries a few times.
+// FailureBurst is the number of invalid credentials, and of invalid signatures, that an
+// address can send at once. It leaves room for a service with a wrong token that retries a few
+// times.
 const FailureBurst = 20
 
 func newRates(load Load) *rates {
@@ -75,7 +77,7 @@ func (r *rates) CheckAddress(address func() netip.Prefix) error {
 		return nil
 	}
 	if wait := spend(r.address(address()).requests); wait > 0 {
-		return Refuse(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g a second are allowed", r.load.AddressRate)
+		return Refuse(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
 	}
 	return nil
 }
@@ -86,12 +88,12 @@ func (r *rates) CheckIdentity(name func() string) error {
 		return nil
 	}
 	if wait := spend(r.identity(name()).requests); wait > 0 {
-		return Refuse(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g a second are allowed", r.load.RequestRate)
+		return Refuse(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
 
-// spend takes a token, or returns how long it takes until there is one.
+// spend takes a token and returns 0, or returns the time until there is a token.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -102,8 +104,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesAtOnce returns how many lines of a batch wait for tokens together: those of one second,
-// at most the argument.
+// LinesAtOnce returns how many lines of a batch wait for tokens together: the lines of one
+// second, but at most most.
 func (r *rates) LinesAtOnce(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -129,11 +131,11 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// MayVerify reports whether to verify a signature from an address: not if too many from there
-// were invalid.
+// MayVerify reports whether the server should verify a signature from an address. It returns
+// false if too many signatures from there were invalid.
 func (r *rates) MayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
-// CountFailure counts invalid credentials, and an invalid signature if verified is set. It
+// CountFailure counts invalid credentials and, if verified is set, an invalid signature. It
 // returns a 429 Refusal if an address has sent too many.
 func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	buckets := r.address(a)
@@ -143,22 +145,22 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	return guessing(spend(buckets.failures))
 }
 
-// SignatureRefusal returns the 429 Refusal of a signature that is not verified.
+// SignatureRefusal returns the 429 Refusal for a signature that the server does not verify.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
 	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
 }
 
-// guessing returns the 429 Refusal of credentials for that long; nil if wait is not positive.
+// guessing returns the 429 Refusal for credentials, or nil if wait is not positive.
 func guessing(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many credentials that are not valid came from this address; try again later")
+	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
-// AddressExtractor returns a function that finds the client address of a request behind
-// trusted proxies.
+// AddressExtractor returns a function that finds the client address of a request even if
+// trusted proxies forwarded it.
 func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
@@ -170,8 +172,8 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// RecentMap is a map of at most twice limit entries. When half of it is full, it drops the
-// entries that were not used since the previous time.
+// RecentMap is a map of at most twice limit entries. Whenever half of it is full, it drops the
+// entries that were not used since the last time.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V

@@ -8,41 +8,45 @@ import (
 	"time"
 )
 
-// ReadTurns shares the cores between writes and the requests that record nothing. Go's scheduler
-// has no priorities: without turns, each step of a commit queues behind every read that computes.
+// ReadTurns shares the cores between writes and the requests that record nothing. Go's
+// scheduler has no priorities, so without turns each step of a commit would wait behind every
+// read that computes.
 //
 // A read computes in turns. It ends its turn before it waits for memory, the index, or its
-// client. While no write is under way, as many turns run as there are cores. While one is, one
-// core is left to writes, and after each turn the others rest from reads as long as the turn
-// took for each further write. Callers take turns in rotation, so that a caller with many
-// requests delays each of the others by one turn.
+// client. While no write is in progress, as many turns run as there are cores. While a write
+// is in progress, one core is left to writes, and the other cores rest from reads after each
+// turn, for as long as the turn took for each further write. Callers take turns in rotation,
+// so that a caller with many requests delays each of the others by one turn.
 //
-// make hostile shows what turns are for: writes beside the attack keep 0.86 of the control's speed,
-// and 0.64 without turns (docs/performance.md).
+// make hostile shows the effect: beside the attack, writes keep 0.86 of the control's speed
+// with turns, and 0.64 without (docs/performance.md).
 type ReadTurns struct {
 	cores int
-	wait  time.Duration // of a request for its turn
+	wait  time.Duration // longest wait of a request for its turn
 
 	start  time.Time
-	writes atomic.Int64 // under way
+	writes atomic.Int64 // number of writes in progress
 	ended  atomic.Int64 // when the last write ended, in nanoseconds since start
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	working int
-	rested  time.Time // while a write is under way, no turn begins before this time
+	rested  time.Time // while a write is in progress, no turn begins before this time
 	armed   bool      // a timer will begin the next turn
 	callers map[Holder]*readCaller
-	waiting []*readCaller // the next first
+	waiting []*readCaller // the caller whose turn is next comes first
 }
 
-// mostRest bounds how many times as long as a turn a core rests from reads after it, and
-// longestRest bounds one rest. Writes are under way until a lull after the last one: clients that
-// write one record after the other pause for less.
+// mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest
+// limits it in time. Writes count as in progress until lull after the last one, because
+// clients that write one record after the other pause for less than that.
 const (
 	mostRest    = 3
 	longestRest = time.Second
 	lull        = 2 * time.Millisecond
 )
+
+// longestTurn is how long a turn takes at most if the work can rest in between.
+const longestTurn = 10 * time.Millisecond
 
 // readCaller is a caller whose requests wait, the oldest first.
 type readCaller struct {
@@ -53,39 +57,40 @@ type readCaller struct {
 // readWaiter is a request that waits for its turn.
 type readWaiter struct {
 	ready chan struct{} // closed when its turn begins
-	gone  bool          // it waits no longer
+	gone  bool          // it no longer waits
 }
 
-// NewReadTurns returns turns on that many cores.
+// NewReadTurns returns turns on this number of cores.
 func NewReadTurns(cores int, wait time.Duration) *ReadTurns {
 	return &ReadTurns{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
 
-// BeginWrite notes that a write is under way: its body is here, and it is not answered yet.
+// BeginWrite notes that a write is in progress: its body has arrived, and it is not answered
+// yet.
 func (t *ReadTurns) BeginWrite() { t.writes.Add(1) }
 
-// EndWrite ends what BeginWrite has begun.
+// EndWrite reverses BeginWrite.
 func (t *ReadTurns) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
 }
 
-// writing reports whether a write is under way or was until a lull ago.
+// writing reports whether a write is in progress, or was less than lull ago.
 func (t *ReadTurns) writing(now time.Time) bool {
 	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
 }
 
-// room reports whether fewer turns run than may run at once. The caller holds mu.
+// room reports whether fewer turns run than are allowed at the same time. The caller holds mu.
 func (t *ReadTurns) room(now time.Time) bool {
 	return t.working < max(1, t.cores-1) || t.working < t.cores && !t.writing(now)
 }
 
-// free reports whether a turn may begin. The caller holds mu.
+// free reports whether a turn can begin now. The caller holds mu.
 func (t *ReadTurns) free(now time.Time) bool {
 	return t.room(now) && (!now.Before(t.rested) || !t.writing(now))
 }
 
-// begin begins as many of the turns that wait as it may. The caller holds mu.
+// begin begins as many of the waiting turns as are allowed. The caller holds mu.
 func (t *ReadTurns) begin(now time.Time) {
 	for len(t.waiting) > 0 && t.free(now) {
 		if w := t.next(); !w.gone {
@@ -94,7 +99,7 @@ func (t *ReadTurns) begin(now time.Time) {
 		}
 	}
 	if len(t.waiting) > 0 && t.working < t.cores && !t.armed {
-		// No event says that the writes have ended.
+		// No event tells when the writes have ended, so a timer checks.
 		delay := lull
 		if t.room(now) {
 			delay = min(delay, t.rested.Sub(now))
@@ -109,7 +114,7 @@ func (t *ReadTurns) begin(now time.Time) {
 	}
 }
 
-// next removes the request whose turn is next. The caller holds mu.
+// next removes and returns the request whose turn is next. The caller holds mu.
 func (t *ReadTurns) next() *readWaiter {
 	caller := t.waiting[0]
 	t.waiting = t.waiting[1:]
@@ -122,7 +127,7 @@ func (t *ReadTurns) next() *readWaiter {
 	return w
 }
 
-// join adds a request of a caller to those that wait.
+// join adds a request of a caller to the waiting ones.
 func (t *ReadTurns) join(who Holder) *readWaiter {
 	w := &readWaiter{ready: make(chan struct{})}
 	t.mu.Lock()
@@ -138,7 +143,7 @@ func (t *ReadTurns) join(who Holder) *readWaiter {
 	return w
 }
 
-// leave ends the wait of a request and reports whether its turn had not begun.
+// leave ends the wait of a request. It reports whether the request's turn had not begun.
 func (t *ReadTurns) leave(w *readWaiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +156,7 @@ func (t *ReadTurns) leave(w *readWaiter) bool {
 	return true
 }
 
-// end ends a turn that began then.
+// end ends a turn that began at this time.
 func (t *ReadTurns) end(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,7 +177,7 @@ func (t *ReadTurns) end(began time.Time) {
 	t.begin(now)
 }
 
-// InUse returns the number of turns that run.
+// InUse returns the number of turns that are running.
 func (t *ReadTurns) InUse() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +191,7 @@ type ReadTurn struct {
 	began time.Time
 }
 
-// try begins a turn if it need not wait, and reports whether one is held.
+// try begins a turn if it need not wait. It reports whether a turn is held.
 func (s *ReadTurn) try(t *ReadTurns) bool {
 	if s.turns != nil {
 		return true
@@ -202,7 +207,7 @@ func (s *ReadTurn) try(t *ReadTurns) bool {
 	return true
 }
 
-// Take waits for a turn until ctx is done. who returns the caller; it is called only if the
+// Take waits for a turn until ctx ends. who returns the caller; it is called only if the
 // request must wait.
 func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) error {
 	if s.try(t) {
@@ -220,7 +225,7 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) er
 	return nil
 }
 
-// TakeWithin is Take that waits at most Load.Wait and then returns a 503 Refusal.
+// TakeWithin is like Take, but after Load.Wait it returns a 503 Refusal.
 func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Holder) error {
 	if s.try(t) {
 		return nil
@@ -232,7 +237,17 @@ func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Hold
 		return err
 	}
 	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
-		"too many requests wait for a core; nothing was recorded, try again later")
+		"too many requests are waiting for a core; nothing was recorded, try again later")
+}
+
+// Rest ends a turn that has taken longestTurn, and waits for the next one until ctx is done.
+func (s *ReadTurn) Rest(ctx context.Context, who func() Holder) error {
+	if s.turns == nil || time.Since(s.began) < longestTurn {
+		return nil
+	}
+	turns := s.turns
+	s.Release()
+	return s.Take(ctx, turns, who)
 }
 
 // Release ends the turn, if one is held.

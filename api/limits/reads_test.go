@@ -14,7 +14,7 @@ import (
 // caller is a function that names a caller.
 func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
 
-// work takes a turn for a caller, says so, and ends it when it may.
+// work takes a turn for a caller, reports it, and ends it when the test allows.
 func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- string, finish <-chan struct{}) {
 	var turn ReadTurn
 	if turn.Take(ctx, turns, caller(name)) != nil {
@@ -93,6 +93,37 @@ func TestTurnsRotate(t *testing.T) {
 		close(finish)
 		synctest.Wait()
 		require.Len(t, begun, 18)
+		require.Zero(t, turns.InUse())
+	})
+}
+
+// Long work that rests lets another caller compute, once its turn has taken long.
+func TestLongTurnsRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewReadTurns(1, time.Hour)
+		var turn ReadTurn
+		require.NoError(t, turn.Rest(t.Context(), caller("long")))
+		require.Zero(t, turns.InUse(), "it has none")
+		require.NoError(t, turn.Take(t.Context(), turns, caller("long")))
+		begun, finish := make(chan string, 10), make(chan struct{})
+		go work(t.Context(), turns, "other", begun, finish)
+		synctest.Wait()
+		require.NoError(t, turn.Rest(t.Context(), caller("long")))
+		synctest.Wait()
+		require.Empty(t, begun, "the turn is short yet")
+		time.Sleep(longestTurn)
+		go func() { finish <- struct{}{} }()
+		require.NoError(t, turn.Rest(t.Context(), caller("long")))
+		require.Equal(t, "other", <-begun)
+		require.Equal(t, 1, turns.InUse())
+		time.Sleep(longestTurn)
+		go work(t.Context(), turns, "other", begun, finish)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, turn.Rest(ctx, caller("long")), context.Canceled)
+		finish <- struct{}{}
+		synctest.Wait()
 		require.Zero(t, turns.InUse())
 	})
 }

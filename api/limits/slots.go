@@ -2,13 +2,13 @@ package limits
 
 import "sync"
 
-// slots bounds how much of something is in progress at once.
+// slots limits how many of something are in progress at the same time.
 type slots struct {
 	limit int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	taken int
-	held  map[string]int // by holder; no zeros
+	held  map[string]int // number of slots by holder; never 0
 }
 
 func newSlots(limit int) *slots { return &slots{limit: limit, held: make(map[string]int)} }
@@ -20,15 +20,16 @@ func (s *slots) take(who string) bool {
 	return s.add(who, s.limit)
 }
 
-// TakeShare is take for a holder that gets at most half of what is left, so that the next
-// holder always finds a slot.
+// TakeShare is like take, for a holder that gets at most half of the remaining slots, so that
+// the next holder always finds a slot.
 func (s *slots) TakeShare(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot unless all are taken or the holder has most of them; the caller holds mu.
+// add takes a slot unless all are taken or the holder already has most slots. The caller holds
+// mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 )
 
-// SpoolSpace bounds the temporary files of all batches together, in bytes.
+// SpoolSpace limits the temporary files of all batches together, in bytes.
 type SpoolSpace struct {
 	Limit int64
 	Taken atomic.Int64

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// turns runs the redactions of one ledger one after the other.
+// turns makes the redactions of one ledger run one after the other.
 type turns struct {
 	wait time.Duration // the longest wait of a redaction
 
-	mu sync.Mutex               // guards what follows
+	mu sync.Mutex               // guards the field below
 	of map[string]chan struct{} // by ledger; holds a token while a redaction runs
 }
 
@@ -19,8 +19,8 @@ func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// Take waits until no redaction of the ledger runs, at most Load.Wait, and then returns a 503
-// Refusal. The ledger must exist. done ends the turn.
+// Take waits until no redaction of the ledger runs. After Load.Wait, it returns a 503 Refusal.
+// The ledger must exist. done ends the turn.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
 	switch taken, err := takeToken(ctx, turn, t.wait); {
@@ -44,8 +44,8 @@ func (t *turns) at(name string) chan struct{} {
 	return turn
 }
 
-// takeToken adds a token to tokens and returns true. It waits for room at most as long as wait, and
-// then returns false. If there is room at once, it takes it without waiting, however short wait is.
+// takeToken adds a token to tokens and returns true. If there is no room, it waits; after wait
+// it returns false. If there is room at once, it never returns false, however short wait is.
 func takeToken(ctx context.Context, tokens chan<- struct{}, wait time.Duration) (taken bool, err error) {
 	select {
 	case tokens <- struct{}{}:

@@ -16,22 +16,22 @@ type Writer struct {
 	http.ResponseWriter
 	controller http.ResponseController
 	limit      time.Duration
-	head       bool // of a HEAD request: what is written is not sent
+	head       bool // the request is HEAD, so the body is not sent
 	metrics    Metrics
-	body       *Body // drained before the response; nil: nothing to drain
+	body       *Body // drained before the response; nil means nothing to drain
 	renewed    time.Time
 	Slot       heavySlot  // released before a write waits for the client
 	Turn       ReadTurn   // ended before a write waits for the client
-	writing    *ReadTurns // nil unless the request is a write that is under way
+	writing    *ReadTurns // nil unless the request is a write in progress
 }
 
-// NewWriter returns a writer to w that limits the time for each piece to limit. head
-// says that the request is HEAD.
+// NewWriter returns a writer to w. The client has at most limit to read each piece. head means
+// that the request is HEAD.
 func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Metrics) Writer {
 	return Writer{ResponseWriter: w, controller: *http.NewResponseController(w), limit: limit, head: head, metrics: metrics}
 }
 
-// IsHead reports whether the request is HEAD, so that what is written is not sent.
+// IsHead reports whether the request is HEAD, so that the body is not sent.
 func (w *Writer) IsHead() bool { return w.head }
 
 // Stream prepares the writer for a response that is sent while the body is read. limit
@@ -44,7 +44,7 @@ func (w *Writer) ReleaseSlot() {
 	w.Turn.Release()
 }
 
-// BeginWrite notes that the request is a write that is under way, until its answer begins or
+// BeginWrite notes that the request is a write in progress, until its answer begins or
 // EndWrite is called.
 func (w *Writer) BeginWrite(t *ReadTurns) {
 	w.EndWrite()
@@ -52,7 +52,7 @@ func (w *Writer) BeginWrite(t *ReadTurns) {
 	t.BeginWrite()
 }
 
-// EndWrite notes that the write is no longer under way.
+// EndWrite notes that the write is no longer in progress.
 func (w *Writer) EndWrite() {
 	if w.writing != nil {
 		w.writing.EndWrite()
@@ -69,12 +69,12 @@ func WriterOf(c echo.Context) *Writer {
 	return w
 }
 
-// renew starts the time for the next piece. To save system calls it does so only once an
+// renew restarts the time for the next piece. To save system calls, it does so only after an
 // eighth of the time has passed.
 func (w *Writer) renew() {
 	if now := time.Now(); now.Sub(w.renewed) > w.limit/8 {
 		w.renewed = now
-		// The ResponseWriter of a test may have no deadlines.
+		// The ResponseWriter of a test might not support deadlines.
 		_ = w.controller.SetWriteDeadline(now.Add(w.limit))
 	}
 }
@@ -116,7 +116,7 @@ func (w *Writer) ClearDeadline() {
 	_ = w.controller.SetWriteDeadline(w.renewed)
 }
 
-// noted counts err if it means a slow client, and returns it.
+// noted counts err if it means that the client is too slow, and returns it.
 func (w *Writer) noted(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.metrics.Count(RefusedSlowReader)

@@ -34,7 +34,7 @@ type eventLine struct {
 func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return eventLine{}, fmt.Errorf("entry %d: %w", seq, err)
+		return eventLine{}, fmt.Errorf("parsing entry %d: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
 	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
@@ -69,13 +69,13 @@ func (h *Handlers) Events(c *call.Call) error {
 	return sendEvents(c, l, from, min(from+uint64(rows), head.Size))
 }
 
-// blockMemory bounds the memory for a block of lines, in bytes: the entries as the store reads
-// them, and the lines.
+// blockMemory is an upper bound of the memory for a block of lines, in bytes: for the entries
+// as the store reads them, and for the lines.
 const blockMemory = 2 << 20
 
-// sendEvents sends the lines of the events from up to, but not including, to, one block at a
-// time. No iterator is open while a block is sent, because it would keep the store's memory for
-// as long as the client takes to read.
+// sendEvents sends the lines of the events from up to, but not including, to, in blocks. It
+// keeps no iterator open while it sends a block, because the iterator would keep memory of the
+// store in use for as long as the client takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	text := call.NewReply()
 	defer text.Release()
@@ -105,7 +105,7 @@ func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
 	for entry, err := range l.Store().Entries(ctx, from) {
 		if err != nil {
-			return from, fmt.Errorf("entries from %d: %w", from, err)
+			return from, fmt.Errorf("reading entries from %d: %w", from, err)
 		}
 		if entry.Seq >= to || len(text.Text) >= limits.MaxWrite {
 			return entry.Seq, nil
@@ -141,7 +141,7 @@ func (h *Handlers) Event(c *call.Call) error {
 	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
-		c.EndHeavy() // others compute while it waits
+		c.EndHeavy() // release the turn while waiting for the index
 		if follower, err = h.WaitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}
@@ -167,12 +167,12 @@ func (h *Handlers) Event(c *call.Call) error {
 
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// eventWith returns the hash of the only event whose hash begins with some digits.
+// eventWith returns the hash of the only event whose hash begins with these digits.
 func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
 	if !hashPrefix.MatchString(digits) {
 		return hash, problem.Invalid("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
 	}
-	c.EndHeavy() // others compute while it waits
+	c.EndHeavy() // release the turn while waiting for the index
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
@@ -191,5 +191,5 @@ func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, 
 	for i, e := range found {
 		list[i] = hex.EncodeToString(e.Hash[:])
 	}
-	return hash, problem.Invalid("event_hash", "begins several hashes: %s; give more digits", strings.Join(list, ", "))
+	return hash, problem.Invalid("event_hash", "matches several hashes: %s; give more digits", strings.Join(list, ", "))
 }

@@ -22,7 +22,8 @@ import (
 const eventStream = "text/event-stream"
 
 // followEvents streams the events of a ledger as server-sent events (spec: Requests). The
-// stream begins after the header Last-Event-ID, else at the parameter from, else at the head.
+// stream begins after the event in the header Last-Event-ID; without it, at the parameter
+// from; without both, at the head.
 func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	size := l.Head().Size
 	next, err := followFrom(c, size)
@@ -54,7 +55,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	if err := f.run(c.Request().Context()); !errors.Is(err, errUnread) {
 		return err
 	}
-	return nil // the client is gone
+	return nil // the client has disconnected
 }
 
 // followFrom returns the seq of the first event to send. A browser that reconnects sends both
@@ -89,18 +90,18 @@ type follower struct {
 	frames  *frames
 	pace    *limits.FollowPace
 	out     *limits.Writer
-	allowed func() error            // returns an error once the client may no longer follow
+	allowed func() error            // returns an error once the client has lost the right to follow
 	hold    func(bytes int64) error // holds memory for answers while a block is sent
 	ending  <-chan struct{}
 	beat    <-chan time.Time
 	next    uint64 // seq of the next event to send
 }
 
-// The reasons why a follower ends.
+// The reasons why a follower's stream ends.
 var (
-	// errUnread means that the client has gone or reads too slowly.
+	// errUnread means that the client has disconnected or reads too slowly.
 	errUnread = errors.New("the follower does not read")
-	// errEnding means that the server shuts down.
+	// errEnding means that the server is shutting down.
 	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )
 
@@ -112,8 +113,8 @@ const (
 )
 
 // run sends events until the client stops reading, the server shuts down, or the ledger is
-// frozen. The stream itself tells the client why it ends. An error that run returns must not
-// be answered, because the header is sent already.
+// frozen. The stream itself tells the client why it ends. The caller must not answer with the
+// error, because the header has already been sent.
 func (f *follower) run(ctx context.Context) error {
 	err := f.write(fmt.Appendf(nil, ": events from %d on\nretry: %d\n\n", f.next, retrySoon))
 	for err == nil {
@@ -121,7 +122,8 @@ func (f *follower) run(ctx context.Context) error {
 			break
 		}
 		changes, frozen := f.stream.changed()
-		// The head is read after the channel is taken. A commit in between closes the channel.
+		// The head is read after the channel is taken, so that a commit in between closes the
+		// channel.
 		switch head := f.ledger.Head().Size; {
 		case f.next < head:
 			err = f.send(ctx, head)
@@ -188,7 +190,7 @@ func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
 	}
 }
 
-// sendEnd tells the client why no more events follow.
+// sendEnd sends the event that tells the client why the stream ends.
 func (f *follower) sendEnd(name string, retry int, why string) error {
 	data, err := json.Marshal(struct {
 		Detail string `json:"detail"`
@@ -200,7 +202,8 @@ func (f *follower) sendEnd(name string, retry int, why string) error {
 	return f.write(fmt.Appendf(nil, "event: %s\nretry: %d\ndata: %s\n\n", name, retry, data))
 }
 
-// write sends bytes at once. It returns errUnread if the client does not read them in time.
+// write sends bytes immediately. It returns errUnread if the client does not read them in
+// time.
 func (f *follower) write(b []byte) error {
 	_, err := f.out.Write(b)
 	if err == nil {

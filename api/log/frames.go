@@ -16,18 +16,18 @@ import (
 	"colophon/proofs"
 )
 
-// frames caches events in the form of server-sent events. Followers at the same place share a
-// block, so that each event is read and encoded once.
+// frames caches events in the form of server-sent events. Followers that have reached the same
+// event share a block, so that each event is read and encoded once.
 type frames struct {
-	// encoders bounds how many blocks are read and encoded at once. It leaves cores for
-	// writes.
+	// encoders limits how many blocks are read and encoded at the same time, so that cores
+	// remain for writes.
 	encoders *semaphore.Weighted
 
 	mu     sync.Mutex // guards the fields below
 	blocks limits.RecentMap[position, *block]
 }
 
-// position is where a block begins.
+// position is the first event of a block.
 type position struct {
 	ledger string
 	from   uint64
@@ -36,14 +36,14 @@ type position struct {
 // block is a run of consecutive events of a ledger. It is immutable once ready is closed.
 type block struct {
 	ready chan struct{} // closed when the fields below are set
-	next  uint64        // seq after the last
+	next  uint64        // seq after the last event
 	bytes []byte
 	err   error
 }
 
-// The bounds of a block. A block ends at the first that it reaches, and may exceed blockBytes
+// The limits of a block. A block ends when it reaches one of them, and can exceed blockBytes
 // by one event. All blocks end where blockEvents divides the seq, so that followers that began
-// at different places share the later blocks.
+// at different events share the later blocks.
 const (
 	blockEvents = 32
 	blockBytes  = 64 << 10
@@ -77,7 +77,7 @@ func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*
 	}
 }
 
-// fill reads and encodes a block. It ignores the cancellation of any one request, because all
+// fill reads and encodes a block. It does not use the context of any request, because all
 // followers that wait for the block share the result.
 func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 	defer close(b.ready)
@@ -91,7 +91,7 @@ func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 			b.bytes, err = appendFrame(b.bytes, entry.Seq, entry.Bytes)
 		}
 		if err != nil {
-			b.err = fmt.Errorf("entries from %d: %w", from, err)
+			b.err = fmt.Errorf("reading entries from %d: %w", from, err)
 			f.forget(position{l.Name(), from})
 			return
 		}
@@ -108,12 +108,12 @@ func (f *frames) forget(p position) {
 	f.blocks.Remove(p)
 }
 
-// appendFrame appends one server-sent event: the id is the seq, the data is the line that
-// /events answers.
+// appendFrame appends one server-sent event. Its id is the seq, and its data is the line that
+// /events sends.
 func appendFrame(dst []byte, seq uint64, entry []byte) ([]byte, error) {
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("encoding entry %d: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
 	dst = strconv.AppendUint(append(dst, "id: "...), seq, 10)

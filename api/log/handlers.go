@@ -13,11 +13,11 @@ type Handlers struct {
 	streams *streams
 }
 
-// New returns the handlers. Open must be called for each ledger.
+// New returns the handlers. Open must be called for each ledger before the first request.
 func New(shared *call.Shared) *Handlers { return &Handlers{shared, newStreams()} }
 
-// Open makes the stream of a ledger. It must be called before the ledger takes writes. The
-// function that it returns notifies the followers of a commit, and never blocks.
+// Open creates the stream of a ledger. It must be called before the ledger accepts writes. The
+// returned function notifies the followers of a commit, and never blocks.
 func (h *Handlers) Open(l *ledger.Ledger) (committed func()) { return h.streams.open(l).committed }
 
 // Frozen notifies the followers of a ledger that no more events will follow.

@@ -15,15 +15,16 @@ import (
 	"colophon/proofs"
 )
 
-// part names the part of a record to prove: a stage, or a citation.
+// part identifies the part of a record to prove: a stage, or a citation.
 type part struct {
 	stage         string
 	citation      uint64
 	citationGiven bool
 }
 
-// Proof sends the nested proof of one part of a record. It leads from the part's hash to the
-// record's event, and with the receipt to the tree of the requested size, by default the head.
+// Proof sends the nested proof of one part of a record. The proof leads from the part's hash
+// to the record's event and, with the receipt, to the tree of the requested size, by default
+// that of the head.
 func (h *Handlers) Proof(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {
@@ -51,7 +52,7 @@ func (h *Handlers) Proof(c *call.Call) error {
 	}
 	body, err := nested.AppendJSON(nil)
 	if err != nil {
-		return fmt.Errorf("proof of a part of event %d: %w", seq, err)
+		return fmt.Errorf("proving a part of event %d: %w", seq, err)
 	}
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, body)
 }
@@ -61,7 +62,7 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 	var decoder event.Decoder
 	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
 	if err != nil {
-		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
+		return nil, fmt.Errorf("parsing event %d: %w", r.Seq, err)
 	}
 	nested := &proofs.Nested{Receipt: r}
 	switch {

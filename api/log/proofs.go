@@ -14,8 +14,9 @@ import (
 	"colophon/proofs"
 )
 
-// hashList sends {"as_of", "hashes", "checkpoint"}: a proof in the order of RFC 6962, the size of
-// the tree that it leads to, and the checkpoint of that tree. A nil checkpoint is left out.
+// hashList sends {"as_of", "hashes", "checkpoint"}: the hashes of a proof in the order of RFC
+// 6962, the size of the tree to which it leads, and the checkpoint of that tree. It omits a
+// nil checkpoint.
 func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := call.NewReply()
 	defer answer.Release()

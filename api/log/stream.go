@@ -24,7 +24,7 @@ func newStreams() *streams {
 // end ends all followers.
 func (s *streams) end() { s.once.Do(func() { close(s.ending) }) }
 
-// open makes the stream of a ledger. It must be called before the ledger takes writes.
+// open creates the stream of a ledger. It must be called before the ledger accepts writes.
 func (s *streams) open(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ type stream struct {
 
 const announceEvery = 100 * time.Millisecond
 
-// changed returns a channel that closes when new events may exist, and reports whether the
+// changed returns a channel that closes when there might be new events, and reports whether the
 // ledger is frozen.
 func (s *stream) changed() (changes <-chan struct{}, frozen bool) {
 	s.mu.Lock()

@@ -23,8 +23,9 @@ import (
 
 const immutable = "max-age=31536000, immutable"
 
-// cacheable sets the headers for a resource that never changes. Shared caches may keep it if
-// the log is public. Otherwise only the caller's cache may keep it, for the same credentials.
+// cacheable sets the headers for a resource that never changes. If the log is public, shared
+// caches are allowed to keep it. Otherwise only the caller's cache is, and only for the same
+// credentials.
 func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 	if !h.open(l) {
 		header.Set(echo.HeaderCacheControl, "private, "+immutable)
@@ -34,7 +35,7 @@ func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 	header.Set(echo.HeaderCacheControl, "public, "+immutable)
 }
 
-// open reports whether the ledger's log can be read without credentials.
+// open reports whether a client can read the ledger's log without credentials.
 func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.Required() || l.Public() }
 
 // Checkpoint sends the last signed checkpoint.
@@ -56,8 +57,8 @@ func (h *Handlers) Checkpoint(c *call.Call) error {
 	return c.AnswerShared("text/plain; charset=utf-8", checkpoint)
 }
 
-// Tile sends a hash tile or an entry bundle. It responds with 404 for a malformed path as well as
-// for a tile that does not exist.
+// Tile sends a hash tile or an entry bundle. It responds with 404 both for a malformed path
+// and for a tile that does not exist.
 func (h *Handlers) Tile(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -88,8 +89,8 @@ func (h *Handlers) Tile(c *call.Call) error {
 	return answerBytes(c, body)
 }
 
-// unchanged sets the entity tag of an answer, and reports whether the client has that answer
-// already (RFC 9110, section 13.1.2). coding distinguishes the tags of encodings.
+// unchanged sets the entity tag of an answer, and reports whether the client already has that
+// answer (RFC 9110, section 13.1.2). coding distinguishes the tags of different encodings.
 func unchanged(c *call.Call, body []byte, coding string) bool {
 	sum := sha256.Sum256(body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + coding + `"`
@@ -104,7 +105,7 @@ func unchanged(c *call.Call, body []byte, coding string) bool {
 	return false
 }
 
-// answerBytes sends bytes with their length, to HEAD requests too.
+// answerBytes sends bytes with their length, also for HEAD requests.
 func answerBytes(c *call.Call, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)
@@ -113,8 +114,8 @@ func answerBytes(c *call.Call, body []byte) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
 }
 
-// gzipWriters are pooled, because each allocates a megabyte. Entries consist mostly of hashes,
-// which no level packs better than BestSpeed.
+// gzipWriters is a pool, because each writer allocates a megabyte. Entries consist mostly of
+// hashes, which no level compresses better than BestSpeed.
 var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -123,8 +124,8 @@ var gzipWriters = sync.Pool{New: func() any {
 	return z
 }}
 
-// answerGzip sends bytes compressed with gzip. It compresses all of them before it sends any, so
-// that a slow client holds neither the bytes nor a writer.
+// answerGzip sends bytes compressed with gzip. It compresses all of them before it sends any,
+// so that a slow client does not keep the bytes or a writer in use.
 func answerGzip(c *call.Call, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
@@ -144,8 +145,8 @@ func answerGzip(c *call.Call, body []byte) error {
 	return answer.Send(c, http.StatusOK, echo.MIMEOctetStream)
 }
 
-// bundle reads the entries of a tile. It holds memory for the bundle while that grows, for the
-// copies that growing makes, and for the compressed form.
+// bundle reads the entries of a tile. It holds memory for the growing bundle, for the copies
+// that growing makes, and for the compressed form.
 func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
 	const copies = 3
 	body, room := []byte(nil), 0
@@ -185,7 +186,7 @@ func acceptsGzip(r *http.Request) bool {
 }
 
 // Key sends the current verifier key of the log and its predecessors, in the format that
-// proofs.ParseLogKey reads.
+// proofs.ParseLogKey parses.
 func (h *Handlers) Key(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

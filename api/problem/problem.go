@@ -1,5 +1,5 @@
-// Package problem has the RFC 9457 problems that answer every error: what a handler returns, and
-// which problem answers an error of another package.
+// Package problem has the RFC 9457 problems with which the server answers every error: those
+// that handlers return, and those for errors of other packages.
 package problem
 
 import (
@@ -21,7 +21,7 @@ import (
 	"colophon/storage"
 )
 
-// Problem is an RFC 9457 problem. Every error is answered in this form.
+// Problem is an RFC 9457 problem. The server answers every error in this form.
 type Problem struct {
 	Type   string  `json:"type"`
 	Title  string  `json:"title"`
@@ -38,7 +38,7 @@ type Problem struct {
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
 	// Why is set if a limit of the server refused the request. Wait is then the time after
-	// which the client may retry.
+	// which the client can retry.
 	Why  limits.Reason `json:"-"`
 	Wait time.Duration `json:"-"`
 }
@@ -52,8 +52,8 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	return line.Bytes()
 }
 
-// Place describes what is wrong at one place of the request. For a failed check it holds
-// the field and both values.
+// Place describes what is wrong at one place of the request. For a failed check, it has the
+// field and both values.
 type Place struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`
@@ -93,15 +93,15 @@ var sentinels = []struct {
 	why    limits.Reason
 }{
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
-	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: its idempotency key, or run_id, leads to an event that does not claim it, so the server's database is damaged; " +
-		"tell the operator, and send the record with another key if it cannot wait", ""},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records wait to be committed; nothing was written, try again later", limits.RefusedQueue},
+	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
+		"tell the operator; if the record cannot wait, send it with another key", ""},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written, try again later", limits.RefusedQueue},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written, try again later", ""},
-	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it takes no more writes", ""},
+	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it accepts no more writes", ""},
 	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
-	{ledger.ErrExists, false, http.StatusConflict, "a ledger with that name exists already", ""},
-	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger takes no writes: its store does not match what it has signed, as after a restore from an older copy; reads continue, and the server's log says what to do", ""},
-	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger takes no writes: two keys have to sign, and the previous one is missing. The operator puts it back, as keys/NAME.key.previous or in the ledger's variable, and starts the server again; or, if it is lost, ends the overlap with \"colophon keys retire NAME\". Reads continue", ""},
+	{ledger.ErrExists, false, http.StatusConflict, "a ledger with that name already exists", ""},
+	{ledger.ErrRollback, false, http.StatusServiceUnavailable, "the ledger accepts no writes: its data does not match what it has signed, for example after a restore from an older copy; reads continue, and the server's log says what to do", ""},
+	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger accepts no writes: two keys have to sign, but the previous one is missing. The operator has to restore it, as keys/NAME.key.previous or in the ledger's environment variable, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire NAME\". Reads continue", ""},
 	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
 	{ledger.ErrOverlap, false, http.StatusConflict, ledger.ErrOverlap.Error(), ""},
 	{ledger.ErrNoOverlap, false, http.StatusConflict, ledger.ErrNoOverlap.Error(), ""},
@@ -115,15 +115,15 @@ var sentinels = []struct {
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},
 }
 
-// refusalProblem returns the problem that answers a refusal.
+// refusalProblem converts a refusal to a problem.
 func refusalProblem(e *limits.Refusal) *Problem {
 	p := New(e.Status, "%s", e.Detail)
 	p.Why, p.Wait = e.Reason, e.Wait
 	return p
 }
 
-// Of returns the problem that answers an error. internal means that the server is at
-// New and must log the error.
+// Of returns the problem for an error. internal means that the server is at fault and must log
+// the error.
 func Of(err error) (p *Problem, internal bool) {
 	var (
 		refused      *limits.Refusal
@@ -139,7 +139,7 @@ func Of(err error) (p *Problem, internal bool) {
 	case errors.As(err, &refused):
 		return refusalProblem(refused), false
 	case errors.As(err, &signingError):
-		return New(http.StatusServiceUnavailable, "the ledger takes no writes: %s. Reads continue", signingError.Reason), false
+		return New(http.StatusServiceUnavailable, "the ledger accepts no writes: %s. Reads continue", signingError.Reason), false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
 	case errors.As(err, &question):
@@ -149,7 +149,7 @@ func Of(err error) (p *Problem, internal bool) {
 	case errors.As(err, &tooLarge):
 		return refusalProblem(limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
-		return New(httpError.Code, "there is no such route, or not with this method; /docs lists them"), false
+		return New(httpError.Code, "no route has this path and method; /docs lists all routes"), false
 	case errors.As(err, &httpError):
 		return New(httpError.Code, "%v", httpError.Message), false
 	}
@@ -158,11 +158,11 @@ func Of(err error) (p *Problem, internal bool) {
 			return refusalProblem(limits.Refuse(s.why, s.status, 0, "%s", s.detail)), s.logged
 		}
 	}
-	return New(http.StatusInternalServerError, "the server failed; its log says why"), true
+	return New(http.StatusInternalServerError, "the server failed; its log names the cause"), true
 }
 
 func recordProblem(e *strict.Error) *Problem {
-	status, detail := http.StatusUnprocessableEntity, "the record's values are not acceptable"
+	status, detail := http.StatusUnprocessableEntity, "the record has invalid values"
 	if e.Malformed {
 		status, detail = http.StatusBadRequest, "the request is malformed"
 	}
@@ -173,7 +173,7 @@ func recordProblem(e *strict.Error) *Problem {
 	return p
 }
 
-// questionProblem returns the problem that answers a question without an answer.
+// questionProblem returns the problem for a query that has no answer.
 func questionProblem(e *query.Error) *Problem {
 	switch {
 	case e.Reason == query.NotFound:
@@ -186,5 +186,5 @@ func questionProblem(e *query.Error) *Problem {
 	return Invalid(e.Name, "%s", e.Detail)
 }
 
-// Panicked returns the error for a panic that was recovered. Only the log shows its text.
+// Panicked returns the error for a panic that was recovered. Its text appears only in the log.
 func Panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

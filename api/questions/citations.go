@@ -20,7 +20,7 @@ const redactedByHeader = "Colophon-Redacted-By"
 
 // CitationsDocument sends the citations document of a set, byte for byte (spec: Citations
 // document). The texts are content and not part of the log. The document of a redacted set has
-// none.
+// no texts.
 func (h *Handlers) CitationsDocument(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -65,10 +65,11 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// PinnedRetrieval selects the chunks that a set cites from the sources in the request, and
-// reports which of them the sources lack.
+// PinnedRetrieval selects, from the sources in the request, the chunks that a set cites. It
+// reports which of the cited chunks the sources lack.
 func (h *Handlers) PinnedRetrieval(c *call.Call) error {
-	// The body is read first: a slow client must not keep a view open.
+	// The body is read before a view is opened, because a slow client must not keep a view
+	// open.
 	body, err := c.ReadQuestion()
 	if err != nil {
 		return err
@@ -119,13 +120,13 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 		return nil, 0, err
 	}
 	if r.Required != nil {
-		return nil, 0, problem.At(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set says what is required")
+		return nil, 0, problem.At(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set determines the required chunks")
 	}
 	return r.Chunks, r.TopK, nil
 }
 
-// RetrievalMemory estimates the memory, in bytes, that the chunks of a request need beside
-// their texts. Each chunk is a JSON object, has a hash, and stands in lookup sets.
+// RetrievalMemory estimates the memory, in bytes, that the chunks of a request need in
+// addition to their texts. Each chunk is a JSON object, has a hash, and is in lookup sets.
 func RetrievalMemory(body []byte) int64 {
 	const ofChunk = 600
 	return int64(min(bytes.Count(body, []byte("{")), retrieval.MaxChunks)) * ofChunk

@@ -28,9 +28,10 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// redactedSince returns the event that redacted a record whose content was read with the error
-// readErr; nil if none did. It looks after the read, so that it sees a redaction that erased the
-// bytes in between, and returns readErr only if there is no redaction.
+// redactedSince returns the event that redacted a record, or nil if none did. The caller has
+// read the record's content with the error readErr. redactedSince looks after the read, so
+// that it also finds a redaction that erased the bytes in between. It returns readErr only if
+// there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Store(), seq); by == nil && err == nil {
 		err = readErr
@@ -38,8 +39,8 @@ func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr er
 	return by, err
 }
 
-// Content sends the exact bytes of a record's content (spec: Content). It responds with 410 for a
-// redacted record, even if another record keeps the same bytes.
+// Content sends the exact bytes of a record's content (spec: Content). For a redacted record
+// it responds with 410, even if another record keeps the same bytes.
 func (h *Handlers) Content(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
@@ -55,14 +56,14 @@ func (h *Handlers) Content(c *call.Call) error {
 	ctx := c.Request().Context()
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
-		return fmt.Errorf("entry %d: %w", seq, err)
+		return fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	var event eventContent
 	if err := json.Unmarshal(entry[proofs.HashSize:], &event); err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
+		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	named, ok := event.Record.Content[name]
-	within := "" // the answer is a member of this content
+	within := "" // the content that contains the answer as a member; "" if none does
 	if !ok && name == "answer_text" {
 		for _, within = range [...]string{"inputs", "reject_inputs"} {
 			if named, ok = event.Record.Content[within]; ok {
@@ -79,14 +80,14 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	memory := 3 * h.MaxContent() // the bytes in the store, and a copy
 	if within != "" {
-		memory *= 4 // to parse them
+		memory *= 4 // for parsing the bytes
 	}
 	if err := c.BeginAnswer(memory); err != nil {
 		return err
 	}
 	body, err := l.Store().Content(ctx, digest)
 	if err != nil { // missing content means damage, unless it is redacted
-		err = fmt.Errorf("content %q of event %d: %w", name, seq, err)
+		err = fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 	}
 	by, err := redactedSince(ctx, l, seq, err)
 	switch {
@@ -104,7 +105,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	header := c.Response().Header()
 	header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest[:])+":")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	// The bytes may be JSON, text, or text with lone surrogates, which is not valid UTF-8.
+	// The bytes can be JSON, text, or text with lone surrogates, which is not valid UTF-8.
 	// Only the client knows their type.
 	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
 }
@@ -130,11 +131,11 @@ func redacted(seq uint64, by *uint64) *problem.Problem {
 func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte, error) {
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	var e eventContent
 	if err := json.Unmarshal(entry[proofs.HashSize:], &e); err != nil {
-		return nil, fmt.Errorf("event %d: %w", seq, err)
+		return nil, fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	texts := make(map[int][]byte)
 	for name, content := range e.Record.Content {
@@ -148,7 +149,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 		}
 		text, err := l.Store().Content(ctx, digest)
 		if err != nil {
-			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}
 		if text == nil {
 			text = []byte{} // an empty text is not a missing one

@@ -15,10 +15,10 @@ import (
 	"colophon/proofs"
 )
 
-// figuresOf returns what makes figures about texts for an answer, which holds held bytes besides.
-// The answer shows content, so caches must not keep it.
+// figuresOf returns the source of figures about texts for an answer that holds held bytes
+// besides. The answer shows content, so caches must not keep it.
 func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.Texts {
-	const copies = 2 // in the store, and in the answer
+	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return &figures.Texts{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
 		Hold: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
@@ -27,21 +27,23 @@ func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figure
 // textLog implements figures.Log.
 type textLog struct{ logAt }
 
-// RedactedBy returns the event that redacts a record now, or nil if none does.
+// RedactedBy returns the event by which a record is redacted now, or nil.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
 	return query.RedactedBy(ctx, l, seq)
 }
 
-// Content returns the content with a digest.
+// Content returns the content with this digest.
 func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
 	return l.Store().Content(ctx, digest)
 }
 
-// diffMemory bounds the memory to answer a diff for each byte of its texts: the texts in the store
-// and in two copies, and JSON in a buffer that grows, in which a byte takes at most six.
+// diffMemory limits the memory for a diff, in bytes for each byte of its texts: the texts are
+// in the store and in two copies, and the JSON is in a growing buffer, where a byte needs at
+// most six.
 const diffMemory = 3 + 2*6
 
-// Diff sends the difference of the texts of two records, word by word (spec: Figures of texts).
+// Diff sends the difference between texts of two records, word by word (spec: Figures of
+// texts).
 func (h *Handlers) Diff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool
@@ -58,7 +60,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 			return problem.Invalid(name, "is required: the seq of a record")
 		}
 		if size := l.Head().Size; seqs[i] >= size {
-			return problem.Invalid(name, "there is no event %d: the ledger has %d", seqs[i], size)
+			return problem.Invalid(name, "there is no event %d: the ledger has %d events", seqs[i], size)
 		}
 	}
 	texts := h.figuresOf(c, l, 0)

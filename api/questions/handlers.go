@@ -1,6 +1,6 @@
-// Package questions serves the routes that read a ledger's index and content. The questions of
-// ledger/query need no handler of their own: Ask serves them all. The other handlers read a
-// request body, or return something that is not in the index.
+// Package questions serves the routes that query a ledger's index and read its content. The
+// queries of ledger/query need no handlers of their own: Ask serves all of them. The other
+// handlers read a request body, or return something that is not in the index.
 package questions
 
 import (
@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Handlers serves the questions.
+// Handlers serves the query routes.
 type Handlers struct {
 	*call.Shared
 	Figures *figures.Cache

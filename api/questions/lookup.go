@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// LookUp sends the live run-DAG of a question and the other dimensions of a cache key, with its
-// answer. It tries the strict question first, then its equivalence class.
+// LookUp sends the live run-DAG with a question and the other dimensions of a cache key, and
+// its answer. It tries the strict question first, then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
 	body, err := c.ReadQuestion()
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Handlers) LookUp(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.BeginAnswer(12 * h.MaxContent()); err != nil { // the content, parsed, and the answer
+	if err := c.BeginAnswer(12 * h.MaxContent()); err != nil { // for the content, its parsed form, and the answer
 		return err
 	}
 	l, err := c.Ledger()
@@ -57,7 +57,7 @@ func (h *Handlers) LookUp(c *call.Call) error {
 
 var null = json.RawMessage("null")
 
-// answerOf returns the answer of a run-DAG as JSON; null if it has none.
+// answerOf returns the answer of a run-DAG as JSON, or null if it has none.
 func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, error) {
 	entry, err := view.Log.Entry(view.Context, seq)
 	if err != nil {
@@ -78,7 +78,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 		}
 		text, err := l.Store().Content(view.Context, digest)
 		if err != nil {
-			return nil, fmt.Errorf("content %q of event %d: %w", name, seq, err)
+			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}
 		if name != "answer_text" {
 			if text, ok = answerWithin(text); !ok {

@@ -11,8 +11,8 @@ import (
 	"colophon/client/wire"
 )
 
-// MemberSecret answers the secret of payload members (spec: Payload members). Callers that have it can
-// test guesses of values, so it is for callers that may read content.
+// MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller
+// can test guesses of values, so only callers with the scope content get it.
 func (h *Handlers) MemberSecret(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// Ask returns the handler of a question.
+// Ask returns the handler of a query.
 func (h *Handlers) Ask(q *query.Question) call.Handler {
 	return func(c *call.Call) error {
 		elements, err := c.Elements()
@@ -33,7 +33,8 @@ func (h *Handlers) Ask(q *query.Question) call.Handler {
 	}
 }
 
-// sendAnswer closes the view first, so that a slow client does not keep it open.
+// sendAnswer closes the view before it sends the answer, so that a slow client does not keep
+// the view open.
 func sendAnswer(c *call.Call, view *query.View, answer any) error {
 	view.Close()
 	appender, is := answer.(interface{ AppendJSON([]byte) []byte })
@@ -46,8 +47,8 @@ func sendAnswer(c *call.Call, view *query.View, answer any) error {
 	return text.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// openView parses a question, waits for the index, holds memory for the answer, and opens the
-// view. The caller closes the view.
+// openView parses the parameters of a query, waits for the index, holds memory for the answer,
+// and opens the view. The caller must close the view.
 func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Parameters) (*query.Request, *query.View, error) {
 	l, err := c.Ledger()
 	if err != nil {
@@ -85,15 +86,15 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	return request, view, nil
 }
 
-// Bounds of the memory for one answer, in bytes: the events to read, the rows, their proofs,
-// and the JSON.
+// Memory for one answer, in bytes: for the events to read, the rows, their proofs, and the
+// JSON.
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // an answer that is not a page
+	oneMemory  = 1 << 20 // for an answer that is not a page
 )
 
-// answerMemory bounds the memory for an answer, in bytes.
+// answerMemory returns an upper bound of the memory for an answer, in bytes.
 func answerMemory(r *query.Request) int64 {
 	return min(pageMemory, oneMemory+rowMemory*int64(r.Limit()))
 }
@@ -117,7 +118,7 @@ func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 // Prover returns a prover for the tree at the head.
 func (l logAt) Prover(ctx context.Context) *proofs.Prover { return l.Ledger.Prover(ctx, l.head) }
 
-// Checkpoint returns the signed checkpoint of a size up to the head's.
+// Checkpoint returns the signed checkpoint for a size up to that of the head.
 func (l logAt) Checkpoint(ctx context.Context, size uint64) ([]byte, error) {
 	return l.Ledger.Checkpoint(ctx, l.head, size)
 }

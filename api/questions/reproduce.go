@@ -49,11 +49,11 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// rerunNames are the members of a re-run, except seq. They are those of an IPC record.
+// rerunNames lists the members of a re-run, except seq. They are members of an IPC record.
 var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
 	"model", "temperature", "max_tokens", "seed", "environment"}
 
-// decodeRerun reads the members of the re-run that the request gives, and the seq of the
+// decodeRerun returns the members of the re-run that the request has, and the seq of the
 // record that it repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
 	if err := document.ParseWithin(body, record.DefaultLimits().Values); err != nil {
@@ -81,15 +81,16 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
-		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/output", "is required, or output_hash: the output of the re-run")
+		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/output", "the output of the re-run is required; give output or output_hash")
 	}
 	return request, seq, nil
 }
 
-// rerun returns the IPC record that the re-run would have made. The inputs of ipc_id that the
-// request omits are taken from the recorded one. A payload is read like the recorded payload.
-// If the payload is the same, the recorded seed wins over the seed in the payload (spec:
-// Receipts). An environment that the request omits stays unknown, because it may have changed.
+// rerun returns the IPC record that the re-run would have made. Inputs of ipc_id that the
+// request omits are taken from the recorded one. A payload is parsed like the recorded
+// payload. If the payload is the same, the recorded seed takes precedence over the seed in the
+// payload (spec: Receipts). An environment that the request omits stays unknown, because it
+// might have changed.
 func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
 	rerun, err := rerunWith(limits, request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
@@ -98,7 +99,8 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 	return rerunWith(limits, request, recorded, nil) // a different payload has its own seed
 }
 
-// rerunWith uses seed if the request names none. With nil the seed in the payload applies.
+// rerunWith uses seed if the request has none. If seed is nil, the seed in the payload
+// applies.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
@@ -114,13 +116,13 @@ func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *
 	return e.IPC(), nil
 }
 
-// rerunBody returns the re-run as a request to record it.
+// rerunBody returns the re-run in the form of a request that would record it.
 func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
-		recorded []byte // as JSON; nil for none
-		instead  string // a member that replaces it if the request has it
+		recorded []byte // the recorded value as JSON, or nil
+		instead  string // the member of the request that replaces it, if present
 	}{
 		{"payload", nil, ""}, {"payload_schema", schemaOf(request["payload"], recorded), ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
 		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
@@ -153,8 +155,8 @@ func quoted(text []byte) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// schemaOf returns the schema for the payload of a request that names none: that of the
-// recorded payload. It returns nil if there is no payload.
+// schemaOf returns the schema of a payload in a request that names none: that of the recorded
+// payload. It returns nil if there is no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.Given() {
 		return nil

@@ -32,6 +32,6 @@ func (h *Handlers) StageProof(c *call.Call) error {
 	}
 	return sendAnswer(c, view, struct {
 		*wire.StageProof
-		Receipt json.RawMessage `json:"receipt"` // the bytes of the event, in place of those of the type
+		Receipt json.RawMessage `json:"receipt"` // the encoded receipt, which has the exact bytes of the event
 	}{proof, receipt.AppendJSON(nil)})
 }

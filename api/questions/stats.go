@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index/counters"
 )
 
-// statsAnswer holds the counters of a ledger, folded from its first as_of events.
+// statsAnswer has the counters of a ledger's first as_of events.
 type statsAnswer struct {
 	AsOf       uint64            `json:"as_of"`
 	TreeSize   uint64            `json:"tree_size"`
@@ -24,8 +24,8 @@ type checkCount struct {
 	Count  uint64 `json:"count"`
 }
 
-// Stats returns the ledger's counters at the current head. If the index lags far behind, it
-// returns them at the index's size.
+// Stats sends the ledger's counters at the current head. If the index lags far behind, it
+// sends them at the index's size.
 func (h *Handlers) Stats(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *Handlers) Stats(c *call.Call) error {
 	if err := c.Query(); err != nil {
 		return err
 	}
-	c.EndHeavy() // others compute while it waits
+	c.EndHeavy() // release the turn while waiting for the index
 	follower, _, err := h.WaitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package receipts builds the receipts of events, with their proofs, and answers them.
+// Package receipts makes the receipts of events, with their proofs, and sends them.
 package receipts
 
 import (
@@ -14,21 +14,21 @@ import (
 	"colophon/proofs"
 )
 
-// At returns the receipt of the event at seq, with its proof in the tree of that size; without
-// the proof if minimal is set.
+// At returns the receipt of the event at seq, with its proof in the tree of this size. If
+// minimal is set, the receipt has no proof.
 func At(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
-		return nil, fmt.Errorf("entry %d: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	return From(ctx, l, seq, entry, head, size, minimal)
 }
 
-// From returns the same receipt as At, for an entry that the caller has read already.
+// From returns the same receipt as At, for an entry that the caller has already read.
 func From(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("receipt of event %d: %w", seq, err)
+		return nil, fmt.Errorf("making the receipt of event %d: %w", seq, err)
 	}
 	return Prove(ctx, l, r, entry, head, size, minimal)
 }
@@ -67,7 +67,7 @@ func AnswerAppended(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool
 	c.MarkCommitted()
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
-		return fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+		return fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 	}
 	if receipt, err = Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
 		return err
@@ -76,7 +76,7 @@ func AnswerAppended(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool
 	return Answer(c, http.StatusCreated, receipt)
 }
 
-// Location returns the path of the event of a receipt.
+// Location returns the URL path of a receipt's event.
 func Location(l *ledger.Ledger, r *proofs.Receipt) string {
 	return "/v1/ledgers/" + l.Name() + "/records/" + strconv.FormatUint(r.Seq, 10)
 }

@@ -12,12 +12,12 @@ import (
 	"colophon/proofs"
 )
 
-// deriveTimeout bounds how long the answer to a write waits for its derived facts. The record
-// is durable by then. A receipt must not be lost because the index waits for disk space.
+// deriveTimeout limits how long the answer to a write waits for its derived facts. The record
+// is durable by then, and its receipt must not be lost because the index waits for disk space.
 const deriveTimeout = 10 * time.Second
 
-// AppendReceipt appends a receipt as JSON. It adds the derived facts if the request wants them
-// and the index has them within deriveTimeout.
+// AppendReceipt appends a receipt as JSON. It adds the derived facts if the request asks for
+// them and the index has them within deriveTimeout.
 func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *Outcome, receipt *proofs.Receipt) []byte {
 	dst = receipt.AppendJSON(dst)
 	if !out.Derive || out.Record == nil {

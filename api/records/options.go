@@ -15,10 +15,10 @@ import (
 // Options are the parameters and headers of a write.
 type Options struct {
 	Reject  bool // refuse a record whose claimed hashes are wrong (spec: Refusals)
-	Minimal bool // receipts without proof (spec: Requests)
-	Derive  bool // derived facts beside the receipt (spec: Derived members)
+	Minimal bool // omit proofs from receipts (spec: Requests)
+	Derive  bool // add derived facts to the receipt (spec: Derived members)
 	Key     string
-	Actor   string // recorded in the events
+	Actor   string // the actor in the events
 }
 
 // Options reads the options of a request that writes to l.

@@ -16,10 +16,10 @@ import (
 	"colophon/proofs"
 )
 
-// Outcome is the result of the write of one record.
+// Outcome is the result of writing one record.
 type Outcome struct {
 	Record  *record.Record // nil for a verb
-	Refused bool           // because of a mismatch
+	Refused bool           // refused because of a mismatch
 	Minimal bool
 	Derive  bool
 	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key
@@ -31,11 +31,11 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 	ack := out.Ack
 	if ack.Outcome == ledger.Replayed {
 		entry, err := ack.Entry, error(nil)
-		if entry == nil { // the record was redacted since
+		if entry == nil { // the record has been redacted in the meantime
 			entry, err = l.Store().Entry(ctx, ack.First)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", ack.First, err)
+			return nil, fmt.Errorf("reading entry %d: %w", ack.First, err)
 		}
 		r, err := receipts.From(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.Minimal)
 		if err == nil {
@@ -47,7 +47,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 	if refused || out.Record == nil {
 		r, err := proofs.NewReceipt(ack.Entry)
 		if err != nil {
-			return nil, fmt.Errorf("receipt of event %d: %w", ack.Seq, err)
+			return nil, fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 		}
 		minimal := out.Minimal && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
 		return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
@@ -90,7 +90,7 @@ func (h *Handlers) answer(c *call.Call, l *ledger.Ledger, out *Outcome) error {
 	return answer.Send(c, status, echo.MIMEApplicationJSON)
 }
 
-// Status returns the status for an accepted record.
+// Status returns the HTTP status for an accepted record.
 func (out *Outcome) Status() int {
 	if out.Ack.Outcome == ledger.Replayed {
 		return http.StatusOK
@@ -98,10 +98,11 @@ func (out *Outcome) Status() int {
 	return http.StatusCreated
 }
 
-// maxListed bounds the failed checks that a problem lists. Its detail gives their total.
+// maxListed is the largest number of failed checks that a problem lists. Its detail has their
+// total.
 const maxListed = 100
 
-// Problem returns nil if the record was accepted.
+// Problem returns the problem for a refused record, and nil if the record was accepted.
 func (out *Outcome) Problem() *problem.Problem {
 	switch {
 	case out.Ack.Outcome == ledger.Replayed:
@@ -121,12 +122,12 @@ func (out *Outcome) Problem() *problem.Problem {
 	return nil
 }
 
-// conflict returns the 409 for an idempotency key or a run_id that another record holds.
+// conflict returns the 409 for an idempotency key or a run_id that belongs to another record.
 func (out *Outcome) conflict() *problem.Problem {
-	p := problem.New(http.StatusConflict, "another record holds this idempotency key: event %d", out.Ack.First)
+	p := problem.New(http.StatusConflict, "another record has this idempotency key: event %d", out.Ack.First)
 	if out.Key == "" {
 		p = problem.New(http.StatusConflict, "another record of this kind has this run_id: event %d; "+
-			"give each run its own, or send the record as it was", out.Ack.First)
+			"give each run its own run_id, or send the same record again", out.Ack.First)
 	}
 	p.FirstSeq = &out.Ack.First
 	return p

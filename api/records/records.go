@@ -1,6 +1,6 @@
-// Package records takes single records and verbs: POST of the four kinds, of states,
-// validations, sources, and of the redaction of one record. A record comes in at Write; a
-// handler decodes it, hands it to the ledger, and answers the receipt.
+// Package records accepts single records and verbs: POST of the four kinds, of states,
+// validations and sources, and the redaction of one record. A handler decodes the request,
+// passes it to the ledger, and sends the receipt. Records arrive at Write.
 package records
 
 import (
@@ -12,6 +12,6 @@ import (
 // Handlers serves the routes that write records.
 type Handlers struct {
 	*call.Shared
-	// Appended observes, by ledger, how long single records and verbs wait for their commit.
+	// Appended measures, by ledger, how long single records and verbs wait for their commit.
 	Appended *prometheus.HistogramVec
 }

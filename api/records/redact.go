@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// Redact erases the content of one record (spec: Redactions). For a record that is redacted
-// already, it sends the receipt of the event that redacted it.
+// Redact erases the content of one record (spec: Redactions). For a record that is already
+// redacted, it sends the receipt of the event that redacted it.
 func (h *Handlers) Redact(c *call.Call) error {
 	l, o, err := h.verb(c)
 	if err != nil {

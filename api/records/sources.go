@@ -14,10 +14,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// SourceCheck refuses citation sets that cite sources which are not registered, if the ledger has
-// that setting (spec: Unregistered sources). It reads the index at the head that the log has at the
-// first such set, so that every registration and revocation that was acknowledged before counts. It
-// is for one goroutine and must be closed.
+// SourceCheck refuses citation sets that cite sources that are not registered, if the ledger
+// has that setting (spec: Unregistered sources). It uses the index at the log's head at the
+// time of the first such set, so that every registration and revocation that was acknowledged
+// before counts. Only one goroutine may use it, and it must be closed.
 type SourceCheck struct {
 	shared     *call.Shared
 	ledger     *ledger.Ledger
@@ -40,14 +40,14 @@ func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record
 // Close releases the index.
 func (s *SourceCheck) Close() {
 	if s.view != nil {
-		_ = s.view.Close() // it is read only
+		_ = s.view.Close() // closing a read-only view cannot lose anything
 	}
 }
 
-// Check returns a 422 that names the sources of a record that are not registered. It waits for the
-// index if the record is a citation set and the ledger has that setting. If an event holds the key of
-// the submission already, Check returns nil: the ledger then replays or refuses the record (spec:
-// Idempotency).
+// Check returns a 422 that names those sources of a record that are not registered. It waits
+// for the index if the record is a citation set and the ledger has that setting. If an event
+// already has the submission's key, Check returns nil: the ledger then replays or refuses the
+// record (spec: Idempotency).
 func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
 	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregistered() {
 		return nil
@@ -71,7 +71,8 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 	return p
 }
 
-// unregistered returns the citations whose source is not registered, and the first such source.
+// unregistered returns the citations whose source is not registered, and the first such
+// source.
 func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (places []problem.Place, first string, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, "", err

@@ -16,8 +16,8 @@ import (
 )
 
 // ValidatePath validates the fingerprint that a path has in a build, or withdraws the
-// validation. The event names the record, in case the path changes before the event is in the
-// log.
+// validation. The event names the validated record, because the path might change before the
+// event is in the log.
 func (h *Handlers) ValidatePath(c *call.Call) error {
 	l, o, err := h.verb(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 
 // PrepareValidation returns the submission of a validation that is a line of a batch.
 func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidation, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // before the path is looked up
+	if l.Info().Frozen { // check before the path is looked up
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	v, err := h.validation(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
@@ -56,10 +56,10 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
-// validation returns the change that a request makes to a path. It returns 404 for a path that
-// the build lacks, and 409 for one that has another fingerprint there. If an event holds the
-// key already, it returns the change all the same: the ledger then replays or refuses the
-// request (spec: Idempotency).
+// validation returns the change that a request makes to a path. It returns 404 if the build
+// lacks the path, and 409 if the path has another fingerprint there. If an event already has
+// the key, it returns the change in any case: the ledger then replays or refuses the request
+// (spec: Idempotency).
 func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
 	view, err := h.ViewNow(ctx, l)
 	if err != nil {
@@ -80,7 +80,7 @@ func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string,
 	case !known:
 		refusal = problem.New(http.StatusNotFound, "no record of that project and build has that path_id")
 	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
-		refusal = problem.New(http.StatusConflict, "the path has another content_fingerprint in that build; read the path again and validate what it has")
+		refusal = problem.New(http.StatusConflict, "the path has another content_fingerprint in that build; read the path again and validate its current fingerprint")
 	default:
 		return request.Of(path), nil
 	}
@@ -92,7 +92,7 @@ func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string,
 }
 
 // ValidatePaths validates many paths of a build, or withdraws their validations. By default it
-// only reports what that would do. Each path gets an event of its own.
+// only reports what it would do. Each path gets a separate event.
 func (h *Handlers) ValidatePaths(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -115,6 +115,8 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 	}
 	request, err := parseValidations(body.Bytes())
 	body.Release()
+	c.EndHeavy()
+	c.EndWrite()
 	if err != nil {
 		return err
 	}
@@ -128,16 +130,16 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 		}
 		return err
 	}
+	c.BeginWrite()
 	if err := h.validate(c, l, project, request, answer); err != nil {
 		return err
 	}
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// planValidations selects the paths of a request at its as_of, and sorts out those that have
+// planValidations selects the paths of a request at its as_of, and excludes those that have
 // changed since.
 func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidations, err error) {
-	c.EndHeavy() // release the slot of the body before the wait for the index
 	head := l.Head().Size
 	size := head
 	if request.AsOf != nil {
@@ -148,6 +150,9 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.BeginRead(); err != nil {
 		return nil, err
 	}
 	then, err := follower.View(size)
@@ -163,7 +168,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	build := string(request.Build)
 	answer = &wire.PathValidations{AsOf: size, DryRun: request.DryRun, Build: build, Validated: request.Validated,
 		Paths: []wire.ValidatedPath{}, Refused: []wire.RefusedPath{}}
-	selected, err := selectPaths(ctx, then, project, build, request, answer)
+	selected, err := selectPaths(c, then, project, build, request, answer)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +190,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 
 // selectPaths returns the paths of a request as a view has them. It adds those that the request
 // lists and that it cannot be about to the answer.
-func selectPaths(ctx context.Context, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
+func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
 		switch {
@@ -204,7 +209,10 @@ func selectPaths(ctx context.Context, v *index.View, project, build string, requ
 	}
 	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.Page{Limit: maxValidations}
 	for {
-		rows, next, err := paths.List(ctx, v, project, filter, page)
+		if err := c.RestRead(); err != nil {
+			return nil, err
+		}
+		rows, next, err := paths.List(c.Request().Context(), v, project, filter, page)
 		if errors.Is(err, paths.ErrNotFound) {
 			return nil, problem.New(http.StatusNotFound, "the project has no such build; GET /paths/{project}/builds lists its builds")
 		}
@@ -224,8 +232,8 @@ func selectPaths(ctx context.Context, v *index.View, project, build string, requ
 	}
 }
 
-// validate writes the events of a plan, in its order. The events share commits. If it fails
-// half-way, the error says how many are written.
+// validate writes the events of a plan in its order. The events share commits. If it fails
+// after some of the events, the error says how many are written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidations) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for _, p := range plan.Paths {
@@ -240,7 +248,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	}
 	written := 0
 	failed := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
-		plan.Paths[written].Seq = ack.Seq // used only if nothing fails, and then the order is that of the paths
+		plan.Paths[written].Seq = ack.Seq // used only if all succeed; then events and paths have the same order
 		written++
 		return nil
 	})

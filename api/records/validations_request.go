@@ -10,25 +10,26 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// maxValidations bounds the paths of one request.
+// maxValidations is the largest number of paths in one request.
 const maxValidations = 1000
 
-// maxText bounds the names of builds and paths, in bytes.
+// maxText is the maximum length of the names of builds and paths, in bytes.
 const maxText = record.MaxSourceID
 
-// validationsRequest asks to validate many paths of a build, or what that would do (spec: Path
-// validation).
+// validationsRequest is a request to validate many paths of a build, or to report what that
+// would do (spec: Path validation).
 type validationsRequest struct {
 	record.ValidationRequest // with a build and without a fingerprint
-	// Paths are listed. If there are none, all paths of the build are meant, or those of Status.
+	// Paths lists paths. If it is empty, the request is about all paths of the build, or about
+	// those with Status.
 	Paths  []listedPath
-	Status string // a category; empty: all
+	Status string // a category, or "" for all
 	DryRun bool
-	// AsOf is the tree size at which the paths are selected. It is given if DryRun is false.
+	// AsOf is the tree size at which the paths are selected. It is set if DryRun is false.
 	AsOf *uint64
 }
 
-// listedPath is a path, and the fingerprint that it must have; empty for any.
+// listedPath is a path, and the fingerprint that it must have; "" means any.
 type listedPath struct{ PathID, ContentFingerprint string }
 
 // parseValidations decodes `{"validated", "build", "reason"?, "original_actor"?, "timestamp"?,
@@ -49,7 +50,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 		o.Invalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
 	if o.Member("paths").Given() && o.Member("status").Given() {
-		o.Invalid("status", "selects paths, and so does paths; give one of them")
+		o.Invalid("status", "selects paths, but so does the member paths; give only one of them")
 	}
 	if !r.DryRun && r.AsOf == nil {
 		o.Invalid("as_of", "is required if dry_run is false; give the as_of that the dry run returned")
@@ -57,7 +58,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	return r, d.Err()
 }
 
-// readPaths reads a list of paths, each once.
+// readPaths reads a list of distinct paths.
 func readPaths(o strict.Object, name string) (list []listedPath) {
 	given := o.Array(name)
 	if n := given.Len(); given.Given() && (n == 0 || n > maxValidations) {

@@ -17,13 +17,13 @@ import (
 	"colophon/proofs"
 )
 
-// The verbs change the state of something in the ledger, or say something of a record (spec: States;
-// Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated request is detected only by
-// its Idempotency-Key (spec: Idempotency).
+// Verbs change the state of something in the ledger, or add a note to a record (spec: States;
+// Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated
+// request is recognised only by its Idempotency-Key (spec: Idempotency).
 
-// A caller with only the scope write may not read the ledger. Therefore a verb parses its
-// request before it looks anything up, and answers alike for every target that it does not
-// apply to. A request that would reveal more leaves an event.
+// A caller that has only the scope write is not allowed to read the ledger. Therefore a verb
+// parses its request before it looks anything up, and gives the same answer for every target
+// to which it does not apply. A request that would reveal more leaves an event.
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
@@ -58,9 +58,9 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 	})
 }
 
-// checkTarget checks that a state change or a note can be about an event. It returns the same 404
-// for an event of another kind and for an event that does not exist. The check cannot race with
-// writes, because the kind of an event never changes.
+// checkTarget checks that a state change or a note can apply to an event. It returns the same
+// 404 for an event of another kind and for an event that does not exist. The check cannot race
+// with writes, because the kind of an event never changes.
 func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
 	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG, and only these have a state"
 	if verb == record.Note {
@@ -72,11 +72,11 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 	}
 	entry, err := l.Store().Entry(ctx, seq)
 	if err != nil {
-		return fmt.Errorf("entry %d: %w", seq, err)
+		return fmt.Errorf("reading entry %d: %w", seq, err)
 	}
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
+		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	if !fits(record.Kind(r.Kind)) {
 		return refusal
@@ -86,7 +86,7 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 
 // PrepareVerb returns the submission of a verb that is a line of a batch.
 func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // before the target is looked up: see above
+	if l.Info().Frozen { // check before the target is looked up: see above
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
@@ -144,8 +144,8 @@ func (h *Handlers) verb(c *call.Call) (*ledger.Ledger, Options, error) {
 	return l, o, err
 }
 
-// submitVerb parses a body, records the verb, and answers its receipt. It releases the body.
-// parse may look things up only after it has parsed.
+// submitVerb parses a body, records the verb, and sends its receipt. It releases the body.
+// parse must not look anything up before it has parsed the body.
 func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *call.Body, parse func([]byte) (*record.Verb, error)) error {
 	defer body.Release()
 	if l.Info().Frozen {
@@ -166,7 +166,7 @@ func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *c
 	return h.submitPrepared(c, l, o, sub)
 }
 
-// submitPrepared records a verb and answers its receipt.
+// submitPrepared records a verb and sends its receipt.
 func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub ledger.Submission) error {
 	begin := time.Now()
 	ack, err := l.Submit(sub)
@@ -183,15 +183,15 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 func sourceID(c *call.Call) (string, error) {
 	id, err := c.Element("source_id")
 	if err == nil && len(id) > record.MaxSourceID {
-		err = problem.Invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+		err = problem.Invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, err
 }
 
-// checkRegistered returns 404 for a source that is not registered. If an event holds the key
-// already, it returns nil: the ledger then replays or refuses the request, and revokes nothing
-// (spec: Idempotency). It looks the key up last, so that a revocation that the index has seen
-// holds its key.
+// checkRegistered returns 404 for a source that is not registered. If an event already has the
+// key, it returns nil: the ledger then replays or refuses the request, and revokes nothing
+// (spec: Idempotency). It looks the key up last, so that it finds the key of every revocation
+// that the index has seen.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
 	c.EndHeavy() // release the slot of the body before the wait for the index
 	view, err := h.ViewNow(c.Request().Context(), l)

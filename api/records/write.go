@@ -29,9 +29,9 @@ func (p postedRecord) release() {
 	p.body.Release()
 }
 
-// parseRecord decodes the record in a body. members is the secret of the ledger that it is for; nil if
-// it is for none. The caller releases the record. On an error,
-// parseRecord releases the body.
+// parseRecord decodes the record in a body. members is the secret of the ledger to which the
+// record belongs, and nil if it belongs to none. The caller must release the record. On an
+// error, parseRecord releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
 	r, err := h.Values.For(members).Parse(kind, body.Bytes())
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *Handlers) Write(kind record.Kind) call.Handler {
 }
 
 // Prepare returns the submission of a record. If a claimed hash is wrong and the options say
-// so, it returns the submission of the refusal.
+// that such a record is refused, it returns the submission of the refusal.
 func Prepare(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
 	if o.Reject && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil

@@ -1,5 +1,6 @@
-// Package reference is the page at /docs: RapiDoc over openapi.yaml, with a command to
-// paste in every operation. Everything is embedded; the page asks no other server.
+// Package reference has the page at /docs: RapiDoc with openapi.yaml, and for every operation
+// a command that readers can paste. Everything is embedded; the page requests nothing from
+// other servers.
 package reference
 
 import (
@@ -17,7 +18,8 @@ import (
 //go:embed index.html
 var Page []byte
 
-// Policy is the Content-Security-Policy of Page. RapiDoc sets styles in place.
+// Policy is the Content-Security-Policy of Page. It allows inline styles because RapiDoc uses
+// them.
 const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Script is RapiDoc, as its project publishes it. `make rapidoc` renews it.
@@ -25,21 +27,21 @@ const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style
 //go:embed rapidoc/rapidoc-min.js
 var Script []byte
 
-// Theme is the script that makes Page as light or dark as the browser.
+// Theme is the script that gives Page the browser's light or dark color scheme.
 //
 //go:embed theme.js
 var Theme []byte
 
 var contract = sync.OnceValues(func() ([]byte, error) { return withSamples(colophon.OpenAPI) })
 
-// documentedServer is the contract's first server, which the commands address.
+// documentedServer is the first server in the contract. The commands use it.
 const documentedServer = "http://127.0.0.1:8080"
 
-// hostForm is what a Host header may be to stand in a command that people paste.
+// hostForm matches the Host headers that are safe in a command that people paste.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
-// Contract returns openapi.yaml as JSON. Its commands address the server that r was sent
-// to, and send the token in $COLOPHON_TOKEN if token is set.
+// Contract returns openapi.yaml as JSON. Its commands address the server to which r was sent.
+// If token is set, they send the token in $COLOPHON_TOKEN.
 func Contract(r *http.Request, token bool) ([]byte, error) {
 	text, err := contract()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is an OpenAPI document, whose members keep their order.
+// document is an OpenAPI document. Its members keep their order.
 type document struct{ root *yaml.Node }
 
 // withSamples returns an OpenAPI document as JSON, with x-codeSamples in every operation.
@@ -46,8 +46,8 @@ func withSamples(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// curl writes the operation as a command: with the examples of its parameters, and with
-// the first example of its body.
+// curl returns a command for an operation, with the examples of its parameters and the first
+// example of its body.
 func (d document) curl(path, method string, item, operation *yaml.Node) (string, error) {
 	query := "?"
 	for _, parameters := range []*yaml.Node{d.get(item, "parameters"), d.get(operation, "parameters")} {
@@ -79,7 +79,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 		if d.get(response, "content", "application/octet-stream") != nil {
 			command += " --output file"
 		}
-		break // the first response is the one of success
+		break // the first response is that of success
 	}
 	for media, content := range d.members(body) {
 		example := d.get(content, "example")
@@ -121,7 +121,7 @@ func exampleText(media string, value *yaml.Node) (string, error) {
 	return indented.String(), err
 }
 
-// resolve follows the reference that n may be.
+// resolve follows n if it is a reference.
 func (d document) resolve(n *yaml.Node) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode || len(n.Content) == 0 || n.Content[0].Value != "$ref" {
 		return n
@@ -129,7 +129,7 @@ func (d document) resolve(n *yaml.Node) *yaml.Node {
 	return d.get(d.root, strings.Split(strings.TrimPrefix(n.Content[1].Value, "#/"), "/")...)
 }
 
-// get returns the member that the names lead to from n, or nil.
+// get returns the member to which the names lead from n, or nil.
 func (d document) get(n *yaml.Node, names ...string) *yaml.Node {
 	for _, name := range names {
 		var found *yaml.Node
@@ -143,7 +143,7 @@ func (d document) get(n *yaml.Node, names ...string) *yaml.Node {
 	return n
 }
 
-// members iterates over the members of a mapping, references followed.
+// members iterates over the members of a mapping. It follows references.
 func (d document) members(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		n = d.resolve(n)
@@ -158,7 +158,7 @@ func (d document) members(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	}
 }
 
-// appendJSON writes a YAML value as JSON, members in their order.
+// appendJSON appends a YAML value as JSON. Members keep their order.
 func appendJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -198,7 +198,7 @@ func appendJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		b.Truncate(b.Len() - 1) // the line end
 	default:
-		return fmt.Errorf("line %d: not a JSON value", n.Line)
+		return fmt.Errorf("line %d is not a JSON value", n.Line)
 	}
 	return nil
 }

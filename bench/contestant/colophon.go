@@ -19,17 +19,17 @@ import (
 	"colophon/storage/pebble"
 )
 
-// node is a ledger in this process, opened as `colophon serve` does.
+// node is a ledger in this process, opened in the same way as by `colophon serve`.
 type node struct {
 	database *pebble.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
 	index    *index.Store    // nil if nothing follows the ledger
-	follower *index.Follower // likewise
+	follower *index.Follower // nil if nothing follows the ledger
 }
 
 // openNode opens the ledger in a folder, or creates it. If indexed is set, an index follows
-// it.
+// the ledger.
 func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error) {
 	n = new(node)
 	defer func() {
@@ -58,7 +58,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 	return n, err
 }
 
-// follow opens the index.
+// follow opens the index and starts to index the ledger.
 func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
@@ -71,7 +71,7 @@ func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	return nil
 }
 
-// close closes what was opened.
+// close closes everything that was opened.
 func (n *node) close() error {
 	var errs []error
 	if n.index != nil {
@@ -86,8 +86,8 @@ func (n *node) close() error {
 	return errors.Join(errs...)
 }
 
-// append appends a record like the API: decode, check, submit, and wait. The caller releases
-// the record.
+// append appends a record in the same steps as the API: it decodes, checks, and submits the
+// record, and waits. The caller releases the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
 	r, err := record.DefaultLimits().For(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
 	if err != nil {
@@ -103,7 +103,7 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 	}
 	ack, err := ticket.Wait()
 	if err == nil && ack.Outcome != ledger.Appended {
-		err = fmt.Errorf("event %d holds the record's key", ack.First)
+		err = fmt.Errorf("event %d already holds the record's key", ack.First)
 	}
 	return r, ack, err
 }
@@ -132,7 +132,8 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	return receipt.AppendJSON(nil), nil
 }
 
-// caughtUp waits for the index. The first event is the ledger's own.
+// caughtUp waits until the index has this number of records. The first event is the ledger's
+// own.
 func (n *node) caughtUp(ctx context.Context, records int) error {
 	return n.follower.Wait(ctx, uint64(records)+1)
 }
@@ -140,7 +141,7 @@ func (n *node) caughtUp(ctx context.Context, records int) error {
 // Receipts verifies full receipts with a ledger's key.
 type Receipts struct{ verifier *proofs.Verifier }
 
-// NewReceipts takes a verifier key.
+// NewReceipts returns a Receipts with this verifier key.
 func NewReceipts(key string) (*Receipts, error) {
 	verifier, err := proofs.ParseVerifier(key)
 	if err != nil {
@@ -149,9 +150,8 @@ func NewReceipts(key string) (*Receipts, error) {
 	return &Receipts{verifier}, nil
 }
 
-// Verify checks that an answer is the receipt of a body of the corpus, that it proves its
-// event, and that every claim is right. It skips the proof of a minimal receipt, which has
-// none.
+// Verify checks that an answer is the receipt of a body of the corpus, that the receipt proves
+// its event, and that every claim is right. A minimal receipt has no proof to check.
 func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {
@@ -167,10 +167,10 @@ func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
 		return err
 	}
 	if hashes != claimed {
-		return fmt.Errorf("hashes of event %d are %v, those of the record are %v", receipt.Seq, hashes, claimed)
+		return fmt.Errorf("the hashes of event %d are %v, but the hashes of the record are %v", receipt.Seq, hashes, claimed)
 	}
 	if strings.Count(string(receipt.Checks), `"match"`) != 4 {
-		return fmt.Errorf("not every claim of event %d held: %s", receipt.Seq, receipt.Checks)
+		return fmt.Errorf("not every claim of event %d is right: %s", receipt.Seq, receipt.Checks)
 	}
 	return nil
 }

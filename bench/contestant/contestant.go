@@ -1,5 +1,5 @@
-// Package contestant runs the measured logs, each in its own process: behind net/http, or in
-// process with callers beside it.
+// Package contestant runs the measured logs, each in its own process, either behind net/http
+// or with the callers in the same process.
 package contestant
 
 import (
@@ -14,38 +14,41 @@ import (
 	"colophon/bench/system"
 )
 
-// Measurement is one round of one row.
+// Measurement holds the results of one round of one row.
 type Measurement struct {
 	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"`
-	// Rate is records a second, until everything derived from them is there.
+	// Rate is the number of records per second, until everything derived from them is
+	// available.
 	Rate float64 `json:"records_per_second"`
-	// P50 and P99 are of requests, in milliseconds; a batch is one.
+	// P50 and P99 are latencies of requests, in milliseconds. A batch is one request.
 	P50 float64 `json:"p50_ms"`
 	P99 float64 `json:"p99_ms"`
-	// CPU is the time of the contestant's process for a record, in microseconds; in
-	// process its callers are part of that.
+	// CPU is the contestant's processor time per record, in microseconds. In-process callers
+	// are part of the contestant's process.
 	CPU float64 `json:"cpu_us_per_record"`
-	// ClientCPU is the time of the client's process; 0 in process.
+	// ClientCPU is the processor time of the client's process per record, in microseconds; 0
+	// for in-process callers.
 	ClientCPU float64 `json:"client_cpu_us_per_record"`
-	// Fsyncs is the number of files synced for 1,000 records; negative if it cannot be
+	// Fsyncs is the number of file syncs per 1,000 records. It is negative if syncs cannot be
 	// counted.
 	Fsyncs float64 `json:"fsyncs_per_1000_records"`
-	// Written is the number of bytes sent to the disk for each record.
+	// Written is the number of bytes written to the disk per record.
 	Written float64 `json:"written_bytes_per_record"`
-	// Disk is the size of the files at the end, in bytes a record.
+	// Disk is the size of the files at the end, in bytes per record.
 	Disk float64 `json:"disk_bytes_per_record"`
-	// Peak is the largest memory of the process, in bytes; in process, without the bodies.
+	// Peak is the peak memory of the process, in bytes. For in-process callers it does not
+	// include the bodies.
 	Peak float64 `json:"peak_memory_bytes"`
-	// CatchUp is the time that the index took after the last acknowledgement, in milliseconds.
-	// It is part of Seconds.
+	// CatchUp is the time that the index needed after the last acknowledgement, in
+	// milliseconds. Seconds includes it.
 	CatchUp float64 `json:"catch_up_ms"`
 	// Verified is the number of answers that were verified afterwards.
 	Verified int `json:"verified_answers"`
 }
 
-// Measure makes a Measurement of what clients saw and what a process used until everything
-// derived from the records was there.
+// Measure makes a Measurement from what clients saw and what a process used, until everything
+// derived from the records was available.
 func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
 	n := float64(r.Records)
 	m := Measurement{
@@ -66,12 +69,12 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // Config configures a contestant.
 type Config struct {
 	Dir     string
-	Callers int // in process
-	Bodies  int // made ahead, in process
+	Callers int // number of in-process callers
+	Bodies  int // number of bodies to generate ahead, for in-process callers
 	Seed    uint64
-	Warm    time.Duration // before the measured time
-	Time    time.Duration // that is measured
-	// Tessera integrates after Batch entries, or when one is Age old.
+	Warm    time.Duration // duration before the measured time
+	Time    time.Duration // duration that is measured
+	// Tessera integrates after Batch entries, or when an entry is Age old.
 	Batch uint
 	Age   time.Duration
 	// Leaves is the size of the tree in which inclusion is proved.
@@ -84,14 +87,14 @@ type Config struct {
 type appended struct {
 	// add returns the answer once a record is durable.
 	add func(ctx context.Context, body []byte) (answer []byte, err error)
-	// caughtUp returns once everything derived from that many records is there; nil if nothing
-	// is derived.
+	// caughtUp returns once everything derived from this number of records is available. It is
+	// nil if nothing is derived.
 	caughtUp func(ctx context.Context, records int) error
 	// verify checks the answer to a record, outside the measured time.
 	verify func(ctx context.Context, answer, body []byte) error
 }
 
-// run measures a log that callers append to.
+// run measures a log to which callers append.
 func (c Config) run(ctx context.Context, log appended) (m Measurement, err error) {
 	bodies, err := corpus.New(c.Seed).Make(0, c.Bodies)
 	if err != nil {
@@ -137,7 +140,7 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	return m, err
 }
 
-// append lets each caller append one record after the other for a time.
+// append lets each caller append one record after another for a time.
 func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.Deck) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
 		return log.one(context.WithoutCancel(ctx), deck, r)
@@ -160,7 +163,7 @@ func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (mor
 	return true, nil
 }
 
-// verifyAll verifies samples and returns how many there were.
+// verifyAll verifies samples and returns their number.
 func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples []load.Sample) (int, error) {
 	for _, s := range samples {
 		if err := a.verify(ctx, s.Answer, bodies.Body(s.Record)); err != nil {
@@ -170,7 +173,7 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 	return len(samples), nil
 }
 
-// during lets clients work for a time.
+// during lets clients work for this time.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

@@ -17,11 +17,11 @@ import (
 // immudbLog is immudb's embedded store.
 type immudbLog struct {
 	store *store.ImmuStore
-	next  atomic.Uint64 // makes keys
+	next  atomic.Uint64 // number for the next key
 }
 
-// openImmudb opens a store with its fastest settings: it syncs every 2 ms, and makes as many
-// transactions at once as there are callers.
+// openImmudb opens a store with its fastest settings: it syncs every 2 ms, and allows as many
+// concurrent transactions as there are callers.
 func openImmudb(config Config) (*immudbLog, error) {
 	options := store.DefaultOptions().
 		WithSynced(true).
@@ -38,7 +38,8 @@ func openImmudb(config Config) (*immudbLog, error) {
 	return &immudbLog{store: s}, nil
 }
 
-// add makes a transaction of one key and returns its number. It does not wait for the index.
+// add commits a transaction with one key and returns its number. It does not wait for the
+// index.
 func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	tx, err := l.store.NewWriteOnlyTx(ctx)
 	if err != nil {
@@ -55,12 +56,12 @@ func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	return fmt.Appendf(nil, "%d %s", header.ID, key), nil
 }
 
-// verify reads a value back once it is indexed.
+// verify reads a value back after it is indexed.
 func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 	number, key, _ := bytes.Cut(answer, []byte(" "))
 	id, err := strconv.ParseUint(string(number), 10, 64)
 	if err != nil {
-		return fmt.Errorf("number of the transaction: %w", err)
+		return fmt.Errorf("the answer is not the number of a transaction: %w", err)
 	}
 	if err := l.store.WaitForIndexingUpto(ctx, id); err != nil {
 		return fmt.Errorf("waiting for the index: %w", err)
@@ -74,7 +75,7 @@ func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 		return fmt.Errorf("reading the value of key %s: %w", key, err)
 	}
 	if reference.Tx() != id || !bytes.Equal(value, body) {
-		return fmt.Errorf("key %s has not what was set", key)
+		return fmt.Errorf("key %s does not have the value that was set", key)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// Proving is one measurement of inclusion proofs of random leaves in a tree of one size, with
-// one prover for each core.
+// Proving is one measurement of inclusion proofs for random leaves in a tree of one size, with
+// one prover per core.
 type Proving struct {
 	Proofs   int     `json:"proofs"`
 	Rate     float64 `json:"proofs_per_second"`
@@ -27,15 +27,15 @@ type Proving struct {
 	Verified int     `json:"verified_proofs"`
 }
 
-// prover makes inclusion proofs. It is used by one goroutine.
+// prover makes inclusion proofs. Only one goroutine uses it.
 type prover interface {
-	// prove makes the proof of a leaf.
+	// prove makes the proof for a leaf.
 	prove(ctx context.Context, index uint64) ([]proofs.Hash, error)
 	// verify checks a proof against the root that the log has signed.
 	verify(ctx context.Context, index uint64, path []proofs.Hash) error
 }
 
-// proveAll measures provers over a tree of a size, after the caches had time to fill.
+// proveAll measures provers on a tree of this size, after the caches had time to fill.
 func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p Proving, err error) {
 	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
 	for i := range provers {
@@ -81,7 +81,7 @@ type proverWork struct {
 	path   []proofs.Hash
 }
 
-// some makes a few proofs between two readings of the clock.
+// some makes several proofs between two readings of the clock.
 func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	const few = 16
 	begin := time.Now()
@@ -95,7 +95,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	return nil
 }
 
-// fill appends small entries with many callers, up to a size.
+// fill appends small entries with many callers, until the log has the size to.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64
@@ -139,7 +139,7 @@ func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
 	return p, errors.Join(err, n.close())
 }
 
-// ledgerProver proves like a request: for the present head.
+// ledgerProver makes proofs in the same way as a request, for the current head.
 type ledgerProver struct{ *node }
 
 func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {

@@ -24,15 +24,15 @@ type tesseraLog struct {
 	config   Config
 	appender *tessera.Appender
 	reader   tessera.LogReader
-	close    func(context.Context) error // once everything that was added is published
+	close    func(context.Context) error // waits until all entries are published
 }
 
-// openTessera opens a log with its fastest options: no antispam, no garbage collection, a
-// checkpoint once a second. By the driver's contract, an entry is sequenced, integrated, and
-// synced once Add's future has resolved. The contestant does not wait for a checkpoint over
-// it.
+// openTessera opens a log with its fastest options: no antispam, no garbage collection, and
+// one checkpoint per second. By the driver's contract, an entry is sequenced, integrated, and
+// synced once Add's future has resolved. The contestant does not wait for a checkpoint that
+// covers the entry.
 func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
-	// The background work of the log ends with the process.
+	// The background work of the log ends only with the process.
 	ctx = context.WithoutCancel(ctx)
 	driver, err := posix.New(ctx, posix.Config{Path: config.Dir})
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 	return VerifyTessera(ctx, t.config.Dir, size, answer, body)
 }
 
-// VerifyTessera checks that a log of a size has a body at the answered index.
+// VerifyTessera checks that a log of this size has a body at the index in the answer.
 func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []byte) error {
 	index, err := strconv.ParseUint(string(answer), 10, 64)
 	if err != nil {
@@ -87,7 +87,7 @@ func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []
 		return fmt.Errorf("reading entry %d: %w", index, err)
 	}
 	if i := index % layout.EntryBundleWidth; i >= uint64(len(bundle.Entries)) || !bytes.Equal(bundle.Entries[i], body) {
-		return fmt.Errorf("entry %d is not what was added", index)
+		return fmt.Errorf("entry %d differs from the added one", index)
 	}
 	return nil
 }
@@ -102,9 +102,8 @@ func Tessera(ctx context.Context, config Config) (Measurement, error) {
 	return m, errors.Join(err, t.close(ctx))
 }
 
-// ServeTessera runs a bare handler of net/http in front of a log, as Tessera's own examples
-// do: it adds the body, waits for its index, and answers the index. It returns when ctx is
-// done.
+// ServeTessera runs a bare net/http handler in front of a log, like Tessera's own examples: it
+// adds the body, waits for its index, and returns the index. It runs until ctx is done.
 func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 	t, err := openTessera(ctx, config)
 	if err != nil {
@@ -122,7 +121,7 @@ func ServeTessera(ctx context.Context, config Config, out io.Writer) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		_, _ = w.Write(index) // if it fails the client is gone
+		_, _ = w.Write(index) // fails only if the client is gone
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

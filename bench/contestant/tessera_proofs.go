@@ -30,10 +30,9 @@ func FillTessera(ctx context.Context, config Config) error {
 	return errors.Join(err, t.close(ctx))
 }
 
-// TesseraProofs measures the proof builder of Tessera's client over the driver's files. It is
-// fastest if one builder is used again and again for one size, because it keeps every tile
-// that it has read. Fresh makes a new one for each proof, as a server with a growing log
-// would.
+// TesseraProofs measures the proof builder of Tessera's client on the driver's files. A
+// builder is fastest if it is reused for one size, because it keeps every tile that it has
+// read. If Fresh is set, each proof uses a new builder, as on a server whose log grows.
 func TesseraProofs(ctx context.Context, config Config) (Proving, error) {
 	checkpoint, err := readCheckpoint(ctx, config.Dir)
 	if err != nil {

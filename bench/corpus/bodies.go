@@ -8,30 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bodies are consecutive records of a corpus, made ahead so that sending one costs a client
-// almost nothing. Their text is outside the garbage collector's heap, so that their number
-// does not change how often it runs.
+// Bodies are consecutive records of a corpus, generated ahead so that sending one costs a
+// client almost nothing. Their text is outside the garbage collector's heap, so their number
+// does not change how often the collector runs.
 type Bodies struct {
 	parts []part
 	count int
 }
 
-// partRecords is the number of records of every part but the last.
+// partRecords is the number of records in every part except the last.
 const partRecords = 4096
 
-// part is some of the records, joined.
+// part holds some of the records, concatenated.
 type part struct {
 	text   []byte // mapped
 	ends   []uint32
 	unique int
 }
 
-// Make makes count records from index first on. Free releases them.
+// Make makes count records, beginning with the index first. Free releases them.
 func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	b := &Bodies{count: count, parts: make([]part, (count+partRecords-1)/partRecords)}
 	errs := make([]error, len(b.parts))
 	var all sync.WaitGroup
-	cores := make(chan []byte, runtime.GOMAXPROCS(0)) // each has a buffer
+	cores := make(chan []byte, runtime.GOMAXPROCS(0)) // one buffer per core
 	for range cap(cores) {
 		cores <- nil
 	}
@@ -52,7 +52,7 @@ func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
 	return b, nil
 }
 
-// make makes the records of a part in a buffer, which it returns.
+// make makes the records of a part in a buffer and returns the buffer.
 func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, error) {
 	p.ends = make([]uint32, count)
 	for i := range p.ends {
@@ -63,7 +63,7 @@ func (p *part) make(c *Corpus, buffer []byte, first uint64, count int) ([]byte, 
 	}
 	var err error
 	if p.text, err = unix.Mmap(-1, 0, len(buffer), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		return buffer, fmt.Errorf("memory for records: %w", err)
+		return buffer, fmt.Errorf("map memory for records: %w", err)
 	}
 	copy(p.text, buffer)
 	return buffer, nil
@@ -80,10 +80,10 @@ func (b *Bodies) Free() error {
 	return nil
 }
 
-// Len is the number of records.
+// Len returns the number of records.
 func (b *Bodies) Len() int { return b.count }
 
-// Body is record i. It must not be changed.
+// Body returns record i, which must not be changed.
 func (b *Bodies) Body(i int) []byte {
 	p := &b.parts[i/partRecords]
 	i %= partRecords
@@ -94,7 +94,8 @@ func (b *Bodies) Body(i int) []byte {
 	return p.text[begin:p.ends[i]:p.ends[i]]
 }
 
-// Bytes returns the length of all records, and how many of the bytes are unique in the corpus.
+// Bytes returns the total length of all records, and how many of these bytes are unique in the
+// corpus.
 func (b *Bodies) Bytes() (all, unique int64) {
 	for i := range b.parts {
 		all += int64(len(b.parts[i].text))

@@ -1,5 +1,5 @@
 // Package corpus generates the records for every contestant: IPC records of about 1.5 KB with
-// content, a run_id, and correct claims. Record i of a seed is always the same.
+// content, a run_id, and correct claims. The same seed always generates the same record i.
 package corpus
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // How often texts repeat. Prompts are always shared. One payload in repeatPayload repeats a
-// popular earlier one, because drift compares runs of one input. One output in repeatOutput
-// repeats an earlier one.
+// popular earlier one, because drift compares runs of the same input. One output in
+// repeatOutput repeats an earlier one.
 const (
 	prompts       = 32
 	popular       = 1000
@@ -25,13 +25,13 @@ type Corpus struct {
 	prompts [prompts]prompt
 }
 
-// prompt is a system prompt: the escaped text of a JSON string, and its hash.
+// prompt is a system prompt as escaped text for a JSON string, with its hash.
 type prompt struct {
 	text []byte
 	hash []byte // in hexadecimal
 }
 
-// New makes the corpus of a seed.
+// New returns the corpus of a seed.
 func New(seed uint64) *Corpus {
 	c := &Corpus{seed: seed}
 	for i := range c.prompts {
@@ -56,8 +56,8 @@ func (c *Corpus) random(stream, index uint64) *rand.Rand {
 
 var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
 
-// drawn has the parts of a record. The number of a text is the index of the record in which it
-// first occurs.
+// drawn holds the parts of a record. The number of a text is the index of the first record
+// that has the text.
 type drawn struct {
 	prompt, payload, output uint64
 	model                   string
@@ -82,7 +82,8 @@ func (c *Corpus) draw(i uint64) drawn {
 }
 
 // Append appends record i, one JSON object in the style of Python's json.dumps. unique is the
-// number of its bytes without a system prompt, payload, or output that an earlier record has.
+// number of its bytes that do not belong to a system prompt, payload, or output of an earlier
+// record.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	begin, d, repeated := len(dst), c.draw(i), 0
 	dst = append(dst, `{"run_id": "bench/`...)
@@ -115,7 +116,7 @@ func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	return dst, len(dst) - begin - repeated
 }
 
-// maxTokens is that of every record.
+// maxTokens is the value of max_tokens in every record.
 const maxTokens = "2048"
 
 func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
@@ -125,12 +126,12 @@ func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
 	return strconv.AppendUint(dst, seed, 10)
 }
 
-// appendTemperature prints one decimal, as CPython's repr does for tenths.
+// appendTemperature prints one decimal, which for tenths equals CPython's repr.
 func appendTemperature(dst []byte, temperature float64) []byte {
 	return strconv.AppendFloat(dst, temperature, 'f', 1, 64)
 }
 
-// chain is the ipc_id (spec: IPC hashes).
+// chain returns the ipc_id (spec: IPC hashes).
 func chain(input, prompt []byte, model string, temperature float64, seed uint64) []byte {
 	joined := make([]byte, 0, 192)
 	joined = append(append(joined, input...), ':')
@@ -140,8 +141,9 @@ func chain(input, prompt []byte, model string, temperature float64, seed uint64)
 	return digest(make([]byte, 0, 64), strconv.AppendUint(joined, seed, 10))
 }
 
-// appendPayload appends payload number i, its members in the order of a program, and returns
-// its input_hash, which is over spaced JSON with sorted members.
+// appendPayload appends payload number i, with its members in the order in which a program
+// would write them. It returns the payload's input_hash, which covers spaced JSON with sorted
+// members.
 func (c *Corpus) appendPayload(dst []byte, i uint64) (payload, hash []byte) {
 	random := c.random(payloadStream, i)
 	instruction := appendText(make([]byte, 0, 512), random, 48)

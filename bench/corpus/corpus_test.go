@@ -34,7 +34,7 @@ func TestRecordsClaimTheirHashesRightly(t *testing.T) {
 	require.Less(t, unique, size)
 }
 
-// The same seed gives the same records, another seed others.
+// The same seed gives the same records, and another seed gives others.
 func TestRecordsAreReproducible(t *testing.T) {
 	one, _ := corpus.New(7).Append(nil, 12345)
 	again, _ := corpus.New(7).Append([]byte("before"), 12345)
@@ -43,7 +43,7 @@ func TestRecordsAreReproducible(t *testing.T) {
 	require.NotEqual(t, string(one), string(other))
 }
 
-// Bodies that are made ahead equal those that are made one by one.
+// Bodies that are generated ahead equal bodies that are generated one by one.
 func TestBodies(t *testing.T) {
 	c := corpus.New(1)
 	const first, count = 100, 5000
@@ -61,7 +61,7 @@ func TestBodies(t *testing.T) {
 	require.NoError(t, b.Free())
 }
 
-// The texts of a record whose bytes count as unique are new, and all others occurred before.
+// The texts whose bytes count as unique are new, and all other texts occurred before.
 func TestUniqueBytes(t *testing.T) {
 	c := corpus.New(3)
 	seen := make(map[[32]byte]bool)

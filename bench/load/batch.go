@@ -14,14 +14,14 @@ var (
 	lineEnd   = []byte("}\n")
 )
 
-// receiptBegin begins the line of a receipt, and no problem.
+// receiptBegin begins the line of a receipt, but never the line of a problem.
 var receiptBegin = []byte(`{"ledger":`)
 
 // sendBytes is the approximate number of bytes of a batch that one call writes.
 const sendBytes = 128 << 10
 
 // batch posts as many records as the target has lines. It reads while it sends, because the
-// server answers while it reads.
+// server also answers while it reads.
 func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error) {
 	first, ok := deck.Deal(target.Lines)
 	if !ok {
@@ -38,14 +38,14 @@ func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error
 		return false, err
 	}
 	if answered != target.Lines {
-		return false, fmt.Errorf("batch of %d lines from record %d: %d were answered", target.Lines, first, answered)
+		return false, fmt.Errorf("batch of %d lines from record %d: only %d were answered", target.Lines, first, answered)
 	}
 	r.Done(begin, target.Lines)
 	return true, nil
 }
 
-// sendLines writes a request with the records from first on. It uses only the output of the
-// connection.
+// sendLines writes a request with the records that begin at first. It uses only the output of
+// the connection.
 func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {
@@ -68,7 +68,7 @@ func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 	return nil
 }
 
-// receiveLines reads the answer to a batch and counts its receipts: any other line is an
+// receiveLines reads the answer to a batch and counts its receipts. Any other line is an
 // error.
 func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err error) {
 	status, body, err := c.Begin()

@@ -1,5 +1,5 @@
-// Package load drives HTTP servers at the least cost to the machine that it shares with them.
-// It composes requests from bodies that are made before, and parses only the framing of
+// Package load drives HTTP servers with as little effect as possible on the machine that it
+// shares with them. It composes requests from prepared bodies, and parses only the framing of
 // answers.
 package load
 
@@ -14,12 +14,12 @@ import (
 	"strconv"
 )
 
-// Conn is one HTTP/1.1 connection. It is used by one goroutine at a time.
+// Conn is one HTTP/1.1 connection. Only one goroutine at a time uses it.
 type Conn struct {
 	net.Conn
 	in     *bufio.Reader
 	out    []byte // the request, reused
-	answer []byte // reused
+	answer []byte // the answer, reused
 }
 
 // Dial opens a connection to host:port.
@@ -31,7 +31,7 @@ func Dial(address string) (*Conn, error) {
 	return &Conn{Conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// DialAll opens a number of connections.
+// DialAll opens this number of connections.
 func DialAll(address string, count int) ([]*Conn, error) {
 	connections := make([]*Conn, 0, count)
 	for range count {
@@ -44,7 +44,7 @@ func DialAll(address string, count int) ([]*Conn, error) {
 	return connections, nil
 }
 
-// CloseAll closes them.
+// CloseAll closes connections.
 func CloseAll(connections []*Conn) error {
 	var errs []error
 	for _, c := range connections {
@@ -53,7 +53,7 @@ func CloseAll(connections []*Conn) error {
 	return errors.Join(errs...)
 }
 
-// Post is the head of a request with a body: its request line and headers, up to the
+// Post returns the head of a request with a body: the request line and the headers before the
 // length.
 func Post(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
@@ -80,7 +80,7 @@ func (c *Conn) Get(path string) (status int, body []byte, err error) {
 	return c.Receive(nil)
 }
 
-// Receive reads an answer, whose body it appends to dst.
+// Receive reads an answer and appends its body to dst.
 func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	status, body, err := c.Begin()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the head of an answer. The caller must read its body to the end before anything
+// Begin reads the head of an answer. The caller must then read the whole body before anything
 // else.
 func (c *Conn) Begin() (status int, body Body, err error) {
 	body.from = c
@@ -101,10 +101,10 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 		return 0, body, fmt.Errorf("reading the status: %w", err)
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, body, fmt.Errorf("no status line: %.100q", line)
+		return 0, body, fmt.Errorf("%.100q is not a status line", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, body, fmt.Errorf("status of %.100q: %w", line, err)
+		return 0, body, fmt.Errorf("parse the status in %.100q: %w", line, err)
 	}
 	for {
 		if line, err = c.line(); err != nil {
@@ -117,7 +117,7 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 		switch string(name) {
 		case "Content-Length":
 			if body.length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, body, fmt.Errorf("length of the answer: %w", err)
+				return 0, body, fmt.Errorf("parse the length of the answer: %w", err)
 			}
 		case "Transfer-Encoding":
 			body.chunked = string(value) == "chunked"
@@ -125,14 +125,14 @@ func (c *Conn) Begin() (status int, body Body, err error) {
 	}
 }
 
-// Body is the body of an answer while it is read.
+// Body is the body of an answer that is being read.
 type Body struct {
 	from    *Conn
-	length  int // if it is not chunked
+	length  int // length of the body if it is not chunked
 	chunked bool
 }
 
-// Append reads and appends the next part of the body, a chunk or all of it, and reports
+// Append reads and appends the next part of the body, a chunk or the whole body, and reports
 // whether there is more.
 func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	if !b.chunked {
@@ -145,7 +145,7 @@ func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	}
 	size, err := strconv.ParseUint(string(line), 16, 31)
 	if err != nil {
-		return dst, false, fmt.Errorf("size of a chunk: %w", err)
+		return dst, false, fmt.Errorf("parse the size of a chunk: %w", err)
 	}
 	if dst, err = b.from.append(dst, int(size)); err != nil {
 		return dst, false, err
@@ -168,7 +168,7 @@ func (c *Conn) line() ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// append reads a number of bytes.
+// append reads this number of bytes.
 func (c *Conn) append(dst []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)[:begin+size]

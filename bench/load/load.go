@@ -16,35 +16,35 @@ type Result struct {
 	Requests  int
 	Records   int
 	Elapsed   time.Duration
-	Latencies []time.Duration // of requests, sorted
+	Latencies []time.Duration // latencies of requests, sorted
 	Samples   []Sample
 }
 
-// Sample is the answer to a record, kept for a verification outside the measured time.
+// Sample is the answer to a record, which is verified outside the measured time.
 type Sample struct {
-	Record int // in the bodies
+	Record int // index of the record in the bodies
 	Answer []byte
 }
 
-// sampleEvery is the number of records for each sample.
+// sampleEvery is the number of records per sample.
 const sampleEvery = 1021
 
-// Done notes a request for consecutive records, and when it began.
+// Done adds a request for consecutive records that began at begin.
 func (r *Result) Done(begin time.Time, records int) {
 	r.Latencies = append(r.Latencies, time.Since(begin))
 	r.Requests++
 	r.Records += records
 }
 
-// Keep keeps a copy of the answer to a record, if it is a sample.
+// Keep copies the answer to a record if it is a sample.
 func (r *Result) Keep(record int, answer []byte) {
 	if record%sampleEvery == 0 {
 		r.Samples = append(r.Samples, Sample{record, slices.Clone(answer)})
 	}
 }
 
-// Quantile returns the latency that a share q of the requests did not exceed; 0 without
-// requests.
+// Quantile returns the latency that a share q of the requests did not exceed, or 0 if there
+// were no requests.
 func (r *Result) Quantile(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
@@ -52,20 +52,20 @@ func (r *Result) Quantile(q float64) time.Duration {
 	return r.Latencies[min(int(q*float64(len(r.Latencies))), len(r.Latencies)-1)]
 }
 
-// Deck deals out bodies, each once.
+// Deck hands out bodies, each once.
 type Deck struct {
 	*corpus.Bodies
 	next atomic.Int64
 }
 
-// Deal takes the next n bodies; ok is false if fewer are left.
+// Deal takes the next n bodies. ok is false if fewer are left.
 func (d *Deck) Deal(n int) (first int, ok bool) {
 	first = int(d.next.Add(int64(n))) - n
 	return first, first+n <= d.Len()
 }
 
 // Each lets every client work in its own goroutine until ctx is done, the client has no more
-// work, or one fails. work notes its results in a Result of its own.
+// work, or one fails. Each client has its own Result, to which work adds.
 func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -97,15 +97,15 @@ func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result
 	return total, failed
 }
 
-// Target describes the requests by which a server takes records.
+// Target describes the requests in which a server receives records.
 type Target struct {
-	Head   []byte // of a request, as Post makes it
-	Status int    // of a success
-	Lines  int    // records in a request; 0 for one that is the whole body
+	Head   []byte // head of a request, as returned by Post
+	Status int    // status of a success
+	Lines  int    // number of records in a batch; 0 if the body is one record
 }
 
-// Drive lets every connection make one request after the other until ctx is done or the deck
-// is empty. It checks the status of every answer.
+// Drive lets every connection send one request after another until ctx is done or the deck is
+// empty. It checks the status of every answer.
 func Drive(ctx context.Context, connections []*Conn, target Target, deck *Deck) (*Result, error) {
 	work := func(c *Conn, r *Result) (bool, error) { return c.single(target, deck, r) }
 	if target.Lines > 0 {

@@ -17,7 +17,7 @@ import (
 	"colophon/bench/load"
 )
 
-// drive posts some records to a handler over a number of connections.
+// drive posts some records to a handler over this number of connections.
 func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines int) (*load.Result, *corpus.Bodies, error) {
 	t.Helper()
 	bodies, err := corpus.New(1).Make(0, records)
@@ -28,11 +28,11 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	require.NoError(t, err)
 	target := load.Target{Head: load.Post("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
 	r, err := load.Drive(t.Context(), opened, target, &load.Deck{Bodies: bodies})
-	_ = load.CloseAll(opened) // one that failed is closed
+	_ = load.CloseAll(opened) // a connection that failed is already closed
 	return r, bodies, err
 }
 
-// Every record is posted once and unchanged, however its answer is framed.
+// Every record is posted once and unchanged, whatever framing its answer has.
 func TestSingles(t *testing.T) {
 	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestOtherStatus(t *testing.T) {
 	require.ErrorContains(t, err, "status 503, want 201: too much")
 }
 
-// echoLines answers each line as it comes; answer makes the line of the answer.
+// echoLines answers each line as soon as it arrives. answer makes the line of the answer.
 func echoLines(answer func(line string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -104,7 +104,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A refused line, or one without an answer, ends the measurement.
+// A refused or unanswered line ends the measurement.
 func TestRefusedLines(t *testing.T) {
 	_, _, err := drive(t, echoLines(func(string) string { return `{"status":422}` }), 1, 20, 10)
 	require.ErrorContains(t, err, `{"status":422}`)

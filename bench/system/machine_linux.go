@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine has the conditions that figures depend on, apart from the programs.
+// Machine describes the conditions that figures depend on, apart from the programs.
 type Machine struct {
 	Processor  string            `json:"processor"`
 	Cores      int               `json:"cores"`
@@ -22,8 +22,8 @@ type Machine struct {
 	Modules    map[string]string `json:"modules"` // versions
 }
 
-// ThisMachine describes the machine. folder is where contestants write; modules are the
-// modules whose versions it has.
+// ThisMachine describes the machine. folder is where contestants write. modules are the
+// modules whose versions are included.
 func ThisMachine(folder string, modules ...string) (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: Filesystem(folder), Modules: make(map[string]string)}
 	var name unix.Utsname
@@ -38,7 +38,7 @@ func ThisMachine(folder string, modules ...string) (Machine, error) {
 	m.Memory = memory["MemTotal"] << 10
 	processors, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
-		return m, fmt.Errorf("reading what the processor is: %w", err)
+		return m, fmt.Errorf("reading the model of the processor: %w", err)
 	}
 	for line := range strings.Lines(string(processors)) {
 		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
@@ -57,7 +57,7 @@ func ThisMachine(folder string, modules ...string) (Machine, error) {
 	return m, nil
 }
 
-// Filesystem returns the type of a folder's file system; empty if it is not known.
+// Filesystem returns the type of a folder's file system, or "" if it is not known.
 func Filesystem(folder string) string {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package system measures what contestants use of the machine, and how fast its disk is.
+// Package system measures how much contestants use of the machine, and how fast its disk is.
 package system
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Use is what a process used between two moments.
+// Use holds what a process used between two points in time.
 type Use struct {
 	CPU     time.Duration // user and system
-	Peak    int64         // memory, VmHWM, in bytes, since the process began or ForgetPeak
+	Peak    int64         // peak memory (VmHWM) in bytes, since the start of the process or ForgetPeak
 	Written int64         // bytes caused to be written to disk
 	Fsyncs  int64         // files synced, by any call; -1 if that cannot be counted
 }
@@ -25,7 +25,7 @@ type Meter struct {
 	fsyncs *fsyncCounter // nil if they cannot be counted
 }
 
-// Watch begins to measure a process that writes into a folder. Call Stop once.
+// Watch starts to measure a process that writes into a folder. Stop must be called once.
 func Watch(pid int, folder string) (*Meter, error) {
 	m := &Meter{pid: pid}
 	var err error
@@ -38,7 +38,7 @@ func Watch(pid int, folder string) (*Meter, error) {
 	return m, nil
 }
 
-// Stop returns what was used since Watch.
+// Stop returns what the process used since Watch.
 func (m *Meter) Stop() (Use, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {

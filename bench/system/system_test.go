@@ -11,7 +11,7 @@ import (
 	"colophon/bench/system"
 )
 
-// A meter shows what a process does.
+// A meter shows what a process uses.
 func TestMeter(t *testing.T) {
 	dir := t.TempDir()
 	meter, err := system.Watch(os.Getpid(), dir)
@@ -22,7 +22,7 @@ func TestMeter(t *testing.T) {
 	use, err := meter.Stop()
 	require.NoError(t, err)
 	require.Positive(t, use.Peak)
-	if use.Fsyncs >= 0 { // they can be counted here
+	if use.Fsyncs >= 0 { // syncs can be counted on this machine
 		require.EqualValues(t, syncs, use.Fsyncs)
 	}
 }

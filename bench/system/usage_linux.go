@@ -15,8 +15,8 @@ const clockTick = 10 * time.Millisecond
 // Usage is what a process has used since it began.
 type Usage struct {
 	CPU     time.Duration // user and system
-	Peak    int64         // memory, VmHWM, in bytes
-	Memory  int64         // VmRSS, in bytes
+	Peak    int64         // peak memory (VmHWM) in bytes
+	Memory  int64         // current memory (VmRSS) in bytes
 	Written int64         // bytes caused to be written to disk
 }
 
@@ -28,13 +28,13 @@ func UsageOf(pid int) (Usage, error) {
 	if err != nil {
 		return u, fmt.Errorf("reading the use of processor time: %w", err)
 	}
-	// The name of the program, in brackets, may contain spaces.
+	// The name of the program, in parentheses, can contain spaces.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, kernel = 11, 12
 	for _, field := range fields[user : kernel+1] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return u, fmt.Errorf("use of processor time: %w", err)
+			return u, fmt.Errorf("parsing the use of processor time: %w", err)
 		}
 		u.CPU += time.Duration(ticks) * clockTick
 	}
@@ -51,7 +51,7 @@ func UsageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// ForgetPeak sets the peak of a process's memory to its present memory.
+// ForgetPeak resets the recorded peak of a process's memory to its current memory.
 func ForgetPeak(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("resetting the peak of memory: %w", err)
@@ -59,7 +59,7 @@ func ForgetPeak(pid int) error {
 	return nil
 }
 
-// counters reads lines like "VmHWM:   123 kB".
+// counters reads lines like "VmHWM:   123 kB" from a file.
 func counters(file string) (map[string]int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

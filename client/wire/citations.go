@@ -2,20 +2,20 @@ package wire
 
 import "encoding/json"
 
-// CitationDriftRow compares a citation set with the one before it. Against and Jaccard are nil in the first
-// row.
+// CitationDriftRow compares a citation set with the previous one. Against and Jaccard are nil
+// in the first row.
 type CitationDriftRow struct {
 	Row
 	RunID   *string  `json:"run_id"`
 	Time    Time     `json:"time"`
 	Against *uint64  `json:"against"`
-	Added   []string `json:"added"` // chunk hashes, as the other two
+	Added   []string `json:"added"` // chunk hashes, like Removed and Kept
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
-	Jaccard *float64 `json:"jaccard"` // to six decimals
+	Jaccard *float64 `json:"jaccard"` // with six decimals
 }
 
-// Conflict is a chunk that is cited under several sources.
+// Conflict is a chunk that citations name under several sources.
 type Conflict struct {
 	Row
 	ChunkHash   string      `json:"chunk_hash"`
@@ -35,7 +35,7 @@ type StaleRow struct {
 	RunID        *string `json:"run_id"`
 	Subject      string  `json:"subject"`
 	ChunkHash    string  `json:"chunk_hash"`
-	SupersededBy uint64  `json:"superseded_by"` // the event
+	SupersededBy uint64  `json:"superseded_by"` // the seq of the event that superseded it
 	How          string  `json:"how"`           // recited, registered or not_listed
 }
 
@@ -48,7 +48,7 @@ type CitedRow struct {
 	Citations []CitationRow `json:"citations"`
 }
 
-// CitationRow is one citation, as the log has recorded it.
+// CitationRow is one citation as the log recorded it.
 type CitationRow struct {
 	ChunkHash string      `json:"chunk_hash"`
 	SourceID  string      `json:"source_id"`
@@ -56,7 +56,7 @@ type CitationRow struct {
 	Section   *string     `json:"section"`
 }
 
-// CitationsDocument is the citations of a set, as a whole and by section.
+// CitationsDocument has the citations of a set, as a whole and by section.
 type CitationsDocument struct {
 	BySection    map[string][]DocumentedCitation `json:"by_section"`
 	AllCitations []DocumentedCitation            `json:"all_citations"`
@@ -64,7 +64,8 @@ type CitationsDocument struct {
 	SourceIDs    []string                        `json:"source_ids"`
 }
 
-// DocumentedCitation is one citation with its text, which is nil if the ledger does not have it.
+// DocumentedCitation is one citation with its text. The text is nil if the ledger does not
+// have it.
 type DocumentedCitation struct {
 	ChunkHash string  `json:"chunk_hash"`
 	SourceID  string  `json:"source_id"`
@@ -73,15 +74,15 @@ type DocumentedCitation struct {
 	Section   *string `json:"section"`
 }
 
-// RetrievalRequest asks which chunks a pinned retrieval takes.
+// RetrievalRequest asks which chunks a pinned retrieval must use.
 type RetrievalRequest struct {
 	Sources []RetrievalSource `json:"sources,omitempty"`
 	TopK    *uint64           `json:"top_k,omitempty"` // default 5
-	Query   json.RawMessage   `json:"query,omitempty"` // ignored, and so is Seed
+	Query   json.RawMessage   `json:"query,omitempty"` // ignored, like Seed
 	Seed    json.RawMessage   `json:"seed,omitempty"`
 }
 
-// RetrievalSource is a source that can be retrieved from.
+// RetrievalSource is a source from which a retrieval can take chunks.
 type RetrievalSource struct {
 	ID     *string          `json:"id,omitempty"` // nil counts as "unknown"
 	Chunks []RetrievalChunk `json:"chunks,omitempty"`
@@ -92,13 +93,13 @@ type RetrievalChunk struct {
 	Text *string `json:"text,omitempty"` // nil counts as ""
 }
 
-// PinnedRetrieval is the chunks that a retrieval takes to cite what the set cites.
+// PinnedRetrieval has the chunks that a retrieval must use to cite the same chunks as the set.
 type PinnedRetrieval struct {
 	View
 	Row
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // chunk hashes that no source has
-	Cut     []string      `json:"cut"`     // chunk hashes that are beyond top_k
+	Cut     []string      `json:"cut"`     // chunk hashes that top_k cuts off
 }
 
 // PinnedChunk is one chunk of a [PinnedRetrieval].
@@ -108,7 +109,7 @@ type PinnedChunk struct {
 	SourceID string `json:"source_id"`
 }
 
-// Source is a source as its last registration or revocation, which is its Seq, states it.
+// Source is a source as its last registration or revocation states it. Its Seq is that event.
 type Source struct {
 	Row
 	SourceID   string  `json:"source_id"`
@@ -116,7 +117,7 @@ type Source struct {
 	Time       Time    `json:"time"`
 	Title      *string `json:"title"`
 	Reason     *string `json:"reason"`
-	ChunkCount *uint64 `json:"chunk_count"` // nil if the registration lists no chunks
+	ChunkCount *uint64 `json:"chunk_count"` // nil if the registration has no list of chunks
 }
 
 // SourceAnswer is a source with its chunks.

@@ -16,8 +16,8 @@ import (
 	"colophon/client/wire"
 )
 
-// exchange has the types of an operation's request and answer; nil if there is none, or if it
-// is not JSON.
+// exchange has the types of an operation's request and answer. A type is nil if there is no
+// body or if the body is not JSON.
 type exchange struct{ request, answer any }
 
 var operations = map[string]exchange{
@@ -98,14 +98,15 @@ var operations = map[string]exchange{
 	"getVersion":           {nil, wire.Version{}},
 	"home":                 {},
 	"getDocs":              {},
-	"getDocsFile":          {}, // one of its files is the contract itself, in JSON
+	"getDocsFile":          {}, // its files are not JSON, except for the contract itself
 	"getContract":          {},
 	"getHealth":            {},
 	"getReadiness":         {},
 	"getMetrics":           {},
 }
 
-// parts are types of schemas that are lines of NDJSON, or free JSON in other types.
+// parts has the types of schemas that describe lines of NDJSON, or free JSON within other
+// types.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},
@@ -135,33 +136,34 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// free are members that are raw JSON here although the contract describes them: their bytes
-// count, or another package reads them.
+// free lists members that are raw JSON here although the contract describes them, because
+// their bytes matter or another package parses them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "Computed.record",
 	"BatchLine.record", "NestedProof.text", "Lookup.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
-// required are members that the contract requires and the type omits if they are not given.
-// The first three belong to whole receipts only. The others will become optional.
+// required lists members that the contract requires but that the type omits if they are not
+// given. The first three are in full receipts only. The others will become optional.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
 }
 
-// neverNull are components that are nullable only for requests. Answers omit the member.
+// neverNull lists components that are nullable only in requests. Answers omit the member
+// instead.
 var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
 
 // checker compares schemas with types.
 type checker struct {
 	*testing.T
-	seen    map[string]bool // components that a type was compared with
+	seen    map[string]bool // components with which a type was compared
 	request bool
 }
 
-// Every member of a schema is a field of its type, and the reverse, with the same name,
-// optionality, and kind. Every operation and every object of the contract has its type.
-func TestTypesKeepTheContract(t *testing.T) {
+// Every member of a schema is a field of its type, and every field is a member, with the same
+// name, optionality, and kind. Every operation and every object of the contract has a type.
+func TestTypesMatchTheContract(t *testing.T) {
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
 	c := checker{T: t, seen: make(map[string]bool)}
@@ -208,7 +210,7 @@ var (
 	ranges = reflect.TypeFor[wire.SeqRange]()
 )
 
-// compare compares one schema with a type that is not a pointer.
+// compare compares a schema with a type that is not a pointer.
 func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -223,10 +225,10 @@ func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	case t == raw || t.Kind() == reflect.Interface:
 		open := schema.AdditionalProperties.Has == nil || *schema.AdditionalProperties.Has
 		assert.True(c, schema.Type == nil || schema.Type.Is("object") && len(schema.Properties) == 0 && open ||
-			schema.Type.Is("array") && c.resolve(schema.Items).Type == nil, "%s is raw JSON, the contract says more", at)
+			schema.Type.Is("array") && c.resolve(schema.Items).Type == nil, "%s is raw JSON, but the contract describes it", at)
 		return
 	}
-	require.NotNil(c, schema.Type, "%s is any JSON", at)
+	require.NotNil(c, schema.Type, "%s can be any JSON in the contract", at)
 	kinds := map[string][]reflect.Kind{
 		"string": {reflect.String}, "boolean": {reflect.Bool}, "number": {reflect.Float64},
 		"integer": {reflect.Uint64, reflect.Int64, reflect.Int}, "array": {reflect.Slice}, "object": {reflect.Struct, reflect.Map},
@@ -265,11 +267,11 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 		fields[name] = true
 		member := schema.Properties[name]
 		if member == nil && slices.Contains(required[:3], at) || member == nil && at == "HashList.checkpoint" {
-			continue // of a whole receipt; of a consistency proof
+			continue // only in a full receipt or a consistency proof
 		}
 		require.NotNil(c, member, "%s is not in the contract", at)
 		given := slices.Contains(schema.Required, name) && !slices.Contains(required, at)
-		assert.Equal(c, given, option == "", "%s: is it optional?", at)
+		assert.Equal(c, given, option == "", "%s: the type and the contract disagree about whether it is optional", at)
 		if slices.Contains(free, at) {
 			continue
 		}
@@ -284,8 +286,8 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 	}
 }
 
-// value returns the type of a member without what makes it nullable, and requires that where
-// the member is nullable.
+// value returns the type of a member without the wrapper that makes it nullable. It requires
+// this wrapper if and only if the member is nullable.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -294,22 +296,22 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 		nullable = nullable && !strings.HasSuffix(ref.Ref, "/"+name)
 	}
 	if strings.HasPrefix(t.Name(), "Nullable[") {
-		assert.True(c, nullable && !given, "%s cannot be absent and null", at)
+		assert.True(c, nullable && !given, "%s must not be Nullable: it cannot be both absent and null", at)
 		return t.Field(1).Type.Elem()
 	}
 	nilable := t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
 	if nullable {
-		assert.True(c, given && nilable, "%s can be null", at)
+		assert.True(c, given && nilable, "%s can be null in the contract, but not in the type", at)
 	}
 	if t.Kind() == reflect.Pointer {
-		assert.True(c, nullable || !given || t.Elem().Kind() == reflect.Struct, "%s cannot be null", at)
+		assert.True(c, nullable || !given || t.Elem().Kind() == reflect.Struct, "%s can be null in the type, but not in the contract", at)
 		return t.Elem()
 	}
 	return t
 }
 
-// leavesOut checks that no value with a meaning is the zero value for which a member is
-// omitted.
+// leavesOut checks that the zero value for which a member is omitted has no meaning in the
+// contract.
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
@@ -318,10 +320,10 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	}
 	schema := *c.resolve(ref)
 	schema.Nullable = false
-	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is left out for %#v, which the contract allows", at, zero)
+	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is omitted if it is %#v, but the contract allows this value", at, zero)
 }
 
-// zeroes are members that are never "", although the contract allows it.
+// zeroes lists members that are never "", although the contract allows it.
 var zeroes = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "NewLedger.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
@@ -329,7 +331,7 @@ var zeroes = []string{
 	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
 }
 
-// resolve follows references and single allOfs, and notes the components on the way.
+// resolve follows references and single allOfs, and marks the components on the way as seen.
 func (c checker) resolve(ref *openapi3.SchemaRef) *openapi3.Schema {
 	for {
 		if name, found := strings.CutPrefix(ref.Ref, "#/components/schemas/"); found {

@@ -2,11 +2,12 @@ package wire
 
 import "encoding/json"
 
-// Cause is why the output of a run differs from that of another, or why it does not. Beside these
-// constants it can be a variable that alone differs, as "model".
+// Cause is the reason why the output of a run differs from that of another run, or does not
+// differ. It is one of these constants or, if only one variable differs, the name of that
+// variable, such as "model".
 type Cause string
 
-// The causes that are not variables.
+// The causes that are not names of variables.
 const (
 	CauseIdentical                 Cause = "identical"
 	CauseConfounded                Cause = "confounded" // several variables differ
@@ -22,7 +23,7 @@ const (
 // RunPage is one page of a list about runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // in an empty answer: what some IPC records of the ledger lack
+	Incomplete []string `json:"incomplete,omitempty"` // only if there are no rows: the parts that IPC records of the ledger lack
 }
 
 // Generation is an IPC record in answers about drift.
@@ -38,7 +39,7 @@ type Generation struct {
 type AttributedRecord struct {
 	Generation
 	State      State    `json:"state"`
-	Mismatches []string `json:"mismatches"` // hashes whose claims were wrong
+	Mismatches []string `json:"mismatches"` // names of hashes whose claims were wrong
 }
 
 // Difference is a variable that differs between two runs.
@@ -46,51 +47,54 @@ type Difference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
-	// Members are the payload members that differ, of the input, if the ledger has digests of those of
-	// both.
+	// Members has the members of the payload that differ, if Variable is input and the ledger
+	// has digests of the members of both payloads.
 	Members []MemberDifference `json:"members,omitempty"`
 }
 
 // MemberDifference is a member of the payload that differs between two runs.
 type MemberDifference struct {
 	Pointer string `json:"pointer"`
-	// A and B are digests; nil if that payload lacks the member.
+	// A and B are the digests of the member's values; nil if that payload lacks the member.
 	A *string `json:"a"`
 	B *string `json:"b"`
-	// AValue and BValue are the values, as they were posted. They are there if text=true, the caller may
-	// read content, the payload has the member, and neither payload is erased or too long.
+	// AValue and BValue are the values as they were posted. They are present if text=true, the
+	// caller is allowed to read content, the payload has the member, and neither payload is
+	// erased or too long.
 	AValue json.RawMessage `json:"a_value,omitempty"`
 	BValue json.RawMessage `json:"b_value,omitempty"`
 }
 
-// Attribution says what caused the change from record A to record B.
+// Attribution tells what caused the change from record A to record B.
 type Attribution struct {
 	View
 	IPCChange
-	// Text says how far the texts changed, if that was asked for and the caller may read content.
+	// Text tells how far the texts changed. It is present if text=true and the caller is
+	// allowed to read content.
 	Text *AttributionTexts `json:"text,omitempty"`
 }
 
-// IPCChange is the change from IPC record A to IPC record B.
+// IPCChange describes the change from IPC record A to IPC record B.
 type IPCChange struct {
 	A             AttributedRecord `json:"a"`
 	B             AttributedRecord `json:"b"`
 	Cause         Cause            `json:"cause"`
 	OutputChanged bool             `json:"output_changed"`
 	Differences   []Difference     `json:"differences"`
-	Says          string           `json:"says"` // the same in words
+	Says          string           `json:"says"` // the same facts as a sentence
 }
 
-// Group is the runs that have a value in common. Its Seq is that of the last of them.
+// Group describes the runs that have a value in common. Its Seq is that of the last of these
+// runs.
 type Group struct {
 	Row
 	By              string  `json:"by"`
 	Value           string  `json:"value"`
 	Runs            uint64  `json:"runs"`
 	DistinctOutputs uint64  `json:"distinct_outputs"`
-	Stability       Decimal `json:"stability"`    // share of the commonest output
-	EntropyBits     Decimal `json:"entropy_bits"` // of the outputs
-	Flips           uint64  `json:"flips"`        // runs whose output differs from the run before
+	Stability       Decimal `json:"stability"`    // share of the most common output
+	EntropyBits     Decimal `json:"entropy_bits"` // entropy of the outputs
+	Flips           uint64  `json:"flips"`        // runs whose output differs from that of the previous run
 	FirstSeq        uint64  `json:"first_seq"`
 	FirstTime       Time    `json:"first_time"`
 	LastSeq         uint64  `json:"last_seq"`
@@ -110,7 +114,7 @@ type GroupOutput struct {
 	Row
 	OutputHash string  `json:"output_hash"`
 	Runs       uint64  `json:"runs"`
-	Share      Decimal `json:"share"` // of the group's runs
+	Share      Decimal `json:"share"` // share of the group's runs
 }
 
 // GroupMember is one run of a group.
@@ -119,7 +123,8 @@ type GroupMember struct {
 	State State `json:"state"`
 }
 
-// TimelineRow is a run and its cause against the run before. The pointers are nil in the first row.
+// TimelineRow is a run, and what caused the change since the previous run. The pointers are
+// nil in the first row.
 type TimelineRow struct {
 	Generation
 	State         State        `json:"state"`
@@ -127,10 +132,11 @@ type TimelineRow struct {
 	Cause         *Cause       `json:"cause"`
 	OutputChanged *bool        `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Text          *TextChange  `json:"text,omitempty"` // of the output since the run before, as in [Attribution]
+	Text          *TextChange  `json:"text,omitempty"` // how far the output changed since the previous run, as in [Attribution]
 }
 
-// EffectsAnswer is one page of the pairs of runs that differ in one variable only, and their totals.
+// EffectsAnswer has one page of the pairs of runs that differ in one variable only, and the
+// totals of all pairs.
 type EffectsAnswer struct {
 	RunPage[EffectPair]
 	Variable  string `json:"variable"`
@@ -141,19 +147,19 @@ type EffectsAnswer struct {
 	Text *EffectTexts `json:"text,omitempty"`
 }
 
-// EffectPair is two runs that differ in one variable only. Its Seq is that of run A.
+// EffectPair is a pair of runs that differ in one variable only. Its Seq is that of run A.
 type EffectPair struct {
 	Seq           uint64      `json:"seq"`
 	A             Generation  `json:"a"`
 	B             Generation  `json:"b"`
 	OutputChanged bool        `json:"output_changed"`
-	Text          *TextChange `json:"text,omitempty"` // of the output, as in [Attribution]
+	Text          *TextChange `json:"text,omitempty"` // how far the output differs, as in [Attribution]
 }
 
-// Rerun is a generation that was run again. Output or OutputHash is required. What is left out is taken
-// from the record, except Environment.
+// Rerun is a generation that was run again. Output or OutputHash is required. Members that are
+// omitted are taken from the record, except Environment.
 type Rerun struct {
-	Seq              uint64          `json:"seq"`               // the IPC record
+	Seq              uint64          `json:"seq"`               // of the IPC record
 	Payload          json.RawMessage `json:"payload,omitempty"` // an object
 	PayloadSchema    string          `json:"payload_schema,omitempty"`
 	InputHash        string          `json:"input_hash,omitempty"`
@@ -177,10 +183,10 @@ type Reproduction struct {
 	Cause         Cause        `json:"cause"`
 	OutputChanged bool         `json:"output_changed"`
 	Differences   []Difference `json:"differences"`
-	Says          string       `json:"says"` // the same in words
+	Says          string       `json:"says"` // the same facts as a sentence
 }
 
-// HashPair is a hash of the record and of the re-run. Match is false if either is nil.
+// HashPair has a hash of the record and that of the re-run. Match is false if either is nil.
 type HashPair struct {
 	Recorded *string `json:"recorded"`
 	Rerun    *string `json:"rerun"`

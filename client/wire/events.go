@@ -11,7 +11,7 @@ import (
 type EventLine struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`
-	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event as it is hashed
+	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event in the form that is hashed
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
@@ -28,7 +28,7 @@ type Event struct {
 	V      uint64          `json:"v"`
 }
 
-// ParseEvent reads the event of a receipt, a record or a line of the log.
+// ParseEvent parses the event of a receipt, a record or a line of the log.
 func ParseEvent(text []byte) (*Event, error) {
 	e := new(Event)
 	if err := json.Unmarshal(text, e); err != nil {
@@ -37,8 +37,8 @@ func ParseEvent(text []byte) (*Event, error) {
 	return e, nil
 }
 
-// Decode reads the event's record: a pointer to the type of this package that belongs to the kind, such as
-// *[IPCRecordEvent].
+// Decode parses the event's record. It returns a pointer to the type of this package for the
+// kind, such as *[IPCRecordEvent].
 func (e *Event) Decode() (any, error) {
 	record, known := map[Kind]any{
 		KindIPCRecord:          new(IPCRecordEvent),
@@ -56,17 +56,17 @@ func (e *Event) Decode() (any, error) {
 		KindKeyRotated:         new(KeyRotatedEvent),
 	}[e.Kind]
 	if !known {
-		return nil, fmt.Errorf("wire: event %d is of the unknown kind %.60q; a newer version of this package may know it", e.Seq, e.Kind)
+		return nil, fmt.Errorf("wire: event %d is of the unknown kind %.60q; use a newer version of this package", e.Seq, e.Kind)
 	}
 	if err := json.Unmarshal(e.Record, record); err != nil {
-		return nil, fmt.Errorf("wire: record of event %d: %w", e.Seq, err)
+		return nil, fmt.Errorf("wire: parsing the record of event %d: %w", e.Seq, err)
 	}
 	return record, nil
 }
 
-// Recorded is common to the events of records.
+// Recorded has the members that the events of all records share.
 type Recorded struct {
-	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name under which it can be read
+	Content        map[string]ContentDigest `json:"content,omitempty"` // by the name with which it can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
 	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
 	Labels         map[string]string        `json:"labels,omitempty"`
@@ -75,39 +75,40 @@ type Recorded struct {
 	Timestamp      string                   `json:"timestamp,omitempty"`
 }
 
-// ContentDigest is content as an event names it: the SHA-256 and the length in bytes.
+// ContentDigest identifies content in an event: its SHA-256 and its length in bytes.
 type ContentDigest struct {
 	SHA256 string `json:"sha256"`
 	Size   uint64 `json:"size"`
 }
 
-// Requested is common to the events of other requests.
+// Requested has the members that the events of all other requests share.
 type Requested struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
-// IPCRecordEvent is the form in which the log has an [IPCRecord].
+// IPCRecordEvent is an [IPCRecord] as the log has it.
 type IPCRecordEvent struct {
 	Recorded
 	Environment map[string]string `json:"environment,omitempty"`
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
 	Model       string            `json:"model"`
-	// PayloadMembers are digests of the payload's members by JSON pointer; null if there are too many.
+	// PayloadMembers has the digests of the payload's members by JSON pointer; null if there
+	// are too many.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`
-	Seed           json.Number                 `json:"seed,omitempty"` // of the record, else of the payload
+	Seed           json.Number                 `json:"seed,omitempty"` // the record's member seed, else the payload's
 	Temperature    *float64                    `json:"temperature,omitempty"`
 	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
 
-// RunDAGEvent is the form in which the log has a [RunDAG].
+// RunDAGEvent is a [RunDAG] as the log has it.
 type RunDAGEvent struct {
 	Recorded
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
-	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil: too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil if they are too long for the event
 	DocumentRoots   []string           `json:"document_roots,omitempty"`
 	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
@@ -118,21 +119,22 @@ type RunDAGEvent struct {
 	NVerified       json.Number        `json:"n_verified,omitempty"`
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	// PreflightGeneration is that of a payload that is not of the present one: its node_version, or legacy.
+	// PreflightGeneration is set if the payload does not have the current form: it is the payload's
+	// node_version, or legacy.
 	PreflightGeneration string  `json:"preflight_generation,omitempty"`
 	QuestionMode        string  `json:"question_mode,omitempty"`
 	Shape               string  `json:"shape"`
 	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
-// CitationSetEvent is the form in which the log has a [CitationSet].
+// CitationSetEvent is a [CitationSet] as the log has it.
 type CitationSetEvent struct {
 	Recorded
 	Citations []CitationRow `json:"citations"`
 	Subject   string        `json:"subject"`
 }
 
-// PathFingerprintEvent is the form in which the log has a [PathFingerprint].
+// PathFingerprintEvent is a [PathFingerprint] as the log has it.
 type PathFingerprintEvent struct {
 	Recorded
 	Base        *string  `json:"base,omitempty"`
@@ -144,7 +146,7 @@ type PathFingerprintEvent struct {
 	Route       []string `json:"route"`
 }
 
-// RecordStateChangedEvent is the form in which the log has a [StateChange].
+// RecordStateChangedEvent is a [StateChange] as the log has it.
 type RecordStateChangedEvent struct {
 	Requested
 	Reason    string `json:"reason"`
@@ -153,7 +155,7 @@ type RecordStateChangedEvent struct {
 	Origin
 }
 
-// NoteEvent is what the log has of a [Note].
+// NoteEvent is a [Note] as the log has it.
 type NoteEvent struct {
 	Requested
 	RecordSeq uint64  `json:"record_seq"`
@@ -162,12 +164,12 @@ type NoteEvent struct {
 	Origin
 }
 
-// PathValidatedEvent is the form in which the log has a [PathValidation].
+// PathValidatedEvent is a [PathValidation] as the log has it.
 type PathValidatedEvent struct {
 	Requested
-	Build              *string  `json:"build,omitempty"`     // of the record
-	ContentFingerprint *string  `json:"content_fingerprint"` // the one that was validated
-	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request names
+	Build              *string  `json:"build,omitempty"`     // the build of the record
+	ContentFingerprint *string  `json:"content_fingerprint"` // the fingerprint that was validated
+	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request had
 	PathID             string   `json:"path_id"`
 	Project            string   `json:"project"`
 	Reason             *string  `json:"reason,omitempty"`
@@ -176,7 +178,7 @@ type PathValidatedEvent struct {
 	Origin
 }
 
-// SourceEvent is the form in which the log has a [SourceRegistration] or a [SourceRevocation].
+// SourceEvent is a [SourceRegistration] or a [SourceRevocation] as the log has it.
 type SourceEvent struct {
 	Requested
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`
@@ -192,7 +194,8 @@ type ContentRedactedEvent struct {
 	Seqs   []SeqRange `json:"seqs"`
 }
 
-// SeqRange is the events from First to Last. In JSON it is [First, Last], or First alone if that is Last.
+// SeqRange is the range of events from First to Last, both included. Its JSON is [First,
+// Last], or only First if both are equal.
 type SeqRange struct{ First, Last uint64 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -222,30 +225,30 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// LedgerCreatedEvent begins a log.
+// LedgerCreatedEvent is the first event of every log.
 type LedgerCreatedEvent struct {
 	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 of the secret of payload members
 	Origin           string `json:"origin"`
 	VerifierKey      string `json:"verifier_key"`
 }
 
-// KeyRotatedEvent is one step of a change of keys. proofs.KeyHistory checks it.
+// KeyRotatedEvent is one step of a key rotation. proofs.KeyHistory checks it.
 type KeyRotatedEvent struct {
 	Digest         string `json:"digest"`
-	Handover       string `json:"handover,omitempty"` // of the step introduced: a signed note
+	Handover       string `json:"handover,omitempty"` // a signed note; only in the step introduced
 	IdempotencyKey string `json:"idempotency_key"`
 	PreviousKey    string `json:"previous_key"`
 	Step           string `json:"step"` // introduced or retired
 	VerifierKey    string `json:"verifier_key"`
 }
 
-// RecordRefusedEvent is a request that was refused, and whose refusal was logged.
+// RecordRefusedEvent is a refused request whose refusal was logged.
 type RecordRefusedEvent struct {
-	Digest         string  `json:"digest"`              // that the event would have had
+	Digest         string  `json:"digest"`              // the digest that the event of the request would have had
 	FirstSeq       *uint64 `json:"first_seq,omitempty"` // the event that holds the idempotency key
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
 	Kind           Kind    `json:"kind"`
-	Mismatches     uint64  `json:"mismatches"` // the event's checks have the first 64
+	Mismatches     uint64  `json:"mismatches"` // their number; the event's checks have the first 64
 	Reason         string  `json:"reason"`     // mismatch or idempotency_key_conflict
 	RunID          string  `json:"run_id,omitempty"`
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Nullable is a member of an answer that may be absent, null or a value. The zero Nullable is
+// Nullable is a member of an answer that can be absent, null or a value. The zero Nullable is
 // absent.
 type Nullable[T any] struct {
 	// Given is false if the member is absent.
@@ -21,7 +21,7 @@ type Nullable[T any] struct {
 	Value *T
 }
 
-// IsZero makes the option omitzero leave out an absent member.
+// IsZero lets the option omitzero omit an absent member.
 func (n Nullable[T]) IsZero() bool { return !n.Given }
 
 // MarshalJSON implements [json.Marshaler].
@@ -33,7 +33,7 @@ func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &n.Value)
 }
 
-// Decimal is a number that answers show with six decimals.
+// Decimal is a number that answers state with six decimals.
 type Decimal float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -42,7 +42,7 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 }
 
 // Int returns an integer as a [json.Number]. Members that take integers of any size have that
-// type: larger ones are written as decimal digits.
+// type. Write an integer that does not fit into n as decimal digits.
 func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	if n < 0 {
 		return json.Number(strconv.FormatInt(int64(n), 10))
@@ -50,12 +50,12 @@ func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	return json.Number(strconv.FormatUint(uint64(n), 10))
 }
 
-// ErrText says that a string is neither UTF-8 nor WTF-8.
+// ErrText means that a string is neither UTF-8 nor WTF-8.
 var ErrText = errors.New("wire: text is not valid UTF-8")
 
 // Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
-// [json.RawMessage] byte for byte, white space included; it sends lone surrogates as escapes;
-// and it returns [ErrText] for any other invalid UTF-8 in place of sending U+FFFD.
+// [json.RawMessage] byte for byte, including white space; it sends lone surrogates as escapes;
+// and it returns [ErrText] for any other invalid UTF-8 instead of sending U+FFFD.
 func Marshal(v any) ([]byte, error) { return appendValue(nil, reflect.ValueOf(v)) }
 
 var (
@@ -65,7 +65,8 @@ var (
 	number     = reflect.TypeFor[json.Number]()
 )
 
-// appendValue encodes what requests are made of; all else is left to encoding/json.
+// appendValue encodes the types that requests consist of, and leaves all other types to
+// encoding/json.
 func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 	switch {
 	case !v.IsValid():
@@ -110,7 +111,7 @@ func appendPlain(dst []byte, v reflect.Value) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// appendStruct follows the tags that this package uses: a name, and omitempty or omitzero.
+// appendStruct handles the tags that this package uses: a name, and omitempty or omitzero.
 func appendStruct(dst []byte, v reflect.Value) ([]byte, error) {
 	dst = append(dst, '{')
 	empty := true
@@ -155,11 +156,11 @@ func appendMap(dst []byte, v reflect.Value) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendText encodes a string of UTF-8 or WTF-8.
+// appendText encodes a string that is UTF-8 or WTF-8.
 func appendText(dst []byte, text string) ([]byte, error) {
 	dst = append(dst, '"')
 	for len(text) > 0 {
-		end := 0 // of the part that is valid
+		end := 0 // end of the valid part
 		for end < len(text) {
 			r, size := utf8.DecodeRuneInString(text[end:])
 			if r == utf8.RuneError && size == 1 {
@@ -173,11 +174,11 @@ func appendText(dst []byte, text string) ([]byte, error) {
 		if err := encoder.Encode(text[:end]); err != nil {
 			return nil, err
 		}
-		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // without quotes and line end
+		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // without the quotes and the line end
 		if text = text[end:]; text == "" {
 			break
 		}
-		// A surrogate is 0xED, 0xA0 to 0xBF and a continuation byte.
+		// A surrogate in WTF-8 is 0xED, a byte from 0xA0 to 0xBF, and a continuation byte.
 		if len(text) < 3 || text[0] != 0xED || text[1]&0xE0 != 0xA0 || text[2]&0xC0 != 0x80 {
 			return nil, fmt.Errorf("%w: byte 0x%02x", ErrText, text[0])
 		}

@@ -35,15 +35,15 @@ func TestMarshalKeepsBytes(t *testing.T) {
 
 func TestMarshalRefuses(t *testing.T) {
 	for name, value := range map[string]any{
-		"invalid UTF-8":   wire.StateChange{Reason: "a\xff"},
-		"cut surrogate":   wire.StateChange{Reason: "\xed\xa0"},
-		"overlong":        wire.StateChange{Reason: "\xc0\x80"},
-		"in a map":        map[string]string{"\xff": ""},
-		"no JSON":         wire.IPCRecord{Payload: json.RawMessage(`{`)},
-		"two values":      wire.RawRecord{JSON: json.RawMessage(`{}{}`)},
-		"no raw record":   wire.RawRecord{},
-		"no integer":      wire.IPCRecord{Seed: "x"},
-		"deep in a value": wire.RunDAG{Evidence: []wire.Evidence{{ChunkRoot: "\xff"}}},
+		"invalid UTF-8":    wire.StateChange{Reason: "a\xff"},
+		"cut surrogate":    wire.StateChange{Reason: "\xed\xa0"},
+		"overlong":         wire.StateChange{Reason: "\xc0\x80"},
+		"in a map":         map[string]string{"\xff": ""},
+		"not JSON":         wire.IPCRecord{Payload: json.RawMessage(`{`)},
+		"two values":       wire.RawRecord{JSON: json.RawMessage(`{}{}`)},
+		"empty raw record": wire.RawRecord{},
+		"not an integer":   wire.IPCRecord{Seed: "x"},
+		"deep in a value":  wire.RunDAG{Evidence: []wire.Evidence{{ChunkRoot: "\xff"}}},
 	} {
 		_, err := wire.Marshal(value)
 		require.Error(t, err, name)

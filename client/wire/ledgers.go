@@ -1,13 +1,13 @@
 package wire
 
-// NewLedger asks for a ledger. Origin and OnMismatch have defaults.
+// NewLedger asks the server to create a ledger. Origin and OnMismatch have defaults.
 type NewLedger struct {
 	Name       string `json:"name"`
 	Origin     string `json:"origin,omitempty"`
 	OnMismatch string `json:"on_mismatch,omitempty"` // accept (default) or reject
 }
 
-// Ledgers lists the ledgers that the caller has a grant on.
+// Ledgers lists the ledgers for which the caller has a grant.
 type Ledgers struct {
 	Ledgers []LedgerDescription `json:"ledgers"`
 }
@@ -16,13 +16,13 @@ type Ledgers struct {
 type LedgerDescription struct {
 	Name        string `json:"name"`
 	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"` // the newest; trust it only if it came by a way that you trust
+	VerifierKey string `json:"verifier_key"` // the newest key; trust it only if you also have it from a source that you trust
 	Created     Time   `json:"created"`
-	Frozen      bool   `json:"frozen"`      // it takes no more writes
+	Frozen      bool   `json:"frozen"`      // it accepts no more writes
 	OnMismatch  string `json:"on_mismatch"` // accept or reject
 	Log         string `json:"log"`         // public or private
-	// UnregisteredSources says what becomes of citation sets with sources that are not registered:
-	// accept or reject.
+	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
+	// citation sets with sources that are not registered.
 	UnregisteredSources string `json:"unregistered_sources"`
 	TreeSize            uint64 `json:"tree_size"`
 	RootHash            string `json:"root_hash"`
@@ -30,17 +30,18 @@ type LedgerDescription struct {
 	LastEvent           Time   `json:"last_event"`
 }
 
-// VisibilityChange publishes a log or makes it private.
+// VisibilityChange makes a log public or private.
 type VisibilityChange struct {
 	Log string `json:"log"` // public or private
 }
 
-// UnregisteredSourcesChange says what becomes of citation sets with sources that are not registered.
+// UnregisteredSourcesChange makes a ledger accept or reject citation sets with sources that
+// are not registered.
 type UnregisteredSourcesChange struct {
 	UnregisteredSources string `json:"unregistered_sources"` // accept or reject
 }
 
-// KeyStep is one step of a change of signing keys.
+// KeyStep is one step of a key rotation.
 type KeyStep struct {
 	Step string `json:"step"` // rotate or retire
 }
@@ -54,25 +55,25 @@ type MemberSecret struct {
 // handovers.
 type LogKey struct {
 	Origin      string        `json:"origin"`
-	VerifierKey string        `json:"verifier_key"` // the newest
-	Retired     []ReplacedKey `json:"retired"`      // the last that was replaced first
+	VerifierKey string        `json:"verifier_key"` // the newest key
+	Retired     []ReplacedKey `json:"retired"`      // the last replaced key first
 }
 
-// ReplacedKey is a key that another follows.
+// ReplacedKey is a key that has a successor.
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`  // the event that introduces the next key; from there on, that key signs too
+	ReplacedAt  uint64  `json:"replaced_at"`  // the event that introduces the next key, which signs from this event on
 	SignedUpTo  *uint64 `json:"signed_up_to"` // tree size; nil while both keys sign
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
 
-// Stats counts the events of a ledger.
+// Stats counts a ledger's records, refusals and checks.
 type Stats struct {
 	AsOf       uint64            `json:"as_of"`
 	TreeSize   uint64            `json:"tree_size"`
 	Records    map[Kind]uint64   `json:"records"`
 	Refusals   map[string]uint64 `json:"refusals"`   // by reason
-	Incomplete map[string]uint64 `json:"incomplete"` // IPC records, by what they lack
+	Incomplete map[string]uint64 `json:"incomplete"` // numbers of IPC records by the part that they lack
 	Checks     []CheckCount      `json:"checks"`
 }
 
@@ -86,8 +87,8 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // of its folder in snapshots of the data folder
-	Erasing uint64 `json:"erasing"` // pieces of erased content that its files may still have
+	Name    string `json:"name"`    // name of its folder under snapshots in the data folder
+	Erasing uint64 `json:"erasing"` // number of erased pieces of content that its files might still contain
 }
 
 // Version is the server's version and that of Go.
@@ -98,12 +99,12 @@ type Version struct {
 
 // HashList is an inclusion or consistency proof (RFC 6962).
 type HashList struct {
-	AsOf       uint64   `json:"as_of"` // size of the tree that the proof leads to
+	AsOf       uint64   `json:"as_of"` // size of the tree to which the proof leads
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // of that tree, if it is the head's and the answer names it
+	Checkpoint string   `json:"checkpoint,omitempty"` // of that tree; only if the tree is the head's and the server sends it
 }
 
-// ProducerRow is what a producer has delivered. Its Seq is that of the latest record.
+// ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.
 type ProducerRow struct {
 	Row
 	ID         string `json:"id"`
@@ -123,7 +124,7 @@ type ProducerAnswer struct {
 	Next       string              `json:"next,omitempty"` // cursor of the next page of both
 }
 
-// ProducerGap is numbers that did not come.
+// ProducerGap is a range of missing numbers.
 type ProducerGap struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`

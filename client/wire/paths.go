@@ -9,7 +9,8 @@ type Project struct {
 	Collisions uint64 `json:"collisions"`
 }
 
-// Path is a path as its latest record, or its latest record of a build, states it.
+// Path is a path as its latest record states it. If a build was given, it is the latest record
+// in that build.
 type Path struct {
 	Row
 	PathID   string   `json:"path_id"`
@@ -20,12 +21,13 @@ type Path struct {
 	Time  Time    `json:"time"`
 }
 
-// PathStatus has the fingerprints of a path and what follows from them. A fingerprint is 8 hexadecimal
-// digits, or up to 64 of another hash version than adr-004; nil without content.
+// PathStatus has the fingerprints of a path and the facts that follow from them. A fingerprint
+// is 8 hexadecimal digits, or up to 64 if its hash version is not adr-004. It is nil without
+// content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the event that validated the same content earlier in the line of builds, where
-	// that does not count any more; 0 if there is none.
+	// ValidatedBefore is the event that validated the same content in an earlier build of the
+	// line, if that validation no longer counts; else 0.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
@@ -33,7 +35,8 @@ type PathStatus struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
 }
 
-// PathVersion is a path as one event, a record or a validation, left it in the build of the record.
+// PathVersion is the status of a path after one event, in the build of the record. The event
+// is a record or a validation.
 type PathVersion struct {
 	Row
 	Kind      Kind   `json:"kind"`
@@ -43,27 +46,27 @@ type PathVersion struct {
 	PathStatus
 	Route  []string `json:"route,omitempty"`
 	Build  *string  `json:"build,omitempty"`
-	Reason *string  `json:"reason,omitempty"` // of a validation
+	Reason *string  `json:"reason,omitempty"` // only of a validation
 }
 
-// Build counts the paths of a build. Its Seq is that of the build's first record.
+// Build has the numbers of the paths of a build. Its Seq is that of the build's first record.
 type Build struct {
 	Row
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
-	Base        *string `json:"base"`                   // the build that it is compared with
-	UnknownBase *string `json:"unknown_base,omitempty"` // a base that it names and that the project did not have
+	Base        *string `json:"base"`                   // the build with which it is compared
+	UnknownBase *string `json:"unknown_base,omitempty"` // a base that its first record names but that the project did not have
 	Time        Time    `json:"time"`
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
 	Unchanged   uint64  `json:"unchanged"`
-	// Incomparable counts records of another hash version than the record that they are compared with,
-	// where one of the two has no digest of its content.
+	// Incomparable is the number of records whose hash version differs from that of the record
+	// with which they are compared, if one of the two has no digest of its content.
 	Incomparable uint64 `json:"incomparable,omitempty"`
 	HashVersion  string `json:"hash_version,omitempty"` // of its first record; "" is adr-004
-	Gone         uint64 `json:"gone"`                   // paths of the base that this one lacks
+	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
 	Paths        uint64 `json:"paths"`
-	OtherBases   uint64 `json:"other_bases"` // records that name another base or branch
+	OtherBases   uint64 `json:"other_bases"` // number of records that name another base or branch
 }
 
 // PathDifference is a path in two builds, A and B. Its Seq is that of its record in B, or in A if it is gone.
@@ -71,12 +74,12 @@ type PathDifference struct {
 	Row
 	PathID       string    `json:"path_id"`
 	Route        []string  `json:"route"`
-	Status       string    `json:"status"` // of B against A: new, modified, unchanged, incomparable, or gone
+	Status       string    `json:"status"` // of B compared with A: new, modified, unchanged, incomparable, or gone
 	LinksChanged bool      `json:"links_changed"`
-	A            *PathSide `json:"a"` // nil where the build lacks the path
+	A            *PathSide `json:"a"` // A and B are nil if that build lacks the path
 	B            *PathSide `json:"b"`
-	// Renamed are paths that may be the same under another route: the other build has the content of a
-	// new or gone path under a route that this one lacks. At most 5.
+	// Renamed lists at most 5 paths that might be the same path under another route: the other
+	// build has the content of a new or gone path under a route that this build lacks.
 	Renamed []PathRename `json:"renamed"`
 }
 
@@ -90,14 +93,14 @@ type PathSide struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" is adr-004
 }
 
-// PathRename is a path of another route with the same content.
+// PathRename is a path with another route and the same content.
 type PathRename struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`
 }
 
-// Collision is a path whose path_id belonged to another route.
+// Collision is a path whose path_id already belonged to another route.
 type Collision struct {
 	Row
 	PathID string          `json:"path_id"`
@@ -105,15 +108,15 @@ type Collision struct {
 	Holder CollisionHolder `json:"holder"`
 }
 
-// CollisionHolder is the path that has the shorter path_id.
+// CollisionHolder is the path that already had the path_id.
 type CollisionHolder struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`
 }
 
-// PathValidationsRequest validates many paths of a build: those of Paths, or those of Status, or all. Only with
-// DryRun false, and then with the AsOf of the dry run, is anything recorded.
+// PathValidationsRequest validates many paths of a build: those in Paths, those with Status,
+// or all. It records something only if DryRun is false and AsOf is that of the dry run.
 type PathValidationsRequest struct {
 	Validated bool    `json:"validated"`
 	Build     string  `json:"build"`
@@ -125,19 +128,19 @@ type PathValidationsRequest struct {
 	AsOf   *uint64      `json:"as_of,omitempty"`
 }
 
-// ListedPath is a path, and the fingerprint that it must have; nil for any.
+// ListedPath is a path, and the fingerprint that it must have; nil means any fingerprint.
 type ListedPath struct {
 	PathID             string  `json:"path_id"`
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 }
 
-// PathValidations is what a [PathValidationsRequest] did, or would do.
+// PathValidations tells what a [PathValidationsRequest] did, or would do.
 type PathValidations struct {
 	AsOf      uint64          `json:"as_of"`
 	DryRun    bool            `json:"dry_run"`
 	Build     string          `json:"build"`
 	Validated bool            `json:"validated"`
-	Unchanged uint64          `json:"unchanged"` // paths that are validated so already
+	Unchanged uint64          `json:"unchanged"` // number of paths that already had this validation
 	Paths     []ValidatedPath `json:"paths"`
 	Refused   []RefusedPath   `json:"refused"`
 }
@@ -147,10 +150,10 @@ type ValidatedPath struct {
 	PathID             string  `json:"path_id"`
 	RecordSeq          uint64  `json:"record_seq"`
 	ContentFingerprint *string `json:"content_fingerprint"`
-	Seq                uint64  `json:"seq,omitempty"` // of the event; 0 in a dry run
+	Seq                uint64  `json:"seq,omitempty"` // seq of the validation; 0 in a dry run
 }
 
-// RefusedPath is a path that is not validated.
+// RefusedPath is a path that was not validated.
 type RefusedPath struct {
 	PathID string `json:"path_id"`
 	Reason string `json:"reason"`
@@ -159,5 +162,5 @@ type RefusedPath struct {
 // Reasons of a RefusedPath.
 const (
 	PathUnknown = "unknown" // the build lacks the path
-	PathChanged = "changed" // its fingerprint is another than the one that was to be validated
+	PathChanged = "changed" // its fingerprint is not the one to be validated
 )

@@ -2,10 +2,12 @@ package wire
 
 import "encoding/json"
 
-// Record is what a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
-// [PathFingerprint] or a [RawRecord]. Lines of a batch are also a [StateChangeLine], a [ValidationLine], or a [NoteLine].
+// Record is something that a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
+// [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a
+// [ValidationLine], or a [NoteLine].
 type Record interface {
-	// RecordKind is one of the four kinds of records.
+	// RecordKind is one of the four kinds of records or, for a line of a batch, the kind of
+	// its event.
 	RecordKind() Kind
 	// Run is the run_id, "" if the record has none.
 	Run() string
@@ -13,14 +15,14 @@ type Record interface {
 
 // Common has the members that records of all kinds share.
 type Common struct {
-	// RunID names the run that the record belongs to: at most 1,024 bytes, "" for none. Within
-	// one kind it is also the record's idempotency key, unless the request has another.
+	// RunID names the run to which the record belongs: at most 1,024 bytes, "" for none.
+	// Within one kind it is also the record's idempotency key, unless the request has a key.
 	RunID string `json:"run_id,omitempty"`
-	// Timestamp says when it happened, in RFC 3339 with any offset. The ledger adds the time of
-	// recording itself.
+	// Timestamp is the time at which the service made the record, in RFC 3339 with any offset.
+	// The ledger adds the time of recording.
 	Timestamp string `json:"timestamp,omitempty"`
-	// Labels are the caller's own: at most 32, names and values of at most 128 bytes. They are in
-	// the event, so readers of the log see them.
+	// Labels are free for the caller: at most 32, with names and values of at most 128 bytes.
+	// The event contains them, so readers of the log see them.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Producer *Producer         `json:"producer,omitempty"`
 }
@@ -28,15 +30,15 @@ type Common struct {
 // Run implements [Record].
 func (c Common) Run() string { return c.RunID }
 
-// Producer names the maker of a record and the maker's own number for it, counted from 1 without
-// gaps. A record that was never posted then shows as a gap.
+// Producer names the producer of a record, and the producer's own number for the record,
+// counted from 1 without gaps. A gap then reveals a record that was never posted.
 type Producer struct {
 	ID  string `json:"id"` // 1 to 128 bytes
 	Seq int64  `json:"seq"`
 }
 
-// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the ledger
-// checks where it has the content.
+// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the
+// ledger checks if it has the content.
 type IPCRecord struct {
 	Common
 	Payload          json.RawMessage `json:"payload,omitempty"` // an object
@@ -59,15 +61,15 @@ type IPCRecord struct {
 // RecordKind implements [Record].
 func (IPCRecord) RecordKind() Kind { return KindIPCRecord }
 
-// Environment is where a generation ran.
+// Environment describes where a generation ran.
 type Environment struct {
 	OllamaBuildHash *string `json:"ollama_build_hash,omitempty"`
 	ModelDigest     *string `json:"model_digest,omitempty"`
 	HostPlatform    *string `json:"host_platform,omitempty"`
 }
 
-// RunDAG is the stages of a question-answering run. One of DAG, Inputs and RejectInputs is required.
-// Its texts and free JSON may hold lone surrogates.
+// RunDAG has the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
+// required. Its texts and free JSON can contain lone surrogates.
 type RunDAG struct {
 	Common
 	DAG             *DAG             `json:"dag,omitempty"`
@@ -88,7 +90,7 @@ type RunDAG struct {
 // RecordKind implements [Record].
 func (RunDAG) RecordKind() Kind { return KindRunDAG }
 
-// DAG is the stages of a run as the service built them.
+// DAG has the stages of a run as the service built them.
 type DAG struct {
 	Root             string            `json:"root"`
 	Nodes            []Node            `json:"nodes"`
@@ -101,8 +103,8 @@ type Node struct {
 	Hash  string `json:"hash"`
 }
 
-// RunInputs is what a run of the shape quote or pointer is built from. EvidenceMapRoot makes it a
-// pointer run.
+// RunInputs has the inputs from which the ledger builds a run of the shape quote or pointer.
+// With EvidenceMapRoot, the shape is pointer.
 type RunInputs struct {
 	QuestionHash      string            `json:"question_hash,omitempty"`
 	PreflightHash     string            `json:"preflight_hash,omitempty"`
@@ -126,8 +128,8 @@ type RunInputs struct {
 	AnswerMode        *string           `json:"answer_mode,omitempty"`
 }
 
-// RunSource is one source of a run's retrieval. Each member is any JSON, and nil counts as null. To send
-// further members, which no hash covers, post a [RawRecord].
+// RunSource is one source of a run's retrieval. Each member can be any JSON, and nil counts as
+// null. To send further members, which no hash covers, post a [RawRecord].
 type RunSource struct {
 	DocumentRoot json.RawMessage `json:"document_root,omitempty"`
 	SourceRole   json.RawMessage `json:"source_role,omitempty"`
@@ -135,7 +137,7 @@ type RunSource struct {
 	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
 }
 
-// RejectInputs is what a run is built from that preflight turned away.
+// RejectInputs has the inputs from which the ledger builds a run that preflight rejected.
 type RejectInputs struct {
 	QuestionHash     string            `json:"question_hash,omitempty"`
 	PreflightHash    string            `json:"preflight_hash,omitempty"`
@@ -147,8 +149,8 @@ type RejectInputs struct {
 	VerifierMethod   *string           `json:"verifier_method,omitempty"` // default claim_lattice_pointer
 }
 
-// PreflightPayload is the preflight node. Each clause is any JSON. To send one of another generation,
-// post a [RawRecord].
+// PreflightPayload is the payload of the preflight node. Each clause can be any JSON. To send
+// a payload with another node_version, post a [RawRecord].
 type PreflightPayload struct {
 	Stage            *string         `json:"stage,omitempty"`        // preflight
 	NodeVersion      *string         `json:"node_version,omitempty"` // preflight-node-v1
@@ -160,18 +162,18 @@ type PreflightPayload struct {
 	QuestionState    json.RawMessage `json:"question_state,omitempty"`
 }
 
-// Evidence is a part of a chunk, from Start to before End. To send further members, which no hash
-// covers, post a [RawRecord].
+// Evidence is the part of a chunk from Start up to, but not including, End. To send further
+// members, which no hash covers, post a [RawRecord].
 type Evidence struct {
 	ChunkRoot  string      `json:"chunk_root"`
 	Start      json.Number `json:"start"`
 	End        json.Number `json:"end"`
 	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim
-	TextHash   string      `json:"text_hash,omitempty"`   // a claim: of Span
+	TextHash   string      `json:"text_hash,omitempty"`   // a claim: the hash of Span
 	Span       *string     `json:"span,omitempty"`
 }
 
-// CacheDimensions is what a cache key is made of.
+// CacheDimensions has the values from which a cache key is computed.
 type CacheDimensions struct {
 	SourceRoot              string `json:"source_root"`
 	QuestionHash            string `json:"question_hash"`
@@ -184,7 +186,7 @@ type CacheDimensions struct {
 	VerifierPolicyHash      string `json:"verifier_policy_hash,omitempty"`
 }
 
-// CitationSet is what an answer rests on.
+// CitationSet has the citations on which an answer rests.
 type CitationSet struct {
 	Common
 	Subject   string     `json:"subject"`
@@ -208,21 +210,21 @@ type PathFingerprint struct {
 	Common
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
-	Branch                *string  `json:"branch,omitempty"` // of the build
-	Base                  *string  `json:"base,omitempty"`   // build that the build is compared with; nil: the last one of the branch
+	Branch                *string  `json:"branch,omitempty"` // branch of the build
+	Base                  *string  `json:"base,omitempty"`   // build with which Build is compared; nil means the last build of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claim; 8 or more hexadecimal digits
-	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits, or up to 64 of another HashVersion
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // likewise
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" is adr-004; another one needs a ContentFingerprint, which stays a claim
+	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claim; 8 hexadecimal digits, or up to 64 with another HashVersion
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // as ContentFingerprint
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" is adr-004; any other requires ContentFingerprint, which stays an unchecked claim
 }
 
 // RecordKind implements [Record].
 func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 
-// RawRecord is a record that is JSON already. It is sent byte for byte, except that a batch, which has
-// one line for each record, sends line ends between its tokens as spaces.
+// RawRecord is a record that is already JSON. It is sent byte for byte, with one exception: a
+// batch has one line per record, so it replaces line ends between tokens by spaces.
 type RawRecord struct {
 	Kind Kind
 	JSON json.RawMessage
@@ -231,7 +233,7 @@ type RawRecord struct {
 // RecordKind implements [Record].
 func (r RawRecord) RecordKind() Kind { return r.Kind }
 
-// Run implements [Record]. It is "" if the JSON is not an object.
+// Run implements [Record]. It returns "" if the JSON is not an object.
 func (r RawRecord) Run() string {
 	var run struct {
 		RunID string `json:"run_id"`
@@ -252,20 +254,20 @@ type BatchLine struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
 }
 
-// NativeLine is one line of a batch with what another system wrote, as it wrote it.
+// NativeLine is one line of a batch that contains a record of another system, unchanged.
 type NativeLine struct {
 	Format         string          `json:"format"`
 	Record         json.RawMessage `json:"record"`
-	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default follows from the record
-	Zone           string          `json:"zone,omitempty"`            // of times that have none
-	Project        string          `json:"project,omitempty"`         // of the path of a validation cache
-	Subject        string          `json:"subject,omitempty"`         // of citations
-	RunID          string          `json:"run_id,omitempty"`          // of citations
+	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
+	Zone           string          `json:"zone,omitempty"`            // time zone for times that name none
+	Project        string          `json:"project,omitempty"`         // project of a path in a validation cache
+	Subject        string          `json:"subject,omitempty"`         // subject of citations
+	RunID          string          `json:"run_id,omitempty"`          // run_id of citations
 }
 
-// Imported says what became of the members of a [NativeLine].
+// Imported tells what became of the members of a [NativeLine].
 type Imported struct {
-	Change  *ImportedChange  `json:"change,omitempty"` // that follows the record
+	Change  *ImportedChange  `json:"change,omitempty"` // the change that was recorded after the record
 	Members []ImportedMember `json:"members"`
 }
 
@@ -276,15 +278,15 @@ type ImportedChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ImportedMember says what became of one member.
+// ImportedMember tells what became of one member.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
 	Fate    string `json:"fate"` // taken as, kept as label, kept as content, or left
-	As      string `json:"as"`   // the place in the record or, if the member was left, why
+	As      string `json:"as"`   // the place in the record or, if the member was left out, the reason
 }
 
-// Origin says who did something in another system, and when. The ledger's own actor and time are
-// in the event beside it.
+// Origin names the person or service that did something in another system, and the time. The
+// event also has the ledger's own actor and time.
 type Origin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
 	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
@@ -334,46 +336,47 @@ func (NoteLine) RecordKind() Kind { return KindNote }
 // Run implements [Record].
 func (NoteLine) Run() string { return "" }
 
-// StateRequest sets the state of the records that either Filter or Seqs chooses. Only with DryRun
-// false, and then with the AsOf of the dry run, is anything changed.
+// StateRequest sets the state of the records that either Filter or Seqs selects. It changes
+// something only if DryRun is false and AsOf is that of the dry run.
 type StateRequest struct {
 	StateChange
-	// Filter has parameters of GET /records by name; values are strings or integers, nil is null.
+	// Filter has parameters of GET /records by name. Values are strings or integers; nil is
+	// null.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // default true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChanges is what a [StateRequest] did, or would do.
+// StateChanges tells what a [StateRequest] did, or would do.
 type StateChanges struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
-	Records      uint64     `json:"records"`       // whose state changes, by one event each
-	Already      uint64     `json:"already"`       // records that have the state
-	WithoutState uint64     `json:"without_state"` // events of kinds that have none
+	Records      uint64     `json:"records"`       // number of records that change, each by one event
+	Already      uint64     `json:"already"`       // number of records that already had the state
+	WithoutState uint64     `json:"without_state"` // number of events of kinds that have no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
 	Receipts     []*Receipt `json:"receipts,omitempty"` // of the first changes
 }
 
-// Note says something of a record: a review, or a step of a workflow.
+// Note states something about a record, for example a review or a step of a workflow.
 type Note struct {
-	Topic string  `json:"topic"`          // what the note is, such as review: 1 to 128 bytes
-	Text  *string `json:"text,omitempty"` // at most 4,096 bytes. It is in the event
+	Topic string  `json:"topic"`          // what the note is about, such as review: 1 to 128 bytes
+	Text  *string `json:"text,omitempty"` // at most 4,096 bytes; the event contains it
 	Origin
 }
 
-// PathValidation says whether a path's content is as it should be.
+// PathValidation states whether a path's content is as it should be.
 type PathValidation struct {
 	Validated          bool    `json:"validated"`
 	Reason             *string `json:"reason,omitempty"`
-	Build              *string `json:"build,omitempty"`               // nil: that of the path's latest record
-	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // that the path must have there
+	Build              *string `json:"build,omitempty"`               // nil means the build of the path's latest record
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // the fingerprint that the path must have in that build
 	Origin
 }
 
-// SourceRegistration registers a source. A nil ChunkHashes lists no chunks; an empty one says that the
-// source has none.
+// SourceRegistration registers a source. A nil ChunkHashes means that the chunks are not
+// listed; an empty one means that the source has no chunks.
 type SourceRegistration struct {
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`
 	Title       *string  `json:"title,omitempty"`
@@ -390,34 +393,35 @@ type ContentRedaction struct {
 	Reason string `json:"reason"`
 }
 
-// RedactionRequest withdraws the content of the records that either Filter or Seqs chooses. Only with
-// DryRun false, and then with the AsOf of the dry run, is anything erased.
+// RedactionRequest withdraws the content of the records that either Filter or Seqs selects. It
+// erases something only if DryRun is false and AsOf is that of the dry run.
 type RedactionRequest struct {
 	Reason string `json:"reason"`
-	// Filter has parameters of GET /records by name; values are strings or integers, nil is null.
+	// Filter has parameters of GET /records by name. Values are strings or integers; nil is
+	// null.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // default true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// Redaction is what a [RedactionRequest] did, or would do.
+// Redaction tells what a [RedactionRequest] did, or would do.
 type Redaction struct {
 	AsOf                 uint64          `json:"as_of"`
 	DryRun               bool            `json:"dry_run"`
 	Records              uint64          `json:"records"`
 	AlreadyRedacted      uint64          `json:"already_redacted"`
 	WithoutContent       uint64          `json:"without_content"`
-	Erased               ContentPieces   `json:"erased"` // what no other record needs
-	Kept                 ContentPieces   `json:"kept"`   // what other records need
+	Erased               ContentPieces   `json:"erased"` // content that no other record needs
+	Kept                 ContentPieces   `json:"kept"`   // content that other records need
 	NeededBy             uint64          `json:"needed_by"`
 	FirstSeqs            []uint64        `json:"first_seqs"`
 	FirstAlreadyRedacted []RedactedEvent `json:"first_already_redacted"`
 	Events               *uint64         `json:"events,omitempty"`
-	Receipts             []*Receipt      `json:"receipts,omitempty"` // of the first events; the list of content_redacted events has all
+	Receipts             []*Receipt      `json:"receipts,omitempty"` // of the first events only; list the content_redacted events for all
 }
 
-// ContentPieces counts content.
+// ContentPieces is the number and size of pieces of content.
 type ContentPieces struct {
 	Pieces uint64 `json:"pieces"`
 	Bytes  uint64 `json:"bytes"`
@@ -429,8 +433,8 @@ type RedactedEvent struct {
 	RedactedBy uint64 `json:"redacted_by"`
 }
 
-// Receipt is the ledger's acknowledgement of an event. A minimal one has no Event, Inclusion and
-// Checkpoint, and proves nothing.
+// Receipt is the ledger's acknowledgement of an event. A minimal receipt has no Event,
+// Inclusion and Checkpoint, and proves nothing.
 type Receipt struct {
 	Ledger        string           `json:"ledger"`
 	Seq           uint64           `json:"seq"`
@@ -441,32 +445,33 @@ type Receipt struct {
 	LeafHash      string           `json:"leaf_hash"`
 	Hashes        Hashes           `json:"hashes"`
 	Checks        Checks           `json:"checks"`
-	Shape         string           `json:"shape,omitempty"`        // of a run-DAG: quote, pointer, reject or unrecognised
-	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // of a run-DAG: null, retrieval, context or answer
-	Replayed      bool             `json:"replayed,omitempty"`     // the idempotency key was known: this is the first receipt
+	Shape         string           `json:"shape,omitempty"`        // of run-DAGs only: quote, pointer, reject or unrecognised
+	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // of run-DAGs only: null, retrieval, context or answer
+	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key, and this is its first receipt
 	Derived
-	Imported   *Imported       `json:"imported,omitempty"` // for a NativeLine
-	Event      json.RawMessage `json:"event,omitempty"`    // an [Event], as it is hashed
+	Imported   *Imported       `json:"imported,omitempty"` // only for a NativeLine
+	Event      json.RawMessage `json:"event,omitempty"`    // an [Event] in the form that is hashed
 	Inclusion  *Inclusion      `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }
 
-// Derived is what follows from other events. No proof covers it. Where derive=true was not asked for, it
-// is empty but for Incomplete.
+// Derived has facts that follow from other events. No proof covers them. Without derive=true,
+// only Incomplete can be set.
 type Derived struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // what an IPC record lacks; in every receipt
+	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
-	PathID              string             `json:"path_id,omitempty"`  // as assigned
+	PathID              string             `json:"path_id,omitempty"`  // as the ledger assigned it
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content earlier in the line of builds
-	OtherBase           bool               `json:"other_base,omitempty"`       // the record names another base or branch than its build has
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // event that validated the same content in an earlier build of the line
+	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch that differs from its build's
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
 
-// DerivedDrift is the cause of a run against the run before it with the same input.
+// DerivedDrift compares a run with the previous run that had the same input, and names the
+// cause.
 type DerivedDrift struct {
 	Against       uint64   `json:"against"`
 	Cause         Cause    `json:"cause"`
@@ -474,22 +479,23 @@ type DerivedDrift struct {
 	OutputChanged bool     `json:"output_changed"`
 }
 
-// DerivedDivergence is the first stage in which a run-DAG differs from the one before it, and why.
+// DerivedDivergence tells in which stage a run-DAG first differs from the previous one, and
+// why.
 type DerivedDivergence struct {
 	Against             uint64   `json:"against"`
 	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
 	Cause               RunCause `json:"cause"`
-	DifferingDimensions []string `json:"differing_dimensions"` // of the cache key; nil if one run has no dimensions
+	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key; nil if one run has none
 }
 
-// DerivedConflict is a chunk of a citation set that is cited under other sources too.
+// DerivedConflict is a chunk of a citation set that is also cited under other sources.
 type DerivedConflict struct {
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
 	Sources     []SourceUse `json:"sources"`
 }
 
-// Computed is what the ledger would record of a record.
+// Computed has what the ledger would record for a record.
 type Computed struct {
 	Checks Checks          `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
@@ -497,7 +503,7 @@ type Computed struct {
 	Record json.RawMessage `json:"record"` // as in [Event]
 }
 
-// RecordRow is one event, and what follows from later ones.
+// RecordRow is one event, with facts that follow from later events.
 type RecordRow struct {
 	View
 	Row
@@ -511,7 +517,7 @@ type RecordRow struct {
 	State         State   `json:"state,omitempty"`
 	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
 	Derived
-	Event json.RawMessage `json:"event"` // an [Event], as it is hashed
+	Event json.RawMessage `json:"event"` // an [Event] in the form that is hashed
 }
 
 // ListedRecord is one record of a list.
@@ -526,14 +532,14 @@ type ListedRecord struct {
 	Timestamp    string            `json:"timestamp,omitempty"`
 	Hashes       Hashes            `json:"hashes"`
 	Mismatches   []string          `json:"mismatches"`
-	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
-	Incomplete   []string          `json:"incomplete,omitempty"`   // what an IPC record lacks
+	Inconsistent []string          `json:"inconsistent,omitempty"` // rules that the verdict of the run-DAG breaks
+	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
 	Links        RecordLinks       `json:"links"`
-	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], as it is hashed
+	Event        json.RawMessage   `json:"event,omitempty"` // an [Event] in the form that is hashed
 }
 
-// RecordLinks are paths on the server that lead on from a record.
+// RecordLinks has paths of related resources on the server.
 type RecordLinks struct {
 	Record  string            `json:"record"`
 	Receipt string            `json:"receipt,omitempty"`
@@ -541,13 +547,13 @@ type RecordLinks struct {
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested reads what
-// [json.Marshal] makes of it.
+// NestedProof proves one stage of a run-DAG or one citation of a set. Its encoding by
+// [json.Marshal] can be parsed with proofs.ParseNested.
 type NestedProof struct {
 	Format   string          `json:"format"` // colophon-nested-proof@1
 	Stage    *NestedStage    `json:"stage,omitempty"`
 	Citation *NestedCitation `json:"citation,omitempty"`
-	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which may hold lone surrogates; the server never sends it
+	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which can contain lone surrogates; the server never sends it
 	Receipt  Receipt         `json:"receipt"`
 }
 
@@ -560,13 +566,13 @@ type NestedStage struct {
 	Path  []PathStep `json:"path"` // from the leaf upwards
 }
 
-// NestedCitation is a citation by its place in the set, from 0.
+// NestedCitation is a citation with its index in the set, from 0.
 type NestedCitation struct {
 	Index     uint64 `json:"index"`
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// PathStep is a sibling on the way from a stage to the root of its run.
+// PathStep is one sibling on the path from a stage to the root of its run.
 type PathStep struct {
 	Sibling string `json:"sibling"`
 	IsLeft  bool   `json:"is_left"`

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/json"
 
-// RunRow is a run-DAG in answers.
+// RunRow describes a run-DAG in answers.
 type RunRow struct {
 	Row
 	RunID *string `json:"run_id"`
@@ -11,26 +11,27 @@ type RunRow struct {
 	Shape string  `json:"shape"`
 }
 
-// RunComparison compares run-DAG B with A.
+// RunComparison compares run-DAG B with run-DAG A.
 type RunComparison struct {
 	View
 	RunDAGChange
 }
 
-// RunDAGChange is the difference of run-DAG B to run-DAG A.
+// RunDAGChange describes how run-DAG B differs from run-DAG A.
 type RunDAGChange struct {
 	A                   RunRow   `json:"a"`
 	B                   RunRow   `json:"b"`
-	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; outcome: rejected against answered
+	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs; outcome if one run was rejected and the other answered
 	DifferingStages     []string `json:"differing_stages"`
 	OnlyInA             []string `json:"only_in_a"`
 	OnlyInB             []string `json:"only_in_b"`
-	DifferingDimensions []string `json:"differing_dimensions"` // of the cache key; nil if one run has no dimensions
+	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key; nil if one run has none
 	Cause               RunCause `json:"cause"`
-	Says                string   `json:"says"` // the same in words
+	Says                string   `json:"says"` // the same facts as a sentence
 }
 
-// DivergenceRow compares a run-DAG with the live one before it. Against is nil in the first row.
+// DivergenceRow compares a run-DAG with the previous live one. Against is nil in the first
+// row.
 type DivergenceRow struct {
 	RunRow
 	State               State   `json:"state"`
@@ -38,14 +39,14 @@ type DivergenceRow struct {
 	FirstDivergingStage *string `json:"first_diverging_stage"`
 	// Cause and DifferingDimensions are nil in the first row.
 	Cause               *RunCause `json:"cause"`
-	DifferingDimensions []string  `json:"differing_dimensions"` // nil also if one run has no dimensions
+	DifferingDimensions []string  `json:"differing_dimensions"` // also nil if one run has no dimensions
 }
 
-// RunCause is why two run-DAGs diverge: the one dimension of the cache key that differs, or one of
-// the causes below.
+// RunCause is the reason why two run-DAGs diverge: the only dimension of the cache key that
+// differs, or one of the causes below.
 type RunCause string
 
-// The causes other than a dimension.
+// The causes that are not dimensions.
 const (
 	RunIdentical   RunCause = "identical"    // no stage differs
 	RunConfounded  RunCause = "confounded"   // several dimensions differ
@@ -53,16 +54,16 @@ const (
 	RunUnknown     RunCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
-// CachedRun is the live run-DAG of a cache key.
+// CachedRun is the live run-DAG with a cache key.
 type CachedRun struct {
 	View
 	RunRow
 	CacheKey        string             `json:"cache_key"`
-	CacheDimensions map[string]*string `json:"cache_dimensions"` // nil: too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions"` // nil if they are too long for the event
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
-	Others          uint64             `json:"others"` // further live runs of the same key and dimensions
+	Others          uint64             `json:"others"` // number of further live runs with the same key and dimensions
 }
 
 // CacheKey is a computed cache key.
@@ -82,41 +83,42 @@ type QuestionRequest struct {
 	QuestionMode string `json:"question_mode,omitempty"` // equivalence_class (default) or strict
 }
 
-// LookupRequest asks for the live run-DAG of a question. The question_hash of the dimensions is
-// ignored.
+// LookupRequest asks for the live run-DAG with a question and cache dimensions. The server
+// ignores the question_hash of the dimensions.
 type LookupRequest struct {
 	Question        string          `json:"question"`
 	CacheDimensions json.RawMessage `json:"cache_dimensions"`
 }
 
-// Lookup is the live run-DAG of a question and of dimensions, with its answer.
+// Lookup is the live run-DAG with a question and cache dimensions, and its answer.
 type Lookup struct {
 	CachedRun
-	QuestionMode string          `json:"question_mode"`         // strict or equivalence_class: the one that found it
-	AnswerText   json.RawMessage `json:"answer_text"`           // a JSON string, which may hold lone surrogates, or null
-	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
+	QuestionMode string          `json:"question_mode"`         // the mode that found the run: strict or equivalence_class
+	AnswerText   json.RawMessage `json:"answer_text"`           // null, or a JSON string, which can contain lone surrogates
+	RedactedBy   *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of as_of
 }
 
 // ListedRun is a run-DAG in a list.
 type ListedRun struct {
 	RunRow
 	State                State    `json:"state"`
-	FailureStage         *string  `json:"failure_stage"` // nil: it did not fail; unknown: stages without inputs
+	FailureStage         *string  `json:"failure_stage"` // nil if it did not fail; unknown if it was posted as stages without inputs
 	AuditMode            *string  `json:"audit_mode"`
 	VerifierMethod       *string  `json:"verifier_method"`
 	QuestionHash         *string  `json:"question_hash"`
 	ModelProfileHash     *string  `json:"model_profile_hash"`
 	GovernancePolicyHash *string  `json:"governance_policy_hash"`
-	Inconsistent         []string `json:"inconsistent"` // rules that its verdict breaks
+	Inconsistent         []string `json:"inconsistent"` // rules that the run-DAG's verdict breaks
 }
 
-// RunGroup is the run-DAGs that have a hash in common. Its Seq is that of the last of them.
+// RunGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of
+// them.
 type RunGroup struct {
 	Row
 	By              string    `json:"by"`
 	Value           string    `json:"value"`
 	Runs            uint64    `json:"runs"`
-	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer add none
+	DistinctAnswers uint64    `json:"distinct_answers"` // runs without an answer do not count
 	Verdicts        []Verdict `json:"verdicts"`
 	FirstSeq        uint64    `json:"first_seq"`
 	FirstTime       Time      `json:"first_time"`
@@ -124,13 +126,13 @@ type RunGroup struct {
 	LastTime        Time      `json:"last_time"`
 }
 
-// Verdict is how many run-DAGs of a group ended in one way.
+// Verdict is the number of run-DAGs of a group that ended in one way.
 type Verdict struct {
-	FailureStage *string `json:"failure_stage"` // nil: they did not fail; unknown: stages without inputs
+	FailureStage *string `json:"failure_stage"` // nil if they did not fail; unknown if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Runs         uint64  `json:"runs"`
-	Share        Decimal `json:"share"` // of the group's runs
+	Share        Decimal `json:"share"` // share of the group's runs
 }
 
 // StageProof proves a stage of a run-DAG.
@@ -154,7 +156,7 @@ type FailureCounts struct {
 
 // FailureCount is the number of run-DAGs with one outcome.
 type FailureCount struct {
-	FailureStage *string `json:"failure_stage"` // nil: it did not fail; unknown: stages without inputs
+	FailureStage *string `json:"failure_stage"` // nil if they did not fail; unknown if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Count        uint64  `json:"count"`

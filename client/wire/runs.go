@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// RunElement returns the element of a path that names a run. /runs/compare is another route, and
-// proxies remove dots, so these run_ids are escaped too.
+// RunElement returns the path element for a run_id. It also escapes the run_id "compare",
+// because /runs/compare is another route, and run_ids of dots, because proxies remove them.
 func RunElement(runID string) string {
 	switch runID {
 	case "compare":
@@ -17,45 +17,45 @@ func RunElement(runID string) string {
 	return url.PathEscape(runID)
 }
 
-// RunsComparison compares run B with run A: their IPC records, their run-DAGs, and their citation
-// sets. Each part is nil unless both runs have such a record.
+// RunsComparison compares run B with run A: their IPC records, their run-DAGs, and their
+// citation sets. Each part is nil unless both runs have such a record.
 type RunsComparison struct {
 	View
 	A            RunRecords         `json:"a"`
 	B            RunRecords         `json:"b"`
-	Cause        *Cause             `json:"cause"` // of the change between the IPC records
+	Cause        *Cause             `json:"cause"` // what caused the change between the IPC records
 	IPCRecords   *IPCChange         `json:"ipc_records"`
 	RunDAGs      *RunDAGChange      `json:"run_dags"`
 	CitationSets *CitationSetChange `json:"citation_sets"`
-	// SourcesChanged reports whether LostChunks or Reregistered has an element.
+	// SourcesChanged reports whether LostChunks or Reregistered is not empty.
 	SourcesChanged bool             `json:"sources_changed"`
 	LostChunks     []LostChunk      `json:"lost_chunks"`
 	Reregistered   []Reregistration `json:"reregistered"`
-	Says           string           `json:"says"` // the same in words
+	Says           string           `json:"says"` // the same facts as a sentence
 }
 
-// RunRecords names the records of a run that are compared, by seq: the latest of each kind. Nil
-// means that the run has none.
+// RunRecords has the seqs of the records that are compared: the latest of each kind in a run.
+// Nil means that the run has none.
 type RunRecords struct {
 	RunID       string  `json:"run_id"`
 	IPCRecord   *uint64 `json:"ipc_record"`
 	RunDAG      *uint64 `json:"run_dag"`
 	CitationSet *uint64 `json:"citation_set"`
-	// More lists the kinds of which the run has, or may have, earlier records, or some that are not
-	// live. They are not compared.
+	// More lists the kinds of which the run has, or might have, earlier records or records
+	// that are not live. These are not compared.
 	More []Kind `json:"more"`
 }
 
-// CitationSetChange is the change from citation set A to citation set B.
+// CitationSetChange describes the change from citation set A to citation set B.
 type CitationSetChange struct {
 	A            ComparedSet    `json:"a"`
 	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // chunk hashes, as the other two
+	Added        []string       `json:"added"` // chunk hashes, like Removed and Kept
 	Removed      []string       `json:"removed"`
 	Kept         []string       `json:"kept"`
-	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the sets cite from other sources
-	Jaccard      float64        `json:"jaccard"`       // to six decimals
-	Says         string         `json:"says"`          // the same in words
+	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
+	Jaccard      float64        `json:"jaccard"`       // with six decimals
+	Says         string         `json:"says"`          // the same facts as a sentence
 }
 
 // ComparedSet is a citation set in a comparison.
@@ -65,14 +65,15 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources is the sources from which two sets cite a chunk.
+// ChunkSources has the sources from which two sets cite a chunk.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`
 	B         []string `json:"b"`
 }
 
-// LostChunk is a chunk that a set cites and that its source no longer lists. Seq is the set.
+// LostChunk is a chunk that a set cites and that its source no longer lists. Seq is that of
+// the set.
 type LostChunk struct {
 	Row
 	SourceID     string `json:"source_id"`
@@ -80,7 +81,8 @@ type LostChunk struct {
 	Registration uint64 `json:"registration"` // the event that registered the source without the chunk
 }
 
-// Reregistration is a source that had other chunks when set B was recorded than when set A was.
+// Reregistration is a source whose chunks were different when set A and when set B were
+// recorded.
 type Reregistration struct {
 	SourceID string `json:"source_id"`
 	A        uint64 `json:"a"` // the event that registered it before set A

@@ -1,35 +1,35 @@
 package wire
 
-// TextLength is the length of a text. Words are separated by white space. In a script without spaces,
-// each character is a word.
+// TextLength is the length of a text. Words are separated by white space. In a script without
+// spaces, each character counts as a word.
 type TextLength struct {
 	Bytes      uint64 `json:"bytes"`
 	Characters uint64 `json:"characters"`
 	Words      uint64 `json:"words"`
 }
 
-// TextChange says how far a text changed from A to B, as far as its content can be read now. A is
-// nil if there is nothing to compare B with.
+// TextChange tells how far a text changed from A to B. It covers only content that is not
+// erased. A is nil if there is nothing to compare B with.
 type TextChange struct {
 	Unavailable  Unavailable `json:"unavailable,omitempty"` // why there are no figures
 	A            *TextLength `json:"a,omitempty"`
 	B            *TextLength `json:"b,omitempty"`
-	Similarity   *Decimal    `json:"similarity,omitempty"`    // share of the words and marks that stay, 0 to 1
-	LengthChange *Decimal    `json:"length_change,omitempty"` // words of B by words of A, less 1; nil if A has none
+	Similarity   *Decimal    `json:"similarity,omitempty"`    // share of words and punctuation marks that stay, 0 to 1
+	LengthChange *Decimal    `json:"length_change,omitempty"` // number of words of B divided by that of A, minus 1; nil if A has no words
 	Bounded      bool        `json:"bounded,omitempty"`       // the texts are long, and Similarity is a lower bound
 }
 
-// Unavailable is why there are no figures about a text.
+// Unavailable is the reason why there are no figures about a text.
 type Unavailable string
 
 // The reasons.
 const (
 	TextRedacted  Unavailable = "redacted"   // the content of a record is withdrawn
 	TextNotPosted Unavailable = "not_posted" // a record was posted without the text
-	TextLimit     Unavailable = "limit"      // the earlier rows of the answer took all the work that one answer may take
+	TextLimit     Unavailable = "limit"      // earlier rows of the answer used up the work that one answer is allowed
 )
 
-// AttributionTexts are the changes of three texts.
+// AttributionTexts tells how far three texts of a run changed.
 type AttributionTexts struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt
@@ -38,15 +38,15 @@ type AttributionTexts struct {
 
 // EffectTexts summarises the changes of outputs over pairs of runs.
 type EffectTexts struct {
-	Pairs       uint64 `json:"pairs"`       // pairs that the figures are about
-	Sample      bool   `json:"sample"`      // they are a sample of all pairs
-	Unavailable uint64 `json:"unavailable"` // further pairs of the sample, whose texts cannot be read
-	// The quartiles are nil if no pair has the figure.
+	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures cover
+	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
+	Unavailable uint64 `json:"unavailable"` // number of further pairs in the sample whose texts cannot be read
+	// Similarity and LengthChange are nil if no pair has the figure.
 	Similarity   *Quartiles    `json:"similarity"`
 	LengthChange *Quartiles    `json:"length_change"`
 	WordsA       *Quartiles    `json:"words_a"`
 	WordsB       *Quartiles    `json:"words_b"`
-	MostChanged  []ChangedPair `json:"most_changed"` // the least similar pairs first; at most as many as a page has rows
+	MostChanged  []ChangedPair `json:"most_changed"` // the least similar pair first; at most one page
 }
 
 // Quartiles are the three values that divide sorted figures into four parts.
@@ -56,7 +56,7 @@ type Quartiles struct {
 	Q3     Decimal `json:"q3"`
 }
 
-// ChangedPair is two runs, by their seqs, and how far the output changed.
+// ChangedPair has the seqs of two runs, and how far the output changed.
 type ChangedPair struct {
 	A            uint64   `json:"a"`
 	B            uint64   `json:"b"`
@@ -64,7 +64,7 @@ type ChangedPair struct {
 	LengthChange *Decimal `json:"length_change,omitempty"`
 }
 
-// TextDiff is the difference of two texts, word by word.
+// TextDiff has the difference between two texts, word by word.
 type TextDiff struct {
 	Of           string     `json:"of"` // the name of the content
 	A            DiffedText `json:"a"`
@@ -78,21 +78,21 @@ type TextDiff struct {
 // DiffedText is one of two compared texts.
 type DiffedText struct {
 	Seq    uint64 `json:"seq"`
-	SHA256 string `json:"sha256"` // of its bytes
+	SHA256 string `json:"sha256"` // of the text's bytes
 	TextLength
 }
 
-// TextEdit is a part of a diff. The parts that are not deleted make up B. Those that are not inserted
-// make up A, apart from white space.
+// TextEdit is a part of a diff. The parts that are not deleted make up B. Those that are not
+// inserted make up A, except that white space can differ.
 type TextEdit struct {
 	Op   EditOp `json:"op"`
 	Text string `json:"text"`
 }
 
-// EditOp says which of two texts have a part.
+// EditOp tells which of two texts contain a part.
 type EditOp string
 
-// The ops.
+// The operations.
 const (
 	EditEqual  EditOp = "equal"
 	EditDelete EditOp = "delete" // only A

@@ -28,7 +28,8 @@ const (
 // State is the state of an IPC record or a run-DAG. Other events have none.
 type State string
 
-// The states. Queries about drift leave out all but live records unless asked for any.
+// The states. Queries about drift leave out all records that are not live, unless state is
+// any.
 const (
 	Live        State = "live"
 	Failed      State = "failed"
@@ -36,19 +37,19 @@ const (
 	Quarantined State = "quarantined"
 )
 
-// Time is a time of an answer in RFC 3339, UTC, as the ledger wrote it. The event hash covers the
-// text, so the text is kept.
+// Time is a time in an answer, in RFC 3339 and UTC, as the ledger wrote it. It stays text
+// because the event hash covers the text.
 type Time string
 
 // Parse returns the time.
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
-// Hashes are the effective hashes of a record by name, as input_hash. The value is nil where the
-// record lacks what the hash is made of. path_id and the two content fingerprints are shorter
+// Hashes has the effective hashes of a record by name, such as input_hash. The value is nil if
+// the record lacks what the hash covers. path_id and the two content fingerprints are shorter
 // than other hashes.
 type Hashes map[string]*string
 
-// Get returns the hash with that name, "" if there is none.
+// Get returns the hash with this name, and "" if there is none.
 func (h Hashes) Get(name string) string {
 	if value := h[name]; value != nil {
 		return *value
@@ -56,8 +57,8 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// Checks are the ledger's checks of a record, by the name of the hash. Those of a run-DAG's stages
-// have names such as "stage:answer".
+// Checks has the ledger's checks of a record, by the name of the hash. Checks of a run-DAG's
+// stages have names such as "stage:answer".
 type Checks map[string]Check
 
 // Mismatches reports whether any claim of the record disagrees with its content.
@@ -73,8 +74,8 @@ func (c Checks) Mismatches() bool {
 // Check compares a claimed hash with the one that the ledger computed.
 type Check struct {
 	Result   Result           `json:"result"`
-	Claimed  Nullable[string] `json:"claimed,omitzero"`  // of a mismatch, and of a claim that Hashes does not show
-	Computed Nullable[string] `json:"computed,omitzero"` // of a mismatch; null for a stage that the ledger did not build
+	Claimed  Nullable[string] `json:"claimed,omitzero"`  // given for a mismatch, and for a claim that Hashes does not have
+	Computed Nullable[string] `json:"computed,omitzero"` // given for a mismatch; null for a stage that the ledger did not build
 }
 
 // Result is the outcome of a check.
@@ -86,7 +87,7 @@ const (
 	Mismatch      Result = "mismatch"     // content and claim differ
 	ComputedAlone Result = "computed"     // content, no claim
 	ClaimedAlone  Result = "claimed"      // claim, no content: nothing was recomputed
-	Inconsistent  Result = "inconsistent" // of a verdict: it breaks the rule that the check names
+	Inconsistent  Result = "inconsistent" // a verdict breaks the rule that the check names
 )
 
 // Inclusion is the inclusion proof of a leaf (RFC 6962).
@@ -96,16 +97,16 @@ type Inclusion struct {
 	Hashes    []string `json:"hashes"`
 }
 
-// View says when an answer of the index was taken.
+// View states the size for which an answer of the index is valid.
 type View struct {
 	AsOf       uint64 `json:"as_of"`
-	Checkpoint string `json:"checkpoint,omitempty"` // signed note of size as_of, if proofs were asked for
+	Checkpoint string `json:"checkpoint,omitempty"` // signed note for the size as_of; only with proofs=true
 }
 
-// Row is common to the rows of answers.
+// Row has the members that all rows of answers share.
 type Row struct {
-	Seq       uint64     `json:"seq"`                 // the event that the row is about
-	Inclusion *Inclusion `json:"inclusion,omitempty"` // of that event, if proofs were asked for
+	Seq       uint64     `json:"seq"`                 // the event that the row describes
+	Inclusion *Inclusion `json:"inclusion,omitempty"` // of that event; only with proofs=true
 }
 
 // Page is one page of a list.
@@ -115,23 +116,23 @@ type Page[T any] struct {
 	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
 }
 
-// Problem is what the server answers in place of success (RFC 9457).
+// Problem is the server's answer to a request that fails (RFC 9457).
 type Problem struct {
 	Type       string         `json:"type"` // about:blank
 	Title      string         `json:"title"`
 	Status     int            `json:"status"`
 	Detail     string         `json:"detail"`
 	Errors     []ProblemPlace `json:"errors,omitempty"`
-	Line       uint64         `json:"line,omitempty"`        // of the batch, from 1; 0 outside batches
+	Line       uint64         `json:"line,omitempty"`        // line of the batch, from 1; 0 outside batches
 	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // the event that holds the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // the event that erased the content
-	Receipt    *Receipt       `json:"receipt,omitempty"`     // of the event that logs the refusal
+	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that logs the refusal
 }
 
-// ProblemPlace says what is wrong at one place of the request. The last three members are those of a
-// check that failed.
+// ProblemPlace tells what is wrong at one place of the request. The last three members
+// describe a failed check.
 type ProblemPlace struct {
-	Pointer  string `json:"pointer"` // JSON pointer into the body, or / and the name of a parameter
+	Pointer  string `json:"pointer"` // JSON pointer into the body, or a slash and the name of a parameter
 	Detail   string `json:"detail"`
 	Field    string `json:"field,omitempty"`
 	Claimed  string `json:"claimed,omitempty"`

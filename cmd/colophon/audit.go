@@ -20,7 +20,7 @@ import (
 	"colophon/proofs/replay"
 )
 
-// auditFlags is the command line of audit.
+// auditFlags holds the flags of audit, and the server and ledger that its URL names.
 type auditFlags struct {
 	server remote.Options
 	monitor.Options
@@ -33,30 +33,32 @@ type auditFlags struct {
 	json        bool
 }
 
-const auditHelp = `Audit the ledger at URL without trusting its server: download the log and check the
-signature, every entry, its link in the chain and its leaf in the signed tree, the hash
-tiles, the order of times and numbers, what each event states about its record, the
-idempotency keys, and the redactions.
+const auditHelp = `Audit the ledger at URL without trusting its server. audit downloads the log and checks
+the signature of the checkpoint; every entry, its link in the chain, and its leaf in the
+signed tree; the hash tiles; the order of times and sequence numbers; what each event
+states about its record; the idempotency keys; and the redactions.
 
-With --state the audit is remembered: the next one continues from there, and detects a
-log that has become shorter (rollback) or that was replaced by another (fork). --against
-does the same with checkpoints that others have seen.
+With --state, audit saves what it has seen. The next audit continues from there, and
+detects a log that has become shorter (rollback) or that was replaced by another (fork).
+With --against, audit detects both with the help of checkpoints that others have seen.
 
---content also fetches all content (the token needs the scope content), recomputes every
-digest, and rebuilds each record from it. --replay-index derives every answer from the
-log itself and compares the server's answers with it, row by row, so that nothing is left
-out or added (the token needs the scope read; the whole log is downloaded into the folder
-for temporary files).
+With --content, audit also fetches all content, recomputes every digest, and rebuilds
+each record from its content. The token needs the scope content.
 
-The audit ends at the first damage to the log. It lists all wrong answers.
+With --replay-index, audit derives the answers to queries from the log itself and
+compares the server's answers with them, row by row. It finds rows that the server leaves
+out, adds, or changes. The token needs the scope read. audit downloads the whole log into
+the folder for temporary files.
+
+audit stops at the first damage to the log. It lists all wrong answers.
 
 Exit codes:
    0  everything is correct
-   1  the audit could not be finished: interrupted, or the token lacks a right
-   2  bad arguments, or the state is of another log
+   1  the audit could not be finished: it was interrupted, or the token lacks a scope
+   2  bad arguments, or the state belongs to another log
    3  no server answers
-   4  another audit uses the state
-   6  nothing is wrong, but the server does not show everything that was to be checked
+   4  another audit is using the state
+   6  nothing is wrong, but the server did not show everything that audit had to check
 `
 
 func newAudit(c *cli.Console) *cobra.Command {
@@ -85,19 +87,19 @@ func newAudit(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
-	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, with a folder named like it plus .d")
-	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that somebody has seen; may be repeated")
-	flags.BoolVar(&o.Content, "content", false, "fetch and check all content too")
-	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive the answers from the log, and compare the server's with them")
-	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, ask about `n` values of each kind; 0 is all of a small log, 200 of a larger one, -1 all")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that chooses the sample, the order of the questions, and the entries of --receipts; 0 is any, which the report names")
-	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and as many proofs")
-	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics if it has a separate address; it gets no token")
+	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, together with the folder FILE.d")
+	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that someone has seen; may be repeated")
+	flags.BoolVar(&o.Content, "content", false, "also fetch and check all content")
+	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive answers to queries from the log, and compare the server's answers with them")
+	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit picks one, which the report shows")
+	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
+	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token there")
 	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
-	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two looks")
-	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` that one answer may take")
-	flags.IntVar(&o.Parallel, "parallel", 8, "`requests` at once")
-	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, each on a line")
+	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two checks")
+	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "longest `time` to wait for one answer")
+	flags.IntVar(&o.Parallel, "parallel", 8, "largest number of `requests` at a time")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, one report per line")
 	o.server.BindCredentials(c, flags)
 	return command
 }
@@ -137,17 +139,18 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console, server *remote.Ser
 	return explainAudit(ctx, o.Options, err)
 }
 
-// fetchFrom describes the server of the flags to packages that do not trust it.
+// fetchFrom converts the server of the flags to the form that package fetch takes.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}
 }
 
-// auditMemory is the memory limit of the Go runtime during an audit, in bytes. Near it, the
-// garbage collector does all it can. An audit keeps less than that in use. GOMEMLIMIT overrides it.
+// auditMemory is the memory limit of the Go runtime during an audit, in bytes. It makes the garbage
+// collector run more often near the limit. An audit's live memory stays below it. GOMEMLIMIT
+// overrides it.
 const auditMemory = 352 << 20
 
-// boundAuditMemory sets that limit until end.
+// boundAuditMemory sets the limit auditMemory, unless GOMEMLIMIT has set one. end removes it.
 func boundAuditMemory() (end func()) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return func() {}
@@ -181,8 +184,8 @@ func (p *auditProgress) finish() {
 	}
 }
 
-// sayHandler is a slog.Handler that says messages on the console, with the values of their
-// attributes.
+// sayHandler is a slog.Handler that prints warnings and errors to the console. It appends the values
+// of their attributes.
 type sayHandler struct{ *cli.Console }
 
 // Enabled implements slog.Handler.
@@ -204,7 +207,7 @@ func (h sayHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 // WithGroup implements slog.Handler.
 func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
-// parse takes the URL of a ledger apart.
+// parse splits the URL of a ledger into the URL of its server and its name.
 func (o *auditFlags) parse(text string) error {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
@@ -222,7 +225,7 @@ func (o *auditFlags) parse(text string) error {
 	if err != nil || prefixErr != nil || name == "" || strings.Contains(name, "/") {
 		return refusal
 	}
-	// Nothing of the URL but what is before the ledgers: not its fragment either.
+	// The server's URL ends before /v1/ledgers/. It has no fragment either.
 	server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 	o.Ledger, o.server.URL = name, server.String()
 	return nil
@@ -234,7 +237,7 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	case o.key == "":
 		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
 	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
-		return cli.Exitf(cli.ExitUsage, "--follow watches the log alone; audit content, answers and receipts without it")
+		return cli.Exitf(cli.ExitUsage, "--follow watches only the log; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
 		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url need --replay-index")
 	case given("seed") && !o.replayIndex && o.Receipts == 0:

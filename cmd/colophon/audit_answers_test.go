@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,30 +27,32 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// Bounds of the answers that an audit compares.
+// Limits of package replay that the lies below exceed.
 const (
 	maxAnswer = 16 << 20 // bytes
 	maxValues = 400_000
 )
 
-// rows are the rows of an answer.
+// answerRows has the rows of an answer.
 type answerRows = []map[string]any
 
-// lie is a change to one of a server's answers.
+// lie describes how a server changes one kind of its answers.
 type lie struct {
 	name string
-	// about chooses the answers, by path and query.
+	// about selects the answers by path and query.
 	about func(path, query string) bool
-	// change changes the decoded answer; text, if set, changes its bytes instead.
+	// change changes the decoded answer. If text is set, it changes the answer's bytes
+	// instead.
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // instead of 200
-	// want is a finding that the audit must have. Its query is a path, or the beginning of one if it
-	// ends with a slash, and parts of parameters that the query has among others.
+	// want is a finding that the audit must report. Its Query is the path, or the beginning of
+	// the path if it ends with a slash, followed by parts of some of the query's parameters.
 	want monitor.Finding
 }
 
-// liar runs a real server over the world, changes its answers, and makes its pages small.
+// liar runs a real server on the ledger's folder, changes its answers, and makes its pages
+// small.
 func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -119,7 +123,7 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 }
 
 // If a server omits, adds, or changes anything in an answer, the audit names the query and the
-// row.
+// row. COLOPHON_AUDIT_SEED is another seed.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -136,7 +140,8 @@ func TestLiesAreNamed(t *testing.T) {
 	answer := func(query, row, message string) monitor.Finding {
 		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
-	// As clients ask: without a size, in any order of rows, with bounds.
+	// live selects queries as clients send them: without a size, in any order of rows, with
+	// bounds.
 	live := func(wanted string, of ...string) func(path, query string) bool {
 		return func(path, query string) bool {
 			return onPath(wanted, of...)(path, query) && !strings.Contains(query, "as_of=") && !strings.Contains(query, "cursor=")
@@ -159,10 +164,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is left out")},
 		{name: "two groups of a ranking are swapped", about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
-		{name: "an erasure that is still to come", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the answer is of a size that the log does not have")},
+		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the answer claims a size that the log does not have")},
 		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "it differs")},
-		{name: "a log that is larger than it is", about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
-		{name: "counts of a size that never was", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the answer is of a size that the log does not have")},
+		{name: "a tree size that is too large", about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the answer claims a size that the log does not have")},
+		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the answer claims a size that the log does not have")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
 			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.Size)+"\n", "\n"+cli.Decimal(w.Size+1)+"\n", 1)
@@ -172,9 +177,9 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "metrics of another moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
-		{name: "a tree that is one too large", about: onPath("/metrics"), text: func(text string) string {
+		{name: "a tree size that is too large by one", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size+1), 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "it is more than the log has"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
@@ -215,12 +220,12 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "it differs")},
 		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is left out")},
 		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
-		{name: "a source is registered", about: onPath("/sources/x"), change: func(a map[string]any) { a["registered"] = true }, want: answer("/sources/x", "registered", "it differs")},
+		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "it differs")},
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has another status")},
-		{name: "no JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
+		{name: "not JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
-		{name: "an answer that is too long", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAnswer+1) }, want: answer("/sources", "", "")},
-		{name: "no list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
+		{name: "too long an answer", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAnswer+1) }, want: answer("/sources", "", "")},
+		{name: "not a list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "it differs", Expected: "1", Got: "2"}},
@@ -233,12 +238,12 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out the events since"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out the latest events"}},
 	}
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
 			// The log is small, so the audit asks about all its values.
-			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--seed", "7")
+			report, o := audited(t, liar(t, w, l), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if l.want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 				require.Empty(t, report.Unchecked)
@@ -252,7 +257,7 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// names reports whether a finding tells of the lie what it must.
+// names reports whether a finding states everything about the lie that want requires.
 func (l *lie) names(f monitor.Finding) bool {
 	_, parts, _ := strings.Cut(l.want.Query, "?")
 	for part := range strings.SplitSeq(parts, "&") {
@@ -265,15 +270,15 @@ func (l *lie) names(f monitor.Finding) bool {
 		(l.want.Expected == "" || l.want.Expected == f.Expected && l.want.Got == f.Got)
 }
 
-// concerns reports whether a finding is of the kind of the lie, and about its path.
+// concerns reports whether a finding has the kind and the path of want.
 func (l *lie) concerns(f monitor.Finding) bool {
 	wanted, _, _ := strings.Cut(l.want.Query, "?")
 	rest, begins := strings.CutPrefix(f.Query, wanted)
 	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')
 }
 
-// A server that refuses to show its metrics is distinguished from one whose metrics are right.
-func TestMetricsThatCannotBeSeen(t *testing.T) {
+// The report distinguishes metrics that the server refuses to show from correct ones.
+func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
 	report, o := audited(t, url, w.Key, "--replay-index", "--sample", "1")
@@ -286,7 +291,7 @@ func TestMetricsThatCannotBeSeen(t *testing.T) {
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
 
-// Receipts and proofs are those of the tree that was walked.
+// Receipts and proofs must be for the tree whose entries the audit checked.
 func TestReceiptsOfAnotherTree(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 5)
 	for _, l := range []lie{
@@ -322,8 +327,9 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
-// An audit without permission to query ends with an error, and never reports a clean ledger.
-func TestAuditsThatMayNotAsk(t *testing.T) {
+// An audit whose token cannot read answers ends with an error, and never reports a clean
+// ledger.
+func TestAuditsWithoutReadScope(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		report, o := audited(t, liar(t, w, lie{about: onPath("/producers"), status: status}), w.Key, "--replay-index", "--sample", "1")
@@ -333,7 +339,7 @@ func TestAuditsThatMayNotAsk(t *testing.T) {
 	}
 }
 
-// The report says how to ask the same questions again.
+// The report names the seed with which an audit repeats the same queries.
 func TestReportsNameTheSeed(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, world.Data)
@@ -346,5 +352,5 @@ func TestReportsNameTheSeed(t *testing.T) {
 	again, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1", "--seed", cli.Decimal(first.Seed))
 	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
 	text := commandLine(t.Context(), "audit", url, "--key", world.Key, "--replay-index", "--sample", "1", "--seed", "9")
-	require.Contains(t, text.stdout, "--seed 9 asks the same again")
+	require.Contains(t, text.stdout, "--seed 9 repeats the same choices")
 }

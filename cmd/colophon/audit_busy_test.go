@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A sound ledger that is written to meanwhile is clean: answers are of sizes that the log has
-// by then, rankings are of the head of their requests, and records are redacted.
+// The audit finds nothing wrong with an intact ledger that changes during the audit. The log
+// then already has the sizes at which the answers were given, rankings are for the head at the
+// time of their requests, and some records are redacted.
 func TestAuditOfABusyLedger(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))

@@ -23,7 +23,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// A sound ledger passes every check there is, and the report says how much was looked at.
+// An intact ledger passes every check, and the report says how much was checked.
 func TestAuditOfASoundLedger(t *testing.T) {
 	w := ledgertest.New(t, 40, 40, 40)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -50,7 +50,8 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, left, "temporary folders are removed")
 }
 
-// Each audit continues from the state of the last one, whatever happened in between.
+// Each audit continues from the state of the previous one, even if the server changed or
+// failed in between.
 func TestAuditStateContinues(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
@@ -81,7 +82,7 @@ func TestAuditStateContinues(t *testing.T) {
 	}
 	report, o = audited(t, live, w.Key, "--state", state, "--content", "--replay-index", "--sample", "2")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.Size+2, report.Walked, "all of it once more")
+	require.Equal(t, w.Size+2, report.Walked, "the whole log is checked again")
 	report, _ = audited(t, live, w.Key, "--state", state)
 	require.Zero(t, report.Walked)
 	stop()
@@ -96,7 +97,7 @@ func TestAuditStateContinues(t *testing.T) {
 
 // If a server shows two clients different trees, a client that has the other's checkpoint or state
 // detects it.
-func TestTwoClientsTwoTrees(t *testing.T) {
+func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)
 	f := newForge(t, w, other)
@@ -121,7 +122,7 @@ func TestTwoClientsTwoTrees(t *testing.T) {
 	require.Equal(t, uint64(290), *report.Findings[0].Seq)
 }
 
-// audit --follow continues while the ledger is sound, and ends with the first finding.
+// audit --follow continues while the ledger is intact, and ends with the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
 	fork, front := w.Copy(t), w.Copy(t) // while no server changes the folder
@@ -173,7 +174,7 @@ func TestAuditFollows(t *testing.T) {
 	reports, done = following(ctx, url, w.Key)
 	<-reports
 	cancel()
-	require.Equal(t, 0, <-done, "it ends when it is told to")
+	require.Equal(t, 0, <-done, "it ends when it is interrupted")
 }
 
 // following watches a ledger. It returns channels of the reports and of the exit code.
@@ -197,7 +198,8 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	return reports, done
 }
 
-// An auditor that has one key of the log finds the others before, during, and after a rotation.
+// An auditor that has one key of the log finds the other keys before, during, and after a
+// rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -246,7 +248,7 @@ func TestAuditCommandLines(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/v1/ledgers/", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches the log alone"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches only the log"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "need --replay-index"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "needs --replay-index or --receipts"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no answer from the server"},
@@ -263,7 +265,7 @@ func TestAuditCommandLines(t *testing.T) {
 	}
 }
 
-// Every kind of finding has an exit code of its own, and the help names it.
+// Each kind of finding has its own exit code, and the help names it.
 func TestAuditExitCodes(t *testing.T) {
 	help := commandLine(t.Context(), "audit", "--help")
 	codes, kinds := make(map[int]bool), make(map[string]bool)
@@ -282,7 +284,7 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 }
 
-// The part of a URL before the ledgers keeps its spelling.
+// The part of a URL before /v1/ledgers/ keeps its escapes.
 func TestAuditURLs(t *testing.T) {
 	for text, server := range map[string]string{
 		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",

@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// The state keeps at most 64 checkpoints that nothing proves to be of one log.
-func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
+// The state keeps at most 64 checkpoints for which consistency with the log is not proved.
+func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.Data).Load("default")
 	require.NoError(t, err)
@@ -40,7 +40,8 @@ func TestCheckpointsThatAreTooManyAreNotKept(t *testing.T) {
 	require.Len(t, stateOf(t, state).Unproved, 63)
 }
 
-// Of a state without checksums, the checkpoints are taken over, and the log is walked again.
+// From a state without checksums, an audit takes over only the checkpoints. It checks the log
+// again.
 func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -66,7 +67,7 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 			continue
 		}
 		require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, report.Size, report.Walked, "nothing that was walked counts")
+		require.Equal(t, report.Size, report.Walked, "what the earlier audit checked does not count")
 		require.Equal(t, 2, stateOf(t, state).Version)
 	}
 	s["checkpoint"] = s["checkpoint"].(string)[1:]

@@ -38,7 +38,7 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case errors.Is(err, audit.ErrUnavailable):
 		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, nextAudit(o.State))
 	case errors.Is(err, syscall.ENOSPC):
-		return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w\nMake room there, or name another place: --state, and TMPDIR for the rest. The state is unchanged", err)
+		return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w\nFree space there, or use another disk: --state names the state's file, TMPDIR the folder for temporary files. The state is unchanged", err)
 	}
 	return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w", err)
 }
@@ -50,13 +50,13 @@ func explainState(e *monitor.StateError) error {
 		return cli.Exitf(cli.ExitInUse, "--state: another audit uses %s: %w\nWait for it, or name another file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
 		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
-			"Put back copies of this file and of %s that were made together. Without copies, remove both to audit the log from its beginning, without knowing what was seen before; "+
-			"give the checkpoints that you have with --against", e.File, e.Err, e.Folder)
+			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. That audit does not know what earlier audits saw; "+
+			"if you have checkpoints of the ledger, give them with --against", e.File, e.Err, e.Folder)
 	case monitor.ErrStateMismatch:
-		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning, without knowing what was seen before", e.File, e.Err, e.Folder)
+		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning. That audit does not know what earlier audits saw", e.File, e.Err, e.Folder)
 	case monitor.ErrStateIncomplete:
-		return cli.Refused("--state: %s is missing, but %s from an earlier audit exists: what that audit saw would be forgotten\n"+
-			"Put the file back, or remove the folder too to audit the log from its beginning", e.File, e.Folder)
+		return cli.Refused("--state: %s is missing, but %s from an earlier audit exists. With a new file, what that audit saw would be forgotten\n"+
+			"Restore the file, or remove the folder too and audit the log from its beginning", e.File, e.Folder)
 	}
 	return cli.Refused("--state: %w", e.Err)
 }
@@ -64,7 +64,7 @@ func explainState(e *monitor.StateError) error {
 // nextAudit says where the next audit begins.
 func nextAudit(state string) string {
 	if state == "" {
-		return "the next audit begins at the start of the log; with --state it would continue"
+		return "the next audit begins at the start of the log; with --state, it would continue from here"
 	}
-	return "the next audit continues from what " + state + " remembers"
+	return "the next audit continues from the state in " + state
 }

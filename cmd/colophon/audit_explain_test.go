@@ -17,8 +17,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// A finding says what to do, and where it is.
-func TestFindingsSayWhatNow(t *testing.T) {
+// A report names the position of a finding and gives advice.
+func TestFindingsGiveAdvice(t *testing.T) {
 	for _, e := range auditExits {
 		seq := uint64(0)
 		r := newAuditReport(&monitor.Report{Ledger: "default", Findings: []monitor.Finding{{Kind: e.kind, Seq: &seq, Message: "because"}}})
@@ -32,8 +32,8 @@ func TestFindingsSayWhatNow(t *testing.T) {
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
 }
 
-// An unfinished audit says why, and how the next one continues.
-func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
+// The error of an unfinished audit states the cause, and where the next audit begins.
+func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
@@ -43,17 +43,17 @@ func TestAuditsThatAreCutShortSayHowToGoOn(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state it would continue"}},
-		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "continues from what seen remembers"}},
+		{interrupted, "", context.Canceled, cli.ExitFailed, []string{"interrupted", "begins at the start of the log; with --state, it would continue"}},
+		{interrupted, "seen", context.Canceled, cli.ExitFailed, []string{"interrupted", "continues from the state in seen"}},
 		{t.Context(), "", fmt.Errorf("audit: %w", fetch.UnavailableError{Reason: errors.New("no answer")}), cli.ExitUnreachable, []string{"audit: no answer\nOnce the server answers, the next audit begins at the start of the log"}},
-		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Make room"}},
+		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Free space"}},
 		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},
 		{t.Context(), "", fmt.Errorf("fetching: %w", fetch.UnavailableError{Reason: fetch.ErrForbidden}), cli.ExitFailed, []string{fetch.ErrForbidden.Error()}},
 		{t.Context(), "seen", &monitor.NoteError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit uses seen: locked", "Wait for it"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is missing, but seen.d from an earlier audit exists", "Put the file back"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is missing, but seen.d from an earlier audit exists", "Restore the file"}},
 		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
 	} {
 		err := explainAudit(c.ctx, monitor.Options{Ledger: "default", State: c.state}, c.err)
@@ -72,7 +72,7 @@ func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	r := auditReport{Clean: true, Report: &monitor.Report{Ledger: "default", Clean: true, Size: 3, Walked: 3}}
 	require.Contains(t, r.String(), "default: clean: 3 events")
 	r.Unchecked = []string{"metrics: 404"}
-	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 3 events")
+	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 3 events")
 	r.Walked, r.Earlier = 1, &monitor.CheckedAt{Size: 2, Time: "2026-01-02T03:04:05Z"}
-	require.Contains(t, r.String(), "default: clean but for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
+	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
 }

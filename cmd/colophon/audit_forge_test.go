@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the world beneath the storage, with valid checksums. Methods that sign
-// use the ledger's own key.
+// forge damages a copy of the ledger's database below the storage package, with valid
+// checksums. Methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -44,7 +44,7 @@ type forge struct {
 	signer  *proofs.Signer
 }
 
-// newForge opens a copy of the world's folder to be damaged.
+// newForge copies the ledger's folder to data and opens the copy.
 func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
 	stored := w.Read(t, data)
 	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.All), tiles: stored.Hashes, head: stored.Last}
@@ -90,7 +90,7 @@ func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
-// relink recomputes the chain links from an entry on.
+// relink recomputes the chain links from this entry to the last.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -114,7 +114,7 @@ func (f *forge) sign(size uint64) {
 	f.signHead(size, tree.Root())
 }
 
-// signHead stores a head of that size, signed.
+// signHead stores a signed head with this size and root.
 func (f *forge) signHead(size uint64, root proofs.Hash) {
 	f.head.Size, f.head.Tip = size, sha256.Sum256(f.entries[size-1])
 	var err error
@@ -141,7 +141,8 @@ func (f *forge) rewrite(seq uint64, from, to string) {
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is rewrite for the event of a verb, whose digest covers the text.
+// reword is like rewrite, and also recomputes the digest in the event of a verb if the digest
+// covers the text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -157,9 +158,9 @@ func (f *forge) reword(seq uint64, from, to string) {
 	f.rewrite(seq, string(detail.Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
 }
 
-// digestCovers reports whether the digest of a verb's event covers a member. It does not cover what
-// the ledger adds: the record of a validation, and its build and fingerprint unless the request
-// names them.
+// digestCovers reports whether the digest in a verb's event covers a member. It does not cover
+// what the ledger adds: the record of a validation, and the build and fingerprint of a
+// validation unless the request names them.
 func digestCovers(kind, member string, detail pyjson.Value) bool {
 	switch member {
 	case "digest", "idempotency_key", "names":
@@ -177,7 +178,7 @@ func digestCovers(kind, member string, detail pyjson.Value) bool {
 	return true
 }
 
-// add appends the event of an entry, with the next seq, and signs.
+// add appends an entry with this body and the next seq, and signs.
 func (f *forge) add(body string) {
 	seq := uint64(len(f.entries))
 	last := f.entries[seq-1]
@@ -187,7 +188,7 @@ func (f *forge) add(body string) {
 	f.sign(seq + 1)
 }
 
-// bodyOf returns the body of an event up to its seq.
+// bodyOf returns the body of an event up to its member seq.
 func (f *forge) bodyOf(seq uint64) string {
 	body := string(f.entries[seq][proofs.HashSize:])
 	return body[:strings.LastIndex(body, `"seq":`)]
@@ -219,14 +220,14 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves what is stored without any check, as a dishonest server would.
+// rawServer serves what is stored without checking it, as a dishonest server would.
 type rawServer struct {
 	store storage.Reader
-	// instead, if set, may answer a request itself, and then returns true.
+	// instead is nil, or answers a request itself and then returns true.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
-// openRaw opens the default ledger of a folder until the test ends.
+// openRaw opens the default ledger of a folder and closes it when the test ends.
 func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
@@ -237,7 +238,7 @@ func openRaw(t testing.TB, data string) storage.Reader {
 	return store
 }
 
-// serve runs the server until the test ends.
+// serve starts the server and stops it when the test ends.
 func (s *rawServer) serve(t testing.TB) (address string) {
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -247,7 +248,7 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
-// serveRaw runs a rawServer over the folder until the test ends.
+// serveRaw starts a rawServer on the folder and stops it when the test ends.
 func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string) {
 	t.Helper()
 	return (&rawServer{openRaw(t, data), instead}).serve(t)
@@ -289,7 +290,7 @@ func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
 	_, _ = w.Write(body)
 }
 
-// tile returns a tile of the requested width, or the stored entries of a bundle.
+// tile returns a tile of the requested width or, for an entry bundle, the stored entries.
 func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	if !path.Entries {
 		tile, err := s.store.Tile(ctx, path.Level, path.Index)

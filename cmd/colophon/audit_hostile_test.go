@@ -35,7 +35,7 @@ func bomb(w http.ResponseWriter) {
 	endless(w, packed.Bytes()) // members of one stream
 }
 
-// Whatever a server sends, the audit ends, in bounded memory, and says what is wrong.
+// Whatever a server sends, the audit ends, needs bounded memory, and reports what is wrong.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)
@@ -164,8 +164,8 @@ func TestContentThatIsNotServed(t *testing.T) {
 	}
 }
 
-// A record that is redacted says so, and by which event.
-func TestAnotherRedactionThanTheLogHas(t *testing.T) {
+// The audit reports a redacted record for which the server names another redaction event.
+func TestWrongRedactionsAreReported(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
 	for by, code := range map[uint64]int{w.At["redaction"]: 0, w.At["stale"]: 42, w.At["redaction"] + 1: 42, 1: 42, w.Size + 9: 42} {
@@ -197,9 +197,9 @@ func packed(members ...[]byte) []byte {
 	return stream.Bytes()
 }
 
-// A compressed tile or bundle may have several gzip members. Data after its last entry, or
-// anything but members after the first member, is refused.
-func TestTilesWithMoreBehind(t *testing.T) {
+// A compressed tile or bundle can have several gzip members. The audit refuses data after the
+// last entry, and data after the first member that is not a gzip member.
+func TestTilesWithTrailingData(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)
 	extra, err := proofs.AppendBundle(nil, []byte("more"))
@@ -214,7 +214,7 @@ func TestTilesWithMoreBehind(t *testing.T) {
 		{"two members", "/tile/", func(b []byte) ([]byte, bool) { return packed(b[:10], b[10:]), true }, 0},
 		{"empty members without end", "/entries/", func([]byte) ([]byte, bool) { return bytes.Repeat(packed(nil), 1<<20), true }, 35},
 		{"no member behind the first", "/entries/", func(b []byte) ([]byte, bool) { return append(packed(b), "more"...), true }, 35},
-		{"no gzip", "/entries/", func(b []byte) ([]byte, bool) { return b, true }, 35},
+		{"not gzip", "/entries/", func(b []byte) ([]byte, bool) { return b, true }, 35},
 		{"an entry more in a full bundle", "/entries/000", func(b []byte) ([]byte, bool) { return append(b, extra...), false }, 35},
 		{"an entry more in the last bundle", "/entries/001", func(b []byte) ([]byte, bool) { return append(b, extra...), false }, 35},
 		{"an entry less in the last bundle", "/entries/001", func(b []byte) ([]byte, bool) { return b[:2+int(b[0])<<8+int(b[1])], false }, 34},

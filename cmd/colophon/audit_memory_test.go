@@ -23,23 +23,24 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit names the variable with the command line of an audit that a test runs as a child process.
+// childOfAudit is the environment variable that tells TestAuditChild which audit to run.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
-// childMemory precedes the child's peak memory, in KiB.
-const childMemory = "most memory: "
+// childMemory precedes the child's peak memory, in KiB, in its output.
+const childMemory = "peak memory: "
 
-// TestAuditChild is not a test. It is the main function of that child process.
+// TestAuditChild is not a test. It is the main function of a child process of
+// TestMemoryIsBounded.
 func TestAuditChild(t *testing.T) {
 	line, isChild := os.LookupEnv(childOfAudit)
 	if !isChild {
-		t.Skip("only as a child of TestMemoryIsBounded")
+		t.Skip("runs only as a child process of TestMemoryIsBounded")
 	}
 	var args []string
 	require.NoError(t, json.Unmarshal([]byte(line), &args))
 	c := cli.New(strings.NewReader(""), os.Stdout, os.Stderr, func(string) (string, bool) { return "", false })
 	code := auditCommand(context.Background(), c, args...)
-	status, err := os.ReadFile("/proc/self/status") // what a child reports includes its parent's
+	status, err := os.ReadFile("/proc/self/status") // the rusage of a child includes its parent's memory
 	require.NoError(t, err)
 	_, most, _ := strings.Cut(string(status), "VmHWM:")
 	fmt.Fprintf(os.Stderr, "\n%s%s\n", childMemory, strings.Fields(most)[0])
@@ -49,7 +50,7 @@ func TestAuditChild(t *testing.T) {
 // Whatever a server answers, the audit uses at most 512 MiB and reports what is wrong.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
-		t.Skip("it sends gigabytes, and asks /proc")
+		t.Skip("it sends gigabytes, and reads /proc")
 	}
 	const limit = 512 << 10 // KiB
 	w := ledgertest.New(t, 100, 0, 0)
@@ -70,14 +71,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		end  bool
 		code int
 	}{
-		"rows":           {"/", rows, true, 44},
-		"members":        {"/", []byte(members.String()), true, 44},
-		"without end":    {"/", make([]byte, 1<<20), false, 44},
-		"nested":         {"/", nested, true, 44},
-		"as long as may": {"/", one, true, 44},
-		"metrics":        {"metrics", []byte(strings.Repeat("colophon_ledger_records_total{ledger=\"default\",kind=\"x\"} 1\n", 1_000_000)), true, 45},
-		"short metrics":  {"metrics", []byte(strings.Repeat("a 1\n", 10_000_000)), true, 45},
-		"receipts":       {"/receipt", []byte(strings.Repeat(`[1,`, 10_000_000)), true, 46},
+		"rows":               {"/", rows, true, 44},
+		"members":            {"/", []byte(members.String()), true, 44},
+		"without end":        {"/", make([]byte, 1<<20), false, 44},
+		"nested":             {"/", nested, true, 44},
+		"as long as allowed": {"/", one, true, 44},
+		"metrics":            {"metrics", []byte(strings.Repeat("colophon_ledger_records_total{ledger=\"default\",kind=\"x\"} 1\n", 1_000_000)), true, 45},
+		"short metrics":      {"metrics", []byte(strings.Repeat("a 1\n", 10_000_000)), true, 45},
+		"receipts":           {"/receipt", []byte(strings.Repeat(`[1,`, 10_000_000)), true, 46},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, err := url.Parse(honest)

@@ -10,8 +10,8 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// A server that does not show its metrics is neither clean nor damaged.
-func TestMetricsThatAreNotShown(t *testing.T) {
+// A ledger whose server does not show its metrics is reported as neither clean nor damaged.
+func TestHiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusNotFound, http.StatusForbidden, http.StatusUnauthorized, http.StatusInternalServerError, http.StatusFound} {
 		report, o := audited(t, liar(t, w, lie{about: onPath("/metrics"), status: status}), w.Key, "--replay-index", "--sample", "1")

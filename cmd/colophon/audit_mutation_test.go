@@ -17,8 +17,8 @@ import (
 	"colophon/storage"
 )
 
-// named is the kind and the position that a command must report for a mutation. It is zero if
-// the command cannot detect the mutation.
+// named has the kind and position of the damage that a command must report for a mutation. It
+// is zero if the command cannot detect the mutation.
 type named struct {
 	kind audit.Kind
 	seq  uint64
@@ -26,12 +26,12 @@ type named struct {
 	name string // of content or a check; not compared if empty
 }
 
-// mutation is one way to damage a ledger.
+// auditMutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// The findings of fsck on the folder, of audit on the served log, of audit --content, and of
-	// audit with the state of an audit before the mutation.
+	// What must be reported by fsck on the folder, by audit on the served log, by audit
+	// --content, and by an audit that continues from a state from before the mutation.
 	fsck, audit, content, again named
 }
 
@@ -40,14 +40,14 @@ func both(name string, change func(*forge), n named) auditMutation {
 	return auditMutation{name, change, n, n, n, named{}}
 }
 
-// inside returns a mutation of what is stored beside the log.
+// inside returns a mutation of data that is stored outside the log.
 func inside(name string, change func(*forge), fsck, content named) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
 // Every mutation is reported with its kind and position. To save time, --content runs only for
-// mutations for which it finds more, and for the first mutation of each kind: content is checked
-// after the entries, whatever is wrong with them.
+// mutations for which it finds more, and for the first mutation of each kind: the audit checks
+// content after the entries in any case.
 func TestMutationsAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 520, 20, 60)
 	state := filepath.Join(t.TempDir(), "state")
@@ -245,7 +245,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, err)
 		})
 	}
-	// The size of a log is unknown if its checkpoint cannot be opened.
+	// Without a valid checkpoint, audit does not know the size of the log, and reports
+	// position 0.
 	return []auditMutation{
 		{"flip a byte in the signature", head(func(_ *forge, h *storage.Head) {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
@@ -263,7 +264,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 		}, at(audit.KindCheckpoint, w.Size), named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
 			named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.KindRollback, w.Size-10)},
 		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindFork, w.Size)},
-		{"the right key signs more than there is", func(f *forge) {
+		{"the right key signs a larger size", func(f *forge) {
 			h := f.head
 			var err error
 			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.Size + 1, Root: proofs.Hash{1}})
@@ -277,8 +278,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// Forks and rollbacks that the right key signs are valid logs. Only an auditor that has seen
-// another tree detects them, or fsck by the high-water mark.
+// Forks and rollbacks signed with the right key are valid logs. Only an auditor that has seen
+// another tree detects them, or fsck by means of the high-water mark.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -302,12 +303,12 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 			}
 		}
 	}
-	// The mark beside the store records what was signed.
+	// The mark beside the database says what the ledger has signed.
 	mark := func(size uint64) named { return at(audit.KindRollback, size) }
 	return []auditMutation{
 		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
 		{"fork after 512", fork(512), mark(w.Size), named{}, named{}, at(audit.KindFork, 512)},
-		{"fork of the last", fork(w.Size - 1), mark(w.Size), named{}, named{}, at(audit.KindFork, w.Size-1)},
+		{"fork at the last event", fork(w.Size - 1), mark(w.Size), named{}, named{}, at(audit.KindFork, w.Size-1)},
 		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), named{}, named{}, at(audit.KindFork, 570)},
 		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), named{}, named{}, at(audit.KindFork, 570)},
 		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), named{}, named{}, at(audit.KindRollback, w.Size-5)},
@@ -323,8 +324,8 @@ func timeOf(f *forge, seq uint64) int64 {
 	return microseconds(f.t, event.Time)
 }
 
-// timeAfter returns the time of an event as text.
-func timeAfter(f *forge, seq uint64) string {
+// timeText returns the time of an event as text.
+func timeText(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
 	text, _, _ := strings.Cut(rest, `"`)
@@ -394,41 +395,41 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 		event("an empty actor", 590, `"actor":"anonymous"`, `"actor":""`),
 		event("an actor with a control character", 590, `"actor":"anonymous"`, `"actor":"a\u0000b"`),
 		event("an actor with an invisible character", 590, `"actor":"anonymous"`, "\"actor\":\"a\u202eb\""),
-		{"a time to come", func(f *forge) {
+		{"a time in the future", func(f *forge) {
 			last := w.Size - 1
-			f.replace(last, timeAfter(f, last), "9999-12-31T23:59:59.999999Z")
+			f.replace(last, timeText(f, last), "9999-12-31T23:59:59.999999Z")
 			f.head.Time = timeOf(f, last)
 			f.sign(w.Size)
 		}, named{kind: audit.KindRollback, seq: w.Size}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindFork, seq: w.Size - 1}},
 		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, named{kind: audit.KindEvent, seq: w.At["source"]}),
-		both("a chunk that is none", func(f *forge) {
+		both("a chunk hash that is not a hash", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:0"],"digest"`)
 		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("a chunk twice", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+ledgertest.ZeroHash+`","sha256:`+ledgertest.ZeroHash+`"],"digest"`)
 		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
-		both("revokes what was never registered", func(f *forge) {
+		both("revokes a source that was never registered", func(f *forge) {
 			f.reword(f.seq("revocation"), `"source_id":"x"`, `"source_id":"y"`)
 		}, named{kind: audit.KindEvent, seq: w.At["revocation"]}),
 		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
 		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
 		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
-		both("the state of what has none", func(f *forge) {
+		both("a state for an event without states", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, f.seq("set")))
 		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
-		both("the state of what is to come", func(f *forge) {
+		both("a state for a later event", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.Size-1))
 		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
 		both("a validation of another content", func(f *forge) {
 			f.reword(f.seq("validation"), `"content_fingerprint":"`, `"content_fingerprint":"0`)
 		}, named{kind: audit.KindEvent, seq: w.At["validation"]}),
-		{"redacts what has no content", func(f *forge) {
+		{"redacts an event without content", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, f.seq("claims")))
 		}, lost, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{}},
-		{"redacts what is to come", func(f *forge) {
+		{"redacts a later event", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.Size-1))
 		}, lost, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{}},
-		both("another reason than was asked for", func(f *forge) {
+		both("a reason that was not posted", func(f *forge) {
 			f.rewrite(f.seq("redaction"), `"reason":"Asked for."`, `"reason":"Not asked."`)
 		}, named{kind: audit.KindCheck, seq: w.At["redaction"], name: "digest"}),
 	}
@@ -441,13 +442,14 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
 	}
-	// Mutations that only the record and its content reveal.
+	// deep returns a mutation that only audit --content detects, by comparing the event with
+	// the content.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := inside(name, change, check(event, field), check(event, field))
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// other replaces the hash that follows a text.
+	// other replaces the hash that follows the text before.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)
@@ -455,13 +457,13 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 	const mismatch = `"output_hash":{"claimed":"` + ledgertest.ZeroHash + `","computed":"`
 	return []auditMutation{
-		alone("match though it was computed only: of a claim", "claims", "input_hash", `"input_hash":{"result":"claimed"}`, `"input_hash":{"result":"match"}`),
+		alone("match in place of claimed", "claims", "input_hash", `"input_hash":{"result":"claimed"}`, `"input_hash":{"result":"match"}`),
 		alone("claimed though there is content", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"claimed"}`),
 		alone("mismatch without values", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"mismatch"}`),
 		both("mismatch of a value with itself", func(f *forge) {
 			f.rewrite(f.seq("mismatch"), `"claimed":"`+ledgertest.ZeroHash, `"claimed":"`+hashAfter(f, "mismatch", mismatch))
 		}, check("mismatch", "output_hash")),
-		alone("no such result", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"right"}`),
+		alone("an unknown result", "ipc", "output_hash", `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"right"}`),
 		other("another ipc_id", "ipc", "ipc_id", `"ipc_id":"`),
 		alone("another model", "ipc", "ipc_id", `"model":"m1"`, `"model":"m2"`),
 		other("another root of a run", "dag", "root", `"root":"`),
@@ -473,7 +475,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		both("a check that is left out", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, ``)
 		}, check("ipc", "output_hash")),
-		both("a check of nothing", func(f *forge) {
+		both("a check of a field that the record lacks", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, `"output_hash":{"result":"computed"},"outrage":{"result":"match"},`)
 		}, named{kind: audit.KindEvent, seq: w.At["ipc"]}),
 		deep("match though nothing was claimed", "ipc", "output_hash", func(f *forge) {
@@ -486,7 +488,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		deep("a seed that was not posted", "other", "digest", func(f *forge) {
 			f.rewrite(f.seq("other"), `,"temperature"`, `,"seed":8,"temperature"`)
 		}),
-		deep("another label of what has no content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
+		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
 		{"another digest", func(f *forge) { // the idempotency key refers to it
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
 		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
@@ -542,7 +544,7 @@ func contentMutations(w *ledgertest.Ledger) []auditMutation {
 		inside("alter content", func(f *forge) {
 			require.NoError(f.t, f.x.SetContent(f.contentOf("other", "output"), []byte("Another.")))
 		}, content("other", "output"), content("other", "output")),
-		inside("remove what many share", func(f *forge) {
+		inside("remove shared content", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteContent(f.contentOf("ipc", "system_prompt")))
 		}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
 		inside("redact without an event", func(f *forge) {
@@ -554,7 +556,7 @@ func contentMutations(w *ledgertest.Ledger) []auditMutation {
 		{"forget a reference", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteReference(f.contentOf("ipc", "system_prompt"), f.seq("ipc")))
 		}, content("ipc", "system_prompt"), named{}, named{}, named{}},
-		{"redact what is to come", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
+		{"redact a later event", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
 		{"an output of another hash", func(f *forge) {
 			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
 		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.At["other"]}},

@@ -12,7 +12,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// A server that serves no receipts, or endless ones, is reported like one whose answers are wrong.
+// The audit reports missing or endless receipts, as it reports wrong answers.
 func TestReceiptsThatAreNotServed(t *testing.T) {
 	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 	}{
 		{"none", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "200", monitor.MaxFindings, "404"},
 		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, "1", 2, fetch.ErrTooLong.Error()},
-		{"no JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", monitor.MaxFindings, ""},
+		{"not JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", monitor.MaxFindings, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {

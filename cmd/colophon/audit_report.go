@@ -10,33 +10,33 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// auditExit is the exit code of audit for one kind of finding. The codes of verify come before
-// them.
+// auditExit is the exit code of audit for one kind of finding. These codes begin above those of
+// verify.
 type auditExit struct {
 	code    int
 	kind    audit.Kind
 	meaning string
 }
 
-// auditExits has all kinds of findings in the order of their codes.
+// auditExits lists all kinds of findings in the order of their codes.
 var auditExits = [...]auditExit{
 	{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
-	{31, audit.KindCheckpoint, "the checkpoint is malformed, or of another log"},
-	{32, audit.KindRollback, "the log is shorter than it was: entries were taken back"},
+	{31, audit.KindCheckpoint, "the checkpoint is malformed, or belongs to another log"},
+	{32, audit.KindRollback, "the log is shorter than before: entries were removed"},
 	{33, audit.KindFork, "the log is not the one seen before, or not the one that others saw"},
-	{34, audit.KindTruncated, "entries that were signed are not served"},
+	{34, audit.KindTruncated, "the server does not serve all signed entries"},
 	{35, audit.KindEntry, "an entry is not the one that was signed"},
 	{36, audit.KindEvent, "what was signed is not a valid event"},
 	{37, audit.KindCheck, "what an event states about its record is wrong"},
-	{38, audit.KindChain, "an event does not link to the one before it"},
-	{39, audit.KindTile, "a hash tile does not have the hashes of the entries"},
-	{40, audit.KindRoot, "entries and tiles do not lead to the signed root"},
+	{38, audit.KindChain, "an event does not link to the previous event"},
+	{39, audit.KindTile, "a hash tile does not match the entries"},
+	{40, audit.KindRoot, "entries and tiles do not hash to the signed root"},
 	{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
-	{42, audit.KindRedaction, "an event redacts what it cannot redact, or no event redacts what is erased"},
+	{42, audit.KindRedaction, "an event redacts what it must not, or content is erased without such an event"},
 	{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
 	{44, monitor.KindAnswer, "an answer omits, adds, or changes something"},
-	{45, monitor.KindMetrics, "the metrics are not those of the log"},
-	{46, monitor.KindReceipt, "a receipt or a proof does not hold"},
+	{45, monitor.KindMetrics, "the metrics do not match the log"},
+	{46, monitor.KindReceipt, "a receipt or a proof is not valid"},
 }
 
 // auditExitsHelp returns the table of exit codes for the help.
@@ -70,7 +70,7 @@ func newAuditReport(r *monitor.Report) auditReport {
 	}
 	for i, what := range r.Unchecked {
 		if strings.HasPrefix(what, "metrics: ") {
-			r.Unchecked[i] += " (use --metrics-url if they have a separate address)"
+			r.Unchecked[i] += " (if the server has a separate address for them, give it with --metrics-url)"
 		}
 	}
 	return a
@@ -92,7 +92,8 @@ func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	return err
 }
 
-// exit returns the error that the command ends with after the report; nil if all is well.
+// exit returns the error with which the command ends after the report, and nil if the report is
+// clean.
 func (r auditReport) exit() error {
 	if r.Clean {
 		return nil
@@ -100,7 +101,7 @@ func (r auditReport) exit() error {
 	return &cli.ExitError{Code: r.Code}
 }
 
-// auditFlagOf has the flag that requests a check that was skipped.
+// auditFlagOf maps each check that an audit can skip to the flag that requests it.
 var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
 
 // String returns the report as text.
@@ -111,7 +112,7 @@ func (r auditReport) String() string {
 	case r.Withheld:
 		clean = "NOT CHECKED in part"
 	case len(r.Unchecked) > 0:
-		clean = "clean but for what is NOT CHECKED"
+		clean = "clean, except for what is NOT CHECKED"
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: DAMAGED: %s\n", r.Ledger, f)
@@ -127,7 +128,7 @@ func (r auditReport) String() string {
 	}
 	if r.Clean && r.States != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
-		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key that is not that of their run_id; %d refused\n", r.Records, r.Mismatched, r.ChosenKeys, r.Refused)
+		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key other than their run_id; %d refused\n", r.Records, r.Mismatched, r.ChosenKeys, r.Refused)
 		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
 	}
 	if r.Contents+r.Redacted > 0 {
@@ -140,14 +141,14 @@ func (r auditReport) String() string {
 		fmt.Fprintf(&b, "  receipts  %d\n", r.Receipts)
 	}
 	if r.Seed > 0 {
-		fmt.Fprintf(&b, "  seed      %d; --seed %d asks the same again\n", r.Seed, r.Seed)
+		fmt.Fprintf(&b, "  seed      %d; --seed %d repeats the same choices\n", r.Seed, r.Seed)
 	}
 	for _, skipped := range r.Skipped {
 		last := ""
 		if skipped.Last != nil {
 			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.Counted(skipped.Last.Size, "event"))
 		}
-		fmt.Fprintf(&b, "  skipped   %s (ask for it with %s)%s\n", skipped.What, auditFlagOf[skipped.What], last)
+		fmt.Fprintf(&b, "  skipped   %s (%s checks it)%s\n", skipped.What, auditFlagOf[skipped.What], last)
 	}
 	for _, what := range r.Unchecked {
 		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)
@@ -162,21 +163,22 @@ func (r auditReport) String() string {
 func auditAdvice(kind audit.Kind) string {
 	switch kind {
 	case audit.KindSignature, audit.KindCheckpoint:
-		return `check that URL and key belong to one ledger, and that the key comes from a source that you
-            trust; if so, this server does not have the ledger's key: do not rely on anything it shows`
+		return `check that the URL and the key belong to the same ledger, and that the key comes from a source
+            that you trust; if so, this server does not have the ledger's key: do not rely on its answers`
 	case audit.KindRollback, audit.KindFork:
-		return `keep the state and the files of --against: together with the checkpoint that is served now
-            they prove it to anyone who has the key; ask the operator which of the two is theirs`
+		return `keep the state and the files of --against: together with the checkpoint that the server shows now,
+            they prove the fault to anyone who has the key; ask the operator which of the two logs is theirs`
 	case audit.KindTruncated, audit.KindEntry, audit.KindTile:
-		return `the server does not show what it has signed, through damage or on purpose: audit again
-            without a proxy; if this remains, the operator has to run colophon fsck and restore a backup`
+		return `the server does not show what it has signed, because of damage or on purpose: audit again without
+            a proxy; if the finding remains, the operator has to run colophon fsck and restore a backup`
 	case audit.KindContent, audit.KindRedaction:
-		return `content that the log commits to is missing or different: the operator has to run
+		return `content to which the log commits is missing or different: the operator has to run
             colophon fsck, which distinguishes lost content from withheld content`
 	case monitor.KindAnswer, monitor.KindMetrics, monitor.KindReceipt:
 		return `the log is valid, but the server's answers do not follow from it: use a server of the same
-            version as this program; if this remains, the operator has to run colophon reindex and fsck`
+            version as this program; if the finding remains, the operator has to run colophon reindex
+            and colophon fsck`
 	}
 	return `the ledger has signed something that cannot be valid: keep the checkpoint and the entries
-            around it (GET /events?from=) as proof, and do not rely on what was recorded since`
+            around the finding (GET /events?from=) as evidence, and do not rely on later records`
 }

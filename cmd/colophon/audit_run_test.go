@@ -14,13 +14,13 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// outcome is what a command line came to.
+// outcome is the result of a command line.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// commandLine runs a command line of audit or fsck, without environment.
+// commandLine runs a command line of audit or fsck without environment variables.
 func commandLine(ctx context.Context, args ...string) outcome {
 	var out, stderr bytes.Buffer
 	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
@@ -34,7 +34,7 @@ func commandLine(ctx context.Context, args ...string) outcome {
 	return o
 }
 
-// auditCommand runs the command audit by itself, and gives its exit code.
+// auditCommand runs only the command audit, and returns its exit code.
 func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	command := newAudit(c)
 	command.SilenceErrors, command.SilenceUsage = true, true
@@ -52,7 +52,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	return exit.Code
 }
 
-// audited audits a ledger and reads the report.
+// audited audits a ledger with --json and parses the report.
 func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)

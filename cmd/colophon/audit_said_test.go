@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An audit that continues from a state distinguishes what it has checked itself from what earlier
-// audits have checked. Here a server alters an old entry, which is not fetched again.
+// An audit that continues from a state distinguishes what it checked itself from what earlier
+// audits checked. Here a server alters an old entry, which the audit does not fetch again.
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
@@ -48,13 +48,13 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
 	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.Size)+" of "+cli.Decimal(w.Size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
-	require.Contains(t, text, "skipped   content (ask for it with --content); last checked at "+first.Time+", when the log had "+cli.Decimal(w.Size)+" events")
-	require.Contains(t, text, "skipped   answers (ask for it with --replay-index)\n")
+	require.Contains(t, text, "skipped   content (--content checks it); last checked at "+first.Time+", when the log had "+cli.Decimal(w.Size)+" events")
+	require.Contains(t, text, "skipped   answers (--replay-index checks it)\n")
 
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
 	require.False(t, whole.Clean, "an audit that fetches the entry finds it")
 	again, _ := audited(t, url, w.Key, "--state", state)
-	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "what was found bad was not checked")
+	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check does not count as checked")
 }
 
 // A report shows the period that the log covers, the number of failed claims, and the states. They
@@ -92,7 +92,7 @@ func TestReportsSumUp(t *testing.T) {
 	check(2, 1, map[string]uint64{"live": 25, "failed": 0, "stale": 0, "quarantined": 2})
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key).stdout
 	require.Contains(t, text, "period    "+timeAt(t, url, 0)+" to ")
-	require.Contains(t, text, "records   29, 2 of them with claims that fail, 0 with an idempotency key that is not that of their run_id; 1 refused\n")
+	require.Contains(t, text, "records   29, 2 of them with claims that fail, 0 with an idempotency key other than their run_id; 1 refused\n")
 	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
 }
 
@@ -140,7 +140,8 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 	}
 }
 
-// A bundle with more entries than the log has is refused, even if it contains all entries of the log.
+// The audit refuses a bundle with more entries than the log has, even if it contains all
+// entries of the log.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	store := openRaw(t, w.Data)
@@ -166,7 +167,8 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 	require.Equal(t, w.Size, *report.Findings[0].Seq)
 }
 
-// A checkpoint of an empty log is refused: the first event creates the ledger.
+// The audit refuses the checkpoint of an empty log, because every log has the event that
+// creates its ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.Keys(w.Data).Load("default")
@@ -186,7 +188,8 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	}
 }
 
-// proxied serves a ledger through a proxy. If instead returns true, it has answered the request itself.
+// proxied serves a ledger through a proxy. instead can answer a request itself and then
+// returns true.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))

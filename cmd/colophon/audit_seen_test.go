@@ -17,8 +17,9 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// seenWorld is three servers of one ledger. They serve the log, a longer version of it, and a
-// fork as long as the longer version. Paths that contain hidden get 404, unless it is empty.
+// seenWorld has three servers of one ledger. They serve the log, a longer version of it, and a
+// fork that is as long as the longer version. They answer 404 for paths that contain hidden,
+// unless hidden is empty.
 type seenWorld struct {
 	*ledgertest.Ledger
 	log, grown, fork string
@@ -60,7 +61,7 @@ func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-// auditState has the members of a state file that tests read.
+// auditState has the members of a state file that the tests read.
 type auditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -85,8 +86,8 @@ func noteOf(t testing.TB, url string) string {
 	return note
 }
 
-// A server that has shown two trees is detected, even if it served neither tree completely at
-// the time.
+// A server that has shown two trees is detected, even if it did not serve either tree
+// completely when it showed it.
 func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	w := newSeenWorld(t)
 	for hidden, code := range map[string]int{"/tile/entries/": 34, "/tile/0/": 39} {
@@ -117,8 +118,8 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	})
 }
 
-// A newer checkpoint replaces the remembered one once tiles prove consistency, and replaces all
-// unproved ones once the log is walked.
+// A newer checkpoint replaces the remembered one once tiles prove that both are consistent. It
+// replaces all unproved checkpoints once the audit has checked the log up to it.
 func TestCheckpointsThatAreExtended(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -139,7 +140,7 @@ func TestCheckpointsThatAreExtended(t *testing.T) {
 }
 
 // The state remembers successors of the given key, even if the server later hides its list of keys.
-func TestStateKnowsItsKeys(t *testing.T) {
+func TestStateRemembersKeys(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
 	for _, step := range []string{"rotate", "retire"} {
@@ -160,7 +161,8 @@ func TestStateKnowsItsKeys(t *testing.T) {
 	require.Equal(t, stateOf(t, state).Size, report.Size)
 }
 
-// Only one audit at a time can use a state. A state whose file was removed is not replaced by a new one.
+// Only one audit at a time can use a state. If a state's file was removed, no new state
+// replaces it.
 func TestStatesAreNotShared(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")

@@ -19,7 +19,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain serves the first entry bundle unchanged good times, and then calls otherwise instead.
+// bundleAgain serves the first entry bundle unchanged the first good times, and calls
+// otherwise from then on.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -37,7 +38,8 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened returns a bundle in which each entry is cut to kept bytes and followed by end.
+// shortened returns a bundle in which each entry is cut to its first kept bytes, followed by
+// end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
@@ -46,8 +48,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again returns ways to serve a bundle wrongly when it is fetched the second time, and the exit
-// code and position that the audit must report for each.
+// again returns ways to serve a bundle wrongly when it is fetched the second time. For each,
+// it has the exit code and the position that the audit must report.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -69,9 +71,9 @@ func again(seq uint64) map[string]struct {
 	}
 }
 
-// The audit reads an event again when a later event refers to it. The second answer must agree
-// with the tree. Without a second answer, the audit does not accept the later event.
-func TestEventsReadAgainAreHeldToTheTree(t *testing.T) {
+// The audit reads an event again when a later event refers to it. The second answer must match
+// the tree. Without a second answer, the audit does not accept the later event.
+func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	w := ledgertest.New(t, 5, 300, 5)
 	data := w.Copy(t)
 	f := newForge(t, w, data)
@@ -101,9 +103,10 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// The audit expects redacted content to be gone because the walked event says so, whatever the
-// server answers when the event is read again. Here a validation causes an earlier read.
-func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
+// The audit expects that redacted content is gone because an event that it checked says so,
+// whatever the server answers when the event is read again. Here a validation causes an
+// earlier read.
+func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
 	served := func(answer http.ResponseWriter, r *http.Request) bool {
@@ -131,9 +134,9 @@ func TestRedactedContentIsAskedForByTheWalkedEvent(t *testing.T) {
 	}
 }
 
-// If the token may no longer read content, the audit cannot know whether redacted content is
-// gone, and reports no finding about it.
-func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
+// If the token loses the right to read content during the audit, the audit cannot know whether
+// redacted content is gone, and reports no finding about it.
+func TestContentThatBecomesForbidden(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	var asked atomic.Int32
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
@@ -156,7 +159,7 @@ func TestContentThatMayNotBeAskedForAgain(t *testing.T) {
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
 
-// The audit reads no more of a piece of content than the size that the event states.
+// The audit reads no more bytes of a piece of content than the event states.
 func TestContentIsReadToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // of a piece
@@ -179,8 +182,9 @@ func TestContentIsReadToItsSize(t *testing.T) {
 	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
-// A redaction during an audit changes neither the walked log nor the receipts for it.
-func TestReceiptsAreOfTheWalkedLog(t *testing.T) {
+// A redaction during an audit changes neither the log that the audit checks nor the receipts
+// for it.
+func TestReceiptsMatchTheWalkedLog(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	ledgerURL, stop := ledgertest.Serve(t, w.Copy(t))
 	defer stop()

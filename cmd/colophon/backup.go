@@ -16,24 +16,25 @@ func newBackup(c *cli.Console) *cobra.Command {
 		Long: `Copy the database and the tokens of a data folder to another folder on the same machine.
 
 If a server runs on the data folder, backup asks it for a consistent copy. This needs a
-token with scope admin on all ledgers. The server keeps running. Only files that the
-backup folder lacks are copied; backups share equal files. A backup counts only after
-the head, tree and signature of every ledger and all copied files are verified. The
-signing keys of the ledgers sign its manifest. With these signatures, restore detects a
-changed backup.
+token with scope admin on all ledgers. The server keeps running. backup copies only files
+that the backup folder does not have yet; backups share identical files. A backup is
+complete only when backup has verified the head, tree and signature of every ledger, and
+all copied files. The signing keys of the ledgers sign the manifest of the backup. With
+these signatures, restore detects a changed backup.
 
-A backup has no signing keys unless you give --with-keys; keep them elsewhere. It has no
-index, because the index is derived from the log. It has no high-water marks, because
-they serve to detect a restore.
+A backup has no signing keys unless you give --with-keys; keep copies of them elsewhere.
+It has no index, because the index is derived from the log. It has no high-water marks,
+because a server uses them to detect that an older state was restored.
 
 With --store, backup reads the log and the tokens from a PostgreSQL database, whose servers
 keep running. It makes a copy in the data folder first, which needs as much space as the
 log, and every backup copies everything. restore makes a data folder of it, and migrate
 moves that into a database. For large logs, use the database's own backups.
 
-Older backups keep content that is erased later. To remove old backups, use --keep.
+A backup still has content that is later erased from the ledger. To remove old backups,
+use --keep.
 
-Exit codes: 0 the backup is complete, 1 it is not, 2 bad arguments or no such folder, 3
+Exit codes: 0 the backup is complete, 1 it failed, 2 bad arguments or no such folder, 3
 the data folder is in use and no server answers, 4 another backup of the data folder, or
 to the same folder, is running.`,
 		Example: `  colophon backup --data ./data --to /backup/colophon

@@ -28,12 +28,13 @@ import (
 	"colophon/storage"
 )
 
-// The backup that was made last is the newest, even if the clock went back in between.
+// The backup that was made last counts as the newest, even if the clock was set back in
+// between.
 func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
-	// The clock was ahead when the first was made.
+	// The clock was ahead when the first backup was made.
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.Name()+".json")))
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -45,15 +46,15 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.post(2)
 	s.backup("--keep", "1")
 	left := s.manifests()
-	require.Len(t, left, 1, "the one before was removed, not the new one")
+	require.Len(t, left, 1, "the previous backup was removed, not the new one")
 	require.EqualValues(t, 4, left[0].Ledgers[0].Size)
 	require.True(t, left[0].Made.After(ahead.Made))
 	s.restore()
 }
 
-// A backup whose name is far ahead of the clock counts only if the ledgers' keys have signed
-// its manifest. One that does not count never prevents that a backup is made, removed, or
-// restored, and is never removed itself.
+// A backup whose name is far in the future counts only if the ledgers' keys have signed its
+// manifest. A backup that does not count never prevents another backup from being made,
+// removed, or restored, and is never removed itself.
 func TestBackupsOfTheFarFuture(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -71,7 +72,7 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 		require.NoError(t, err)
 		return name
 	}
-	text := []byte("of a backup that a wrong clock may have made")
+	text := []byte("of a backup that a wrong clock might have dated")
 	sum := sha256.Sum256(text)
 	digest := hex.EncodeToString(sum[:])
 	require.NoError(t, os.WriteFile(store.File(digest), text, 0o600))
@@ -107,9 +108,9 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 		require.Len(t, names, keep)
 		m, err := store.Read(names[keep-1])
 		require.NoError(t, err)
-		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest is one of those that count")
+		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest backup that counts is restored")
 		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
-		require.FileExists(t, store.File(digest), "one that does not count may be real")
+		require.FileExists(t, store.File(digest), "a backup that does not count might be real")
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
 		data := filepath.Join(t.TempDir(), "data")
@@ -121,12 +122,12 @@ func TestBackupsOfTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" counts as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "it is not signed", "one that is named is read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "one that is named is read")
 }
 
-// Two restores into one folder never run at the same time, and a restore adds nothing to a
+// Two restores never run into one folder at the same time, and a restore adds nothing to a
 // folder that has a database.
-func TestRestoresOneByOne(t *testing.T) {
+func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
@@ -176,7 +177,8 @@ func TestServersStartAtOnce(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", data), "default: clean: 1 event")
 }
 
-// A backup of a server that is erasing content reports what the copy may still contain.
+// A backup that is made while the server erases content reports what the copy might still
+// contain.
 func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -190,7 +192,7 @@ func TestBackupsSayWhatIsBeingErased(t *testing.T) {
 		_, _ = io.WriteString(w, `{"name":"backup","erasing":2}`)
 	}))
 	defer server.Close()
-	require.Contains(t, s.backup("--server", server.URL), "2 erased texts may still be in this backup: make another backup in a minute, and remove this one")
+	require.Contains(t, s.backup("--server", server.URL), "this backup may still contain 2 erased texts: make another backup in a minute, and remove this one")
 }
 
 // A backup counts only after the head, the tree, and the signature of every ledger have been
@@ -224,8 +226,8 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.Empty(t, s.manifests())
 }
 
-// A backup contains the database and the tokens only. Its folder may be anywhere.
-func TestBackupsHoldNothingElse(t *testing.T) {
+// A backup contains only the database and the tokens. The backup folder can be anywhere.
+func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
 	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
@@ -246,9 +248,9 @@ func TestBackupsHoldNothingElse(t *testing.T) {
 	s.restore()
 }
 
-// The next start of the server and the next backup remove the copy that a killed backup has
-// left.
-func TestLeftCopiesAreRemoved(t *testing.T) {
+// The next start of the server and the next backup both remove the copy that a killed backup
+// left behind.
+func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	for _, next := range []func(){

@@ -23,7 +23,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened opens the database of the folder. No other process can open it meanwhile.
+// opened opens the database of the folder. The test must close it before another process can
+// open it.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -34,7 +35,7 @@ func (s *stored) opened() *pebble.Database {
 }
 
 // A hostile server cannot make a backup read or remove other files.
-func TestBackupsBelieveNoServer(t *testing.T) {
+func TestBackupsDoNotTrustServers(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.opened()
@@ -52,9 +53,9 @@ func TestBackupsBelieveNoServer(t *testing.T) {
 	}
 }
 
-// A server makes one copy at a time, for the backup that waits for it, and removes what
-// earlier backups have left.
-func TestSnapshotsAreOfOneBackup(t *testing.T) {
+// A server makes only one copy at a time, for the backup that is waiting for it. It removes
+// copies that earlier backups left behind.
+func TestSnapshotsServeOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database, copies := s.opened(), datadir.SnapshotsOf(s.data)
@@ -80,8 +81,8 @@ func TestSnapshotsAreOfOneBackup(t *testing.T) {
 	require.NoDirExists(t, copies.Database())
 }
 
-// Two backups of one folder, or into one folder, never run at the same time.
-func TestBackupsOneByOne(t *testing.T) {
+// Two backups of one folder, or to one folder, never run at the same time.
+func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
@@ -99,7 +100,7 @@ func TestBackupsOneByOne(t *testing.T) {
 
 // Each file that a manifest names must be in the backup's folder and have at most the size
 // that the manifest states.
-func TestBackupsNameNothingElse(t *testing.T) {
+func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	s.backup()
@@ -130,7 +131,7 @@ func TestBackupsNameNothingElse(t *testing.T) {
 }
 
 // A backup signs only what it has read from the data folder. It replaces stored files that
-// another program has changed.
+// another program changed.
 func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s := newStored(t)
 	s.post(50)

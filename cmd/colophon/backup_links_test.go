@@ -17,7 +17,7 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked is a folder with one backup, and a folder outside it with a copy.
+// linked has a folder with one backup, and a copy of it outside the folder.
 type linked struct {
 	*stored
 	store    backup.Store
@@ -58,14 +58,14 @@ func (l *linked) found() map[string]string {
 	return found
 }
 
-// plant replaces a file or folder by a link to the same name outside.
+// plant replaces a file or folder by a link to the file or folder of the same name outside.
 func (l *linked) plant(name string) {
 	l.Helper()
 	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
 	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
 }
 
-// Another user replaces a file or folder by a link before a step of a backup or a restore. No
+// Before a step of a backup or a restore, another user replaces a file or folder by a link. No
 // step reads, writes, or removes anything through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{

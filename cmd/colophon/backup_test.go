@@ -20,7 +20,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// stored is a data folder without a server.
+// stored is a data folder that no server uses.
 type stored struct {
 	*testing.T
 	data, backups string
@@ -32,7 +32,7 @@ func newStored(t *testing.T) *stored {
 	return &stored{T: t, data: filepath.Join(dir, "data"), backups: filepath.Join(dir, "backups")}
 }
 
-// post opens the folder and posts n records with texts that do not compress.
+// post opens the folder and posts n records whose texts do not compress.
 func (s *stored) post(n int) {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).Warnings()
@@ -82,7 +82,7 @@ func (s *stored) key() string {
 	return signer.Verifier().String()
 }
 
-// restore restores into a new folder, checks it, and returns it.
+// restore restores the backup into a new folder, checks the folder with fsck, and returns it.
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
@@ -166,7 +166,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, the store has 401")
 
-	// After the first is removed, the second is complete.
+	// The second backup is still complete after the first is removed.
 	s.backup("--keep", "1")
 	require.Len(t, s.manifests(), 1)
 	needed := make(map[string]bool)
@@ -177,8 +177,8 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is interrupted at any step does not count, and the next one has less to copy.
-func TestBackupsCutShort(t *testing.T) {
+// A backup that is interrupted at any step does not count. The next backup has less to copy.
+func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s := newStored(t)
 	s.post(50)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -232,7 +232,7 @@ func TestRestoresVerify(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
 			said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
 			require.Contains(t, said, "the backup is damaged", f.Name)
-			require.NoDirExists(t, data, "nothing is in the way of the next")
+			require.NoDirExists(t, data, "nothing prevents the next restore")
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 	}

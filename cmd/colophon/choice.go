@@ -60,8 +60,11 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 	for prefix, pairs := range map[string][]string{"label:": r.labels, "": r.where} {
 		for _, pair := range pairs {
 			name, value, found := strings.Cut(pair, "=")
-			if _, twice := filters[prefix+name]; twice || !found {
-				return nil, nil, fmt.Errorf("%q is not NAME=VALUE, or NAME occurs twice", pair)
+			if !found {
+				return nil, nil, fmt.Errorf("%q is not NAME=VALUE", pair)
+			}
+			if _, twice := filters[prefix+name]; twice {
+				return nil, nil, fmt.Errorf("%q repeats the filter %q; give it once", pair, prefix+name)
 			}
 			filters[prefix+name] = value
 		}

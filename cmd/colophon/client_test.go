@@ -24,7 +24,8 @@ import (
 	"colophon/proofs"
 )
 
-// certified starts a server with a certificate of the authority for some names and a time.
+// certified starts a server whose certificate is signed by the authority, has these names, and
+// expires at until.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,7 +49,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 }
 
 // If a command cannot reach its server, the error names the cause and what to change.
-func TestWhyNoServerCanBeAsked(t *testing.T) {
+func TestConnectionErrorsNameTheCause(t *testing.T) {
 	ours, another := authority.New(t), authority.New(t)
 	soon := time.Now().Add(time.Hour)
 	good := certified(t, ours, []string{"127.0.0.1"}, soon)
@@ -81,7 +82,7 @@ func TestWhyNoServerCanBeAsked(t *testing.T) {
 		{"another authority", good.URL, otherCA, "no authority in " + otherCA + " signed the certificate"},
 		{"another name", elsewhere.URL, ca, "use a name that the certificate has"},
 		{"expired", expired.URL, ca, "the certificate has expired or is not valid yet"},
-		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS there: use " + plain.URL},
+		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS at this address: use " + plain.URL},
 		{"http to https", strings.Replace(good.URL, "https:", "http:", 1), ca, "the server speaks TLS: use " + good.URL},
 		{"http to an alert", "http://" + alert.Addr().String(), ca, "the server speaks TLS: use https://" + alert.Addr().String()},
 	} {

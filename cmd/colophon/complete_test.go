@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The shell does not wait for a server that does not answer.
+// Completion does not make the shell wait for a server that does not answer.
 func TestCompletionsOfAServerThatHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()

@@ -16,7 +16,7 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-func TestWhatATerminalObeysIsShown(t *testing.T) {
+func TestControlCharactersAreShown(t *testing.T) {
 	for text, shown := range map[string]string{
 		"Plain, größer\n\tand 東京 🙂\n": "Plain, größer\n\tand 東京 🙂\n",
 		"\x1b[2Jclean\r\x00\x07":      `\x1b[2Jclean\x0d\x00\x07`,
@@ -34,7 +34,7 @@ func TestWhatATerminalObeysIsShown(t *testing.T) {
 	}
 }
 
-// No output contains a control sequence that a terminal would obey. JSON output keeps its
+// The output contains no control sequence that a terminal would execute. JSON output keeps its
 // values.
 func TestJSONKeepsItsValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -53,7 +53,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 }
 
 // The text of a server's error reaches the terminal without control characters.
-func TestProblemsAreNotObeyed(t *testing.T) {
+func TestProblemsHaveNoControlCharacters(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, _ *http.Request) bool {
 		answer.WriteHeader(http.StatusNotFound)

@@ -13,23 +13,25 @@ import (
 	"colophon/internal/server"
 )
 
-const doctorHelp = `Check a deployment and print what to change: the data folder, its keys and tokens, the
-disk below it, the limits and the clock of the machine, the address and its certificate.
-If a server answers, doctor also checks the server and its ledgers.
+const doctorHelp = `Check a deployment, and print what to change. doctor checks the data folder, its keys and
+tokens, the disk that it is on, the limits and the clock of the machine, and the server's
+address and certificate. If a server answers, doctor also checks the server and its
+ledgers.
 
-doctor checks the settings that you give it by flags, variables and a configuration
-file. Give it the same settings as serve. It takes some values, such as open files and
-GOMEMLIMIT, from the server's metrics. Without metrics it checks its own limits, so run
-it on the server's machine as the server's user.
+doctor checks the settings that you give it by flags, environment variables and a
+configuration file. Give it the same settings as serve. It takes some values, such as the
+limit of open files and GOMEMLIMIT, from the server's metrics. Without metrics it checks
+its own limits, so run it on the server's machine as the server's user.
 
 doctor changes nothing, apart from a small file that it writes and removes to time the
-disk. It works with and without a server on the folder, and prints no secrets. Some
-files are readable only by the owner of the folder; to check these, run doctor as the
-owner or root.
+disk. It works whether or not a server uses the folder, and prints no secrets. Some files
+are readable only by the owner of the folder; to check these, run doctor as the owner or
+root.
 
-doctor sends the same token to the server as other commands. Scopes read and metrics on
-all ledgers show everything. With fewer scopes, the report names what was not checked.
-doctor also fetches the discovery documents of the issuers in --access-file.
+doctor sends the server the same token as other commands do. A token with the scopes read
+and metrics on all ledgers lets it check everything. With fewer scopes, the report names
+what was not checked. doctor also fetches the discovery documents of the issuers in
+--access-file.
 
 Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong, 2 bad
 arguments, 3 with --strict, nothing is wrong but something was not checked.`
@@ -92,7 +94,7 @@ func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	return err
 }
 
-// terminalWidth returns characters per line, and 0 if out is not a terminal.
+// terminalWidth returns the number of characters per line, and 0 if out is not a terminal.
 func terminalWidth(out io.Writer) int {
 	file, ok := cli.Unfiltered(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -16,9 +16,9 @@ func TestDoctorOutcome(t *testing.T) {
 		other           doctor.Verdict
 		lenient, strict int
 	}{
-		"advice":                         {doctor.Advice, doctor.OK, cli.ExitOK, cli.ExitOK},
-		"not checked":                    {doctor.OK, doctor.NotChecked, cli.ExitOK, cli.ExitUnchecked},
-		"wrong, and more is not checked": {doctor.Wrong, doctor.NotChecked, cli.ExitFailed, cli.ExitFailed},
+		"advice":                {doctor.Advice, doctor.OK, cli.ExitOK, cli.ExitOK},
+		"not checked":           {doctor.OK, doctor.NotChecked, cli.ExitOK, cli.ExitUnchecked},
+		"wrong and not checked": {doctor.Wrong, doctor.NotChecked, cli.ExitFailed, cli.ExitFailed},
 	} {
 		report := doctor.Report{Verdict: c.verdict, Checks: []doctor.Finding{{Verdict: c.verdict}, {Verdict: c.other}}}
 		for strict, want := range map[bool]int{false: c.lenient, true: c.strict} {

@@ -33,10 +33,10 @@ func newExport(c *cli.Console) *cobra.Command {
 need no other software. Any browser opens the file and verifies it without a network;
 colophon verify does the same on the command line.
 
-Name records by number, or by filters that they all pass. The pack also has the events
-that erased content of these records. It has all content that is not erased and that the
-token may read. Anyone who gets the file can read this content. All proofs are for one
-tree size.`,
+Choose records by number or by filters. With several filters, a record must pass all of
+them. The pack also has the events that erased content of these records. It has all
+content of the records that is not erased and that the token is allowed to read. Anyone
+who gets the file can read this content. All proofs are for one tree size.`,
 		Example: `  colophon export --pack answer-311.html --run-id answer/311
   colophon export --pack two.html 41 42 --without-content
   colophon export --pack march.html --label user=7431 --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z`,

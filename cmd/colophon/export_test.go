@@ -30,8 +30,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// exportedServer starts a real server with records of every kind, one of them redacted. It
-// returns the verifier key of its ledger too.
+// exportedServer starts a real server with records of every kind, one of which is redacted. It
+// also returns the verifier key of its ledger.
 func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -80,8 +80,8 @@ func colophon(url string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// An exported pack verifies on the command line and in a browser, with all hashes that are
-// computed from content.
+// An exported pack verifies on the command line and in a browser, including all hashes that
+// are computed from content.
 func TestExportedPacksVerify(t *testing.T) {
 	url, key := exportedServer(t)
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -114,9 +114,9 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.Empty(t, p.Notes().Errors)
 }
 
-// If a run's versions are too long for its event, audit and verify say what they have not
-// checked.
-func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
+// If the versions of a run are too long for its event, audit and verify name what they have
+// not checked.
+func TestUncheckedRulesAreNamed(t *testing.T) {
 	server, key := exportedServer(t)
 	var dimensions strings.Builder
 	for _, name := range []string{"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash"} {
@@ -140,7 +140,7 @@ func TestUnknownWordsAreSaidToBeUnchecked(t *testing.T) {
 	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
-// lyingServer passes requests on to the server at url and changes its answers.
+// lyingServer forwards requests to the server at url and changes its answers.
 func lyingServer(t *testing.T, url string, change func(r *http.Request, answer string) string) (address string) {
 	t.Helper()
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +177,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
 		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected answer: log/key"},
-		"no JSON":    {"/records/1", `{`, `[`, "unexpected answer to GET /v1/ledgers/default/records/1"},
+		"not JSON":   {"/records/1", `{`, `[`, "unexpected answer to GET /v1/ledgers/default/records/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := lyingServer(t, url, func(r *http.Request, answer string) string {
@@ -196,7 +196,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 }
 
 // A pack contains the requested records of the requested ledger only.
-func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
+func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
 		old, new string // in the paths that are asked for
@@ -224,7 +224,7 @@ func TestExportsAreOfTheRecordsAskedFor(t *testing.T) {
 
 // A server cannot make the client fetch more content than --max-content allows by stating a
 // wrong size.
-func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
+func TestMaxContentBoundsExports(t *testing.T) {
 	url, _ := exportedServer(t)
 	size := regexp.MustCompile(`"size":\d+`)
 	for _, false := range []string{"0", "-9000000000000000000"} {
@@ -247,8 +247,8 @@ func TestExportsHoldTheContentThatIsAllowed(t *testing.T) {
 	}
 }
 
-// Every command that reads a list stops if the cursors of its pages form a cycle.
-func TestPagesThatFormACircle(t *testing.T) {
+// Every command that reads a list ends if the cursors of the list's pages form a cycle.
+func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
@@ -271,12 +271,12 @@ func TestPagesThatFormACircle(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the cursors of its pages form a cycle|the pages lead round in a circle", stderr, args) // of this program, of package client
+		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // of this program, of package client
 	}
 }
 
 // A file stays in place until its replacement is complete.
-func TestFilesAreReplacedAsAWhole(t *testing.T) {
+func TestFilesAreReplacedAtomically(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
 	require.NoError(t, safefile.Replace(name, []byte("one")))
@@ -294,7 +294,7 @@ func TestFilesAreReplacedAsAWhole(t *testing.T) {
 }
 
 // A proof is of the requested stage, even if a run has several stages with that name.
-func TestProofsAreOfTheStageAskedFor(t *testing.T) {
+func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }
 	response, err := http.Post(url+"/v1/ledgers/default/run-dags", "application/json",

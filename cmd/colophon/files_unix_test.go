@@ -21,10 +21,12 @@ import (
 	"colophon/ledger"
 )
 
-// init makes folders that only their owner can write to, even under a umask of 002.
+// init sets a umask with which new folders are writable only by their owner, even if the umask
+// was 002.
 func init() { syscall.Umask(0o022) }
 
-// victim makes a file that no command may touch. check requires that it has not changed.
+// victim creates a file that no command is allowed to change. check requires that it has not
+// changed.
 func victim(t *testing.T) (path string, check func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "victim")
@@ -121,7 +123,8 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// The administrator's commands sign with no key that another user has put into the folder.
+// Commands of the administrator do not sign with a key that another user has put into the
+// folder.
 func TestKeysOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root can give a file to another user")
@@ -147,7 +150,8 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder may belong to another user for whom the administrator works.
+	// The whole folder is allowed to belong to another user, for whom the administrator runs
+	// the command.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
@@ -162,7 +166,7 @@ func (s *stored) origin() string {
 	return signer.Origin()
 }
 
-// Lock files are not opened through a link, and never emptied.
+// A lock file is never opened through a link, and never emptied.
 func TestLockFilesAreNoLinks(t *testing.T) {
 	path, check := victim(t)
 	dir := t.TempDir()

@@ -24,9 +24,9 @@ import (
 // fsckOptions holds the flags of fsck.
 type fsckOptions struct {
 	data   string
-	store  string // URL of the database of the log; empty: in the data folder
-	ledger string // empty: all
-	key    string // empty: the key file of each ledger
+	store  string // URL of the database of the log; "" means the data folder
+	ledger string // "" means all
+	key    string // "" means the key file of each ledger
 	json   bool
 }
 
@@ -36,19 +36,19 @@ func newFsck(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "fsck",
 		Short: "Check all data in a data folder",
-		Long: `Check every ledger of a data folder from its first event to its last. fsck checks
-entries and their chain, hash tiles, the signed root, content and its counts, that
-erased content is gone, and idempotency keys. It also compares each ledger with its
-high-water mark: the ledger must hold everything that it has signed. Then fsck reads
-every key of the database, and each must follow from the log of a ledger. This finds
-erased bytes that were put back, content that no record needs, entries beyond the head,
-and idempotency keys without an event. The report names the first damage of each ledger
-and its position.
+		Long: `Check every ledger of a data folder from its first event to its last. fsck checks the
+entries and their chain, the hash tiles, the signed root, content and its reference
+counts, the absence of erased content, and the idempotency keys. It also compares each
+ledger with its high-water mark: the ledger must hold everything that it has signed. Then
+fsck reads every key of the database, and each must follow from the log of a ledger. This
+finds erased bytes that were put back, content that no record needs, entries beyond the
+head, and idempotency keys without an event. The report names the first damage of each
+ledger and its position.
 
 fsck writes nothing. If an erasure is pending, the next start of the server finishes it.
 The log does not say whether a ledger is frozen, how it treats mismatches, when it was
-created, and whether its log is public. fsck cannot check these. Its memory does not
-grow with the ledger.
+created, and whether its log is public, so fsck cannot check this. The memory that fsck
+needs does not grow with the ledger.
 
 Stop the server before you run fsck. With --store, fsck checks the log in a PostgreSQL
 database, and takes keys and marks from the data folder.
@@ -113,7 +113,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 	return findings, errors.Join(err, database.Close())
 }
 
-// notePending warns that files may still contain erased content.
+// notePending warns that files might still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.Erasing(ctx)
 	if err == nil && pending.Pieces > 0 {
@@ -195,8 +195,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. It adds to the findings what follows from no
-// log. The error wraps storage.ErrDamaged if a key belongs to no ledger.
+// checkEveryKey reads every key of the database. If a ledger has a key that does not follow from its
+// log, this becomes the damage of the ledger's finding, unless that has one. The error wraps
+// storage.ErrDamaged if a key belongs to no ledger.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -224,7 +225,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 	return findings, err
 }
 
-// strayDamage returns the damage that a stray key is.
+// strayDamage describes a stray key as damage.
 func strayDamage(s *storage.Stray) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
@@ -332,11 +333,11 @@ func keysOf(
 	signed := ""
 	if mark, err := datadir.Marks(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
-			signed = fmt.Sprintf(" By the mark, it signed %d events.", seen.Size)
+			signed = fmt.Sprintf(" According to the mark, it signed %d events.", seen.Size)
 		}
 	}
 	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
-		"the log does not name the signing key in %s. The database is older than the ledger's last change of keys, or belongs to another ledger.%s "+
+		"the log does not name the signing key in %s. The database is older than the ledger's last key change, or belongs to another ledger.%s "+
 			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
 		datadir.Keys(o.data).Path(info.Name), signed, history.Current())}, nil
 }

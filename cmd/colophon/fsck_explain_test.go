@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each finding of fsck says what to do, as those of audit do.
-func TestFsckSaysWhatNow(t *testing.T) {
+// fsck gives advice with each finding, as audit does.
+func TestFsckGivesAdvice(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for name, c := range map[string]struct {
 		change func(*forge)

@@ -51,13 +51,15 @@ func newFsckWorld(t *testing.T) string {
 		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
 	}
 	line := func(run, output string) string { return `{"kind":"ipc_record","record":` + record(run, output) + "}\n" }
-	// 1 and 2 share their output; 3 and 4 replay and refuse within the batch.
+	// Records 1 and 2 share their output; lines 3 and 4 are replayed and refused within the
+	// batch.
 	must(http.StatusOK, "POST", second+"/batch", line("one", "Shared.")+line("two", "Shared.")+line("one", "Shared.")+line("two", "Other."), "application/x-ndjson")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"rotate"}`, "application/json")
 	must(http.StatusCreated, "POST", second+"/ipc-records", record("three", "Three."), "application/json")
 	must(http.StatusOK, "POST", second+"/ipc-records", record("one", "Shared."), "application/json")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"retire"}`, "application/json")
-	// The first reference to the shared output is redacted. The second record keeps it.
+	// The record that first referred to the shared output is redacted. The second record still
+	// needs the output.
 	must(http.StatusCreated, "DELETE", second+"/records/1/content", `{"reason":"r"}`, "application/json")
 	must(http.StatusOK, "PUT", second+"/visibility", `{"log":"public"}`, "application/json")
 	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
@@ -82,7 +84,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns the findings as texts.
+// damagesOf returns the damage in the findings, and the error, as texts.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -95,7 +97,7 @@ func damagesOf(findings []finding, err error) (said []string) {
 	return said
 }
 
-// withPending adds the note that a commit writes for content that it has erased.
+// withPending adds the note that a commit stores when it erases content.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
 	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
@@ -118,7 +120,7 @@ func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	return sorted(changed)
 }
 
-// familyOf returns the family of a key in the storage's layout.
+// familyOf returns the family of a key in the layout of the storage.
 func familyOf(key []byte) string {
 	switch {
 	case key[0] == 0:
@@ -190,18 +192,18 @@ func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	return list
 }
 
-// harmless returns why a change that fsck does not report is harmless. It returns "" if the
-// change is not.
+// harmless returns the reason why a change that fsck does not report is harmless, and "" if
+// the change is not harmless.
 func harmless(family, change string) string {
 	switch {
 	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
-		return "who may read a log is not an event, and an administrator can set it at any time"
+		return "the visibility of a log is not an event, and an administrator can change it at any time"
 	case family == "erasure" && change == "delete":
-		return "erased bytes may stay in files; no key tells"
+		return "erased bytes can stay in files, but no key says so"
 	case family == "erasure" && strings.HasPrefix(change, "flip byte"):
-		return "the time of a note shows in a metric only, and fsck keeps it within that of the log"
+		return "only a metric shows the time of a note, and fsck checks that it is within the times of the log"
 	case family == "erasure" && strings.HasPrefix(change, "add a neighbour"):
-		return "the next start looks once more for bytes of a redacted record, which are not there"
+		return "the next start searches again for bytes of a redacted record, and finds none"
 	case family == "info" && strings.HasPrefix(change, "flip byte"):
 		return "the time at which a ledger was created is not an event"
 	}
@@ -257,7 +259,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	t.Logf("%d changes, %d of them harmless", tried, allowed)
 }
 
-// pendingErasure adds the note of a pending erasure for content of a redacted record that is
+// pendingErasure adds the note of a pending erasure, for content of a redacted record that is
 // no longer stored.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
@@ -294,7 +296,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// fsck reports planted and lost keys with their kind and position.
+// fsck reports keys that were planted or lost, with their kind and position.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
@@ -349,22 +351,22 @@ func TestFsckNamesStrays(t *testing.T) {
 			fmt.Sprintf(`^default: DAMAGED: content: "output", at entry %d: `, secret)},
 		"orphaned bytes":         {key('C', plain, uint16(9)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored as its content number 9, but no record needs them`, plain)},
 		"bytes beyond the head":  {key('C', size, uint16(0)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored`, size)},
-		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* which it does not name`, plain)},
+		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* but it does not name that content`, plain)},
 		"reference without need": {key('d', held, plain+1), []byte{}, fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content [0-9a-f]+ is kept for it, but the head has %d entries`, size, size)},
 		"entry beyond the head":  {key('E', size), event, fmt.Sprintf(`^default: DAMAGED: entry: at entry %d: it is stored, but the head has %d entries`, size, size)},
 		"tile beyond the head":   {key('t', byte(0), uint64(77)), make([]byte, 32), fmt.Sprintf(`^default: DAMAGED: tile: at size %d: tile 0/77 is stored`, size)},
 		"planted claim":          {key('k', storage.Hash{9}), claim, fmt.Sprintf(`^default: DAMAGED: key: at entry %d: key 09.* a record with this key would not be recorded`, plain)},
 		"planted redaction":      {key('r', plain), binary.BigEndian.AppendUint64(nil, plain+1), `^default: DAMAGED: `},
-		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no ledger has a setting of this name`},
-		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*of no kind that this version knows`},
+		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": there is no setting with this name`},
+		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*a kind that this version does not know`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
-		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has more in it`},
+		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the ledger's description has content, or a form, that is never written`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but 1 keys sign at this size`},
 		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no name leads to it$`},
-		"two names for a number": {name("twin"), u32(number), `it has the number 1, and so has ledger "default"$`},
+		"two names for a number": {name("twin"), u32(number), `it has the number 1, which ledger "default" has too$`},
 		"a name for number 0":    {name("zero"), u32(0), `its number is 0, which no ledger has$`},
 		"a lost name":            {name("second"), nil, `was assigned, but no name leads to it$`},
-		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 is of a ledger with the number 9, which there is not$`},
+		"a head of no ledger":    {[]byte{'h', 0, 0, 0, 9}, make([]byte, 48), `the key 6800000009 belongs to a ledger with the number 9, which does not exist$`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))
@@ -412,7 +414,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(sound))
 	require.NoError(t, err)
-	// Opening the database continues pending erasures, even if its ledgers are damaged.
+	// Opening the database continues pending erasures, even if the ledgers are damaged.
+	// Without such erasures, opening changes nothing.
 	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
@@ -447,8 +450,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	}
 }
 
-// fsck cannot check what no event states. Its help and the documents say so.
-func TestFsckCannotTell(t *testing.T) {
+// fsck cannot check settings that no event states. Its help and the documents say so.
+func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.Database(data))
 	require.NoError(t, err)

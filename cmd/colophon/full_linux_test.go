@@ -23,7 +23,7 @@ import (
 	"colophon/ledger"
 )
 
-// smallDisk mounts a file system of that many bytes.
+// smallDisk mounts a file system with this number of bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// served is a server on a data folder.
+// served is a server that runs on a data folder.
 type served struct {
 	*testing.T
 	url  string
@@ -80,7 +80,7 @@ func startFull(t *testing.T, data string, args ...string) *served {
 	return s
 }
 
-// ask makes a request and returns the answer.
+// ask sends a request and returns the answer.
 func (s *served) ask(method, path, body string) (status int, answer string) {
 	s.Helper()
 	status, answer, err := s.try(method, path, body)
@@ -88,7 +88,7 @@ func (s *served) ask(method, path, body string) (status int, answer string) {
 	return status, answer
 }
 
-// try is ask of a server that may close its connections.
+// try is like ask, but returns an error if the server closes the connection.
 func (s *served) try(method, path, body string) (status int, answer string, err error) {
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -124,7 +124,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		name    string
 		left    int64
 		index   func(s *stored)
-		queries int // the status of a query meanwhile
+		queries int // the status of a query in the meantime
 	}{
 		{"a little room", 8 << 20, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
 		{"no room at all", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
@@ -155,7 +155,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 			server := startFull(t, s.data)
 			status, text := server.ask(http.MethodGet, ledgerURL+"/log/checkpoint", "")
 			require.Equal(t, http.StatusOK, status, text)
-			require.Contains(t, text, fmt.Sprintf("\n%d\n", size), "what only the write-ahead log has is there")
+			require.Contains(t, text, fmt.Sprintf("\n%d\n", size), "records that only the write-ahead log has are there")
 			for seq := 1; seq < size; seq++ {
 				status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records/%d/content/output", ledgerURL, seq), "")
 				require.Equal(t, http.StatusOK, status, text)
@@ -203,8 +203,8 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// On a full disk tokens can be revoked one after the other, and none can be made.
-func TestTokensAreRevokedOnAFullDisk(t *testing.T) {
+// On a full disk, tokens can be revoked one after the other, but no token can be created.
+func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
@@ -247,16 +247,17 @@ func TestTokensAreRevokedOnAFullDisk(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, fill.Close())
 	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; make room")
-	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "nothing was changed in part")
+	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "a refused revocation changes nothing")
 	free()
 	s.colophon(cli.ExitOK, create...)
 	require.FileExists(t, reserve)
 	require.NoError(t, os.Remove(reserve))
 	require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
-	require.FileExists(t, reserve, "the server makes it too")
+	require.FileExists(t, reserve, "the server also creates the reserve")
 }
 
-// Without a ledger, a start on a full disk creates nothing.
+// If a folder has no ledger and the disk is full, the server does not start and creates
+// nothing.
 func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
@@ -279,8 +280,8 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// If the disk fills during a backup, the backup is incomplete and says so. If it fills during
-// a restore, the restore leaves nothing. Both succeed once there is room.
+// If the disk fills during a backup, the backup reports that it is incomplete. If the disk
+// fills during a restore, the restore leaves nothing behind. Both succeed once there is room.
 func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s := newStored(t)
 	s.post(400)
@@ -305,8 +306,8 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s.restore()
 }
 
-// If the disk fills while content is erased, no record is lost, and the erasure ends once
-// there is room.
+// If the disk fills during an erasure, no record is lost, and the erasure completes once there
+// is room.
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -330,8 +331,8 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Less(t, status, 300, text)
 	require.Eventually(t, func() bool {
 		return p.gone() || strings.Contains(p.said.String(), "no space left on device")
-	}, time.Minute, 10*time.Millisecond, "it notices that the disk is full")
-	require.True(t, holds(t, s.data, secret), "the disk was full before it was gone")
+	}, time.Minute, 10*time.Millisecond, "the server notices that the disk is full")
+	require.True(t, holds(t, s.data, secret), "the disk filled before the text was gone")
 	free()
 	if p.gone() { // a failed write of the log ends the process, and a supervisor starts it again
 		p = startProcess(t, s.data, args...)
@@ -353,7 +354,7 @@ func holds(t *testing.T, dir, text string) (found bool) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // the engine may just have removed it
+			return nil // the engine might just have removed it
 		}
 		content, err := os.ReadFile(path)
 		found = found || err == nil && strings.Contains(string(content), text)

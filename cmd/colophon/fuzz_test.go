@@ -10,7 +10,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// FuzzKeys: a file of verifier keys has at least one key, one per line, or is refused.
+// FuzzKeys checks that a file of verifier keys is refused unless it has at least one key, one
+// per line.
 func FuzzKeys(f *testing.F) {
 	f.Add("log.example.org+9c1d5f3e+AQ==\n\n")
 	f.Add("PRIVATE+KEY+x")
@@ -20,7 +21,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzExpiry: the expiry of a token that is given as a duration is in the future.
+// FuzzExpiry checks that an expiry given as a duration is in the future.
 func FuzzExpiry(f *testing.F) {
 	for _, given := range []string{"90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

@@ -20,8 +20,8 @@ func newHash(c *cli.Console) *cobra.Command {
 checks and digests. KIND is ipc_record, run_dag, citation_set or path_fingerprint. FILE
 has the record in the form of a POST request; - is the standard input.
 
-Exit codes: 0 the hashes are printed, 1 the record is not acceptable, 2 bad arguments or
-no such file.`,
+Exit codes: 0 the hashes are printed, 1 a ledger would refuse the record, 2 bad arguments
+or no such file.`,
 		Example: `  colophon hash ipc_record record.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -27,11 +27,11 @@ import (
 type importOptions struct {
 	server     remote.Options
 	ledger     string
-	onMismatch string // empty: as the ledger is set
+	onMismatch string // "" means the ledger's setting
 	retries    int    // failed attempts in a row, without an answered line, before import gives up
 	maxLine    size.Bytes
 
-	// What the files are, if they do not have lines of a batch.
+	// Describe files of other systems; empty for files with lines of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
 }
@@ -41,35 +41,36 @@ func newImport(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Post the records of NDJSON files, or of files of other systems, to a server",
-		Long: `Post records to a server as fast as it accepts them. A FILE has one record per line,
-{"kind": …, "record": {…}, "idempotency_key"?: …}. It is plain, or compressed with gzip
-or zstd; - is the standard input.
+		Long: `Post records to a server as fast as it accepts them. Each FILE has one record per line:
+{"kind": …, "record": {…}, "idempotency_key"?: …}. A FILE can be compressed with gzip or
+zstd. - is the standard input.
 
-You can interrupt an import and run it again. The server answers records that it already
-has as replayed, and does not add them twice. For this, import gives a key to each line
-without idempotency_key and run_id. The key comes from the line's digest and from the
-number of times the line has occurred in this import, so two equal lines become two
-records. If the connection drops or the server has no space, import waits, connects
-again and continues.
+You can interrupt an import and run it again. The server does not add a record twice; it
+reports a record that it already has as replayed. To make this work, import gives an
+idempotency key to each line that has neither idempotency_key nor run_id. This key comes
+from the line's digest and from the number of times that the line has occurred in this
+import, so two equal lines become two records. If the connection drops or the server has
+no space, import waits, reconnects and continues.
 
-With --format, the files are what another system wrote, as it wrote them:
+With --format, import reads files that another system wrote, without changes to them:
 
   axis-log          run_log.jsonl of an axis lab, with or without its hashes
-  axis-save         folders of an axis lab with metadata.json; folders of such folders
-  citations         citations.json of a run; folders of runs
+  axis-save         folders of an axis lab with metadata.json, or folders of such folders
+  citations         citations.json of a run, or folders of runs
   validation-cache  a story's validation cache; needs --project
   providence        providence_cache: an SQLite file, or its rows as NDJSON
 
-Hashes in the files become claims. States and validations follow their records. A member
-without a field of its own becomes a label or content. The end of the output says what
-became of every member, and import names the first members that it left out. --report
-says it for every entry, and for every line that could not be read. With --dry-run
-nothing is sent. A repeated import of the same files adds nothing.
+Hashes in the files become claims. States and validations are posted after their records.
+A member that has no field in a record becomes a label or content. At the end,
+import prints what became of every member, and names the first members that it left out.
+--report writes this for every entry, and for every line that could not be read. With
+--dry-run, nothing is sent. A second import of the same files adds nothing.
 
-At the end, import prints how many lines of each kind were accepted, replayed (the
-ledger had them), mismatched (accepted, but a claimed hash is not what the ledger
-computes; GET /records?flag=mismatch lists them), incomplete (accepted, but an IPC record
-lacks a part of the ipc_id; GET /records?incomplete=seed lists them) and refused.
+import also prints how many lines of each kind were accepted, replayed (the ledger
+already had them), mismatched (accepted, but a claimed hash differs from the computed
+one; GET /records?flag=mismatch lists them), incomplete (accepted, but an IPC record
+lacks a part of the ipc_id; GET /records?incomplete=seed lists those without a seed) and
+refused.
 
 Exit codes: 0 the server has all lines, 1 a line was refused or could not be read, 2 bad
 arguments or no such file, 3 the server cannot be reached.`,
@@ -87,10 +88,10 @@ arguments or no such file, 3 the server cannot be reached.`,
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not hold (`policy`); default is the setting of the ledger")
 	flags := command.Flags()
 	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names()+"; default is lines as POST /batch takes them")
-	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that have none: UTC, +01:00, Europe/Berlin; without it such a time is kept as a label")
+	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that name none: UTC, +01:00, Europe/Berlin; without --zone, such a time becomes a label")
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
-	flags.StringVar(&o.subject, "subject", "", "`name` of what citations are for; default is the name of the folder of citations.json")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: say what would be taken, and send nothing")
+	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; default is the name of the folder that has citations.json")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what became of each member of each entry to this `file`, as NDJSON")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of failed attempts in a row before import gives up")
 	o.maxLine = 8 << 20
@@ -168,8 +169,8 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-// native reads the flags that describe the format of the files. It returns nil if they have
-// lines of a batch.
+// native reads the flags that describe files of other systems. It returns nil without --format: then
+// the files have lines of a batch.
 func (o *importOptions) native() (*importer.Native, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
@@ -226,7 +227,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	for _, m := range t.Members {
 		colon := ""
 		if m.Fate == formats.Left {
-			colon = ":" // why follows
+			colon = ":" // the reasons follow
 		}
 		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
 	}

@@ -20,7 +20,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativesOf returns records as Python writes them, with the hashes that Python computes.
+// nativesOf returns records as the Python programs write them, with the hashes that Python
+// computes.
 func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)
@@ -38,7 +39,7 @@ func writeNative(t *testing.T, text []byte, path ...string) string {
 	return name
 }
 
-// writeSave writes the files of a save, and one that is none.
+// writeSave writes the files of a save, and one file that does not belong to a save.
 func writeSave(t *testing.T, native []byte, folder string) {
 	var files map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(native, &files))
@@ -52,7 +53,8 @@ func writeSave(t *testing.T, native []byte, folder string) {
 	writeNative(t, nil, folder, ".DS_Store")
 }
 
-// writeSQLite writes rows into a table as the engines have it, with declared types.
+// writeSQLite writes rows into a table with the column types that the original programs
+// declare.
 func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	db, err := sql.Open("sqlite", name)
 	require.NoError(t, err)
@@ -94,7 +96,8 @@ func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	}
 }
 
-// importTwice runs an import, and again, and returns what both print. The second adds nothing.
+// importTwice runs an import twice and returns the output of both runs. The second run must
+// add nothing.
 func importTwice(t *testing.T, url string, args ...string) (first, second string) {
 	t.Helper()
 	args = append([]string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default")}, args...)
@@ -110,7 +113,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
 		for line := range strings.Lines(errs.String()) { // the files have members that are of no record
-			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it is not a file of a save|it is about the file|it may change while the run stays as it is|a run-DAG without inputs keeps one text)|and [0-9]+ more members were left out; --report names each)`, line)
+			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it is about the file|it can change while the run stays the same|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
 	}
@@ -169,7 +172,7 @@ func TestImportOfEachFormat(t *testing.T) {
 		require.Equal(t, members, again)
 	}
 
-	// The rows of the database are those of the lines, so they are there already.
+	// The database has the same rows as the lines, so the ledger already has them.
 	var out, errs bytes.Buffer
 	code := run(context.Background(), []string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default"), "--format", "providence", database},
 		strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
@@ -178,7 +181,7 @@ func TestImportOfEachFormat(t *testing.T) {
 	require.Regexp(t, `total +0 +[0-9]+ +0 +0 +0\n`, out.String())
 }
 
-func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
+func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	lines := writeNative(t, []byte(`{"payload":{"seed":1},"output":"o"}`+"\n"+
 		`{"payload":{"seed":1},"model":"m","temperature":0.5,"max_tokens":9,"output":"o","timestamp":"2025-11-12T18:53:35.4","note":"`+strings.Repeat("n", 200)+`"}`+"\n"+
@@ -192,10 +195,10 @@ func TestImportOfFormatsSaysWhatIsLeft(t *testing.T) {
 	}
 	require.Equal(t, 1, command("--format", "axis-log", "--dry-run", "--report", report, lines))
 	require.Regexp(t, `ipc_record +1 +0 +0 +1 +1\n`, out.String())
-	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run tells it too")
+	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run reports it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
 	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no zone; state one to take it as the timestamp\n")
-	require.Contains(t, errs.String(), "run_log.jsonl:1: left: /model: is required")
+	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
 	require.Contains(t, errs.String(), "run_log.jsonl:3: it is not a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")
 	text, err := os.ReadFile(report)

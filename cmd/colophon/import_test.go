@@ -19,7 +19,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// answering starts a server that passes its n-th batch to the n-th handler.
+// answering starts a server that passes the nth batch to the nth handler.
 func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -39,7 +39,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	return server.URL
 }
 
-// receipts reads n lines and answers them with receipts from seq on.
+// receipts reads n lines and answers them with receipts whose numbers begin at seq.
 func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n int, want string) {
 	for i := range n {
 		if lines.Scan() && i == 0 {
@@ -50,8 +50,9 @@ func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n 
 	require.NoError(t, http.NewResponseController(w).Flush())
 }
 
-// duplex begins an answer. Its handler may return before the body ends: the connection is not used
-// again, since net/http might panic then (golang.org/issue/68560).
+// duplex begins an answer whose handler can return before it has read the whole body. The
+// connection is closed afterwards, because net/http might panic if it were used again
+// (golang.org/issue/68560).
 func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
 	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 	w.Header().Set("Connection", "close")
@@ -60,7 +61,7 @@ func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner
 	return bufio.NewScanner(r.Body)
 }
 
-func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
+func TestImportContinuesAfterInterruptions(t *testing.T) {
 	var file bytes.Buffer
 	for i := range 10 {
 		fmt.Fprintf(&file, `{"kind":"ipc_record","record":{"run_id":"run-%d"}}`+"\n", i)
@@ -101,7 +102,7 @@ func TestImportGoesOnAfterWhateverInterruptsIt(t *testing.T) {
 	require.Contains(t, errs.String(), "503 no room")
 }
 
-func TestImportStopsWhereItIsRefused(t *testing.T) {
+func TestImportStopsWhenRefused(t *testing.T) {
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"title":"Unsupported Media Type","detail":"no NDJSON here"}`, http.StatusUnsupportedMediaType)
 	})
@@ -113,7 +114,7 @@ func TestImportStopsWhereItIsRefused(t *testing.T) {
 }
 
 // import refuses a receipt of another ledger or of another kind of record.
-func TestImportTakesNoReceiptOfAnotherRecord(t *testing.T) {
+func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {
 			duplex(t, w, r).Scan()

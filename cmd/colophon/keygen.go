@@ -23,8 +23,8 @@ func newKeygen(c *cli.Console) *cobra.Command {
 		Long: `Create an Ed25519 signing key and print its verifier key. Anyone who has the signing
 key can sign as the ledger.
 
-The origin is the name that a ledger signs under. It never changes. Use a URL without
-scheme, under a domain that is yours. To use the key for a new ledger NAME, write it to
+The origin is the name that a ledger signs under. It never changes. Use a URL without a
+scheme, under a domain that you own. To use the key for a new ledger NAME, write it to
 keys/NAME.key.new in the data folder before you create the ledger.`,
 		Example: `  colophon keygen --origin ledger.example.org/generations --out generations.key`,
 		Args:    cobra.NoArgs,
@@ -51,7 +51,7 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 			return err
 		},
 	}
-	command.Flags().StringVar(&origin, "origin", "", "`name` that the key signs under; default contains its fingerprint")
+	command.Flags().StringVar(&origin, "origin", "", "`name` that the key signs under; the default contains the key's fingerprint")
 	command.Flags().StringVar(&out, "out", "", "`file` for the signing key; it must not exist")
 	return command
 }

@@ -24,9 +24,9 @@ import (
 type keysCommand struct {
 	*cli.Console
 	server remote.Options
-	data   string // empty: use the server
+	data   string // "" means that the server is used
 	url    storeFlag
-	key    string // --key; empty: none
+	key    string // of --key; "" means none
 	json   bool
 }
 
@@ -36,13 +36,13 @@ func newKeys(c *cli.Console) *cobra.Command {
 		Use:   "keys",
 		Short: "List, rotate and retire the signing keys of a ledger",
 		Long: `List, rotate and retire the signing keys of a ledger, through its server. If the server
-does not run, use --data with its data folder.
+is stopped, give its data folder with --data.
 
 A rotation is an event in the log. After it, the new key signs beside the current one,
 so that readers have time to learn the new key. To end this overlap, retire the old key.
-The origin stays the same. With a key that you trust, "colophon keys list NAME --key KEY
---json" checks the server's list of the other keys. Its output is a valid --key for
-verify.`,
+The origin stays the same. "colophon keys list NAME --key KEY --json" uses a key that you
+trust to check the server's list of the other keys. You can give its output to verify as
+--key.`,
 		Example: `  colophon keys list default
   colophon keys rotate default
   colophon keys retire default`,
@@ -64,10 +64,10 @@ func (k *keysCommand) newList() *cobra.Command {
 		Long: `List the keys of a ledger. Each key names its successor in a note that both have signed,
 and list checks these notes.
 
-With --key, a key that you trust, list also checks that this key is in the list, that it
-or a successor signed the log's checkpoint, and that each change of keys is an event in
-the tree of this checkpoint. Only "colophon audit", which reads the whole log, shows
-that there are no other changes.`,
+With a key that you trust (--key), list also checks that this key is in the list, that it
+or a successor signed the log's checkpoint, and that each key change is an event in the
+tree of this checkpoint. Only "colophon audit", which reads the whole log, shows that
+there are no other changes.`,
 		Example: `  colophon keys list default --key verifier.key
   colophon keys list default --key verifier.key --json > keys.json
   colophon verify receipt.json --key keys.json`,
@@ -83,7 +83,7 @@ that there are no other changes.`,
 	return command
 }
 
-// newChange returns the command for one step of a rotation. offline makes the step without a
+// newChange returns the command for one step of a rotation. offline performs the step without a
 // server.
 func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
 	short, long := "Add a signing key that signs beside the current one", `Add a signing key that signs beside the current one. rotate takes it from
@@ -91,10 +91,10 @@ keys/NAME.key.next in the data folder, or creates it. To make this file, use col
 keygen with the ledger's origin. Keep a copy of the new key before you retire the old
 one.`
 	if step == "retire" {
-		short, long = "Retire the previous key; the newest signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From now on only
-the newest key signs, and larger checkpoints that only the old key signed are not valid.
-retire removes the file of the old key, keys/NAME.key.previous. Readers that verify
-with the old key alone now need the new one.`
+		short, long = "Retire the previous key; the newest signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From then on,
+only the newest key signs, and a larger checkpoint that only the old key signed is not
+valid. retire removes the file of the old key, keys/NAME.key.previous. Readers that know
+only the old key then need the new one.`
 	}
 	return &cobra.Command{
 		Use:     step + " NAME",
@@ -121,7 +121,8 @@ with the old key alone now need the new one.`
 	}
 }
 
-// explainKeys makes expected errors of a change of keys failures of the command.
+// explainKeys returns the error with which the command ends if a key change fails for an expected
+// reason. It returns other errors unchanged.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
 		return cli.Exitf(cli.ExitFailed, "%w", err)
@@ -129,7 +130,7 @@ func explainKeys(err error) error {
 	return err
 }
 
-// change makes the server take a step, and prints the keys after it.
+// change asks the server to perform a step of a rotation, and prints the keys after it.
 func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	ctx := command.Context()
 	server, err := k.server.Connect(k.Console)
@@ -188,7 +189,7 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	}
 	keys, err := checkedKeys(ctx, store)
 	if err != nil {
-		return datadir.ExplainOpen(fmt.Errorf("keys of ledger %q: %w", name, err), k.data)
+		return datadir.ExplainOpen(fmt.Errorf("reading the keys of ledger %q: %w", name, err), k.data)
 	}
 	return k.show(keys)
 }
@@ -246,7 +247,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 		return nil, err
 	}
 	if !slices.ContainsFunc(trusted, keys.Trusts) {
-		return nil, cli.Exitf(cli.ExitFailed, "no key of --key is a key of this ledger; do not trust the listed keys")
+		return nil, cli.Exitf(cli.ExitFailed, "none of the keys of --key is a key of this ledger; do not trust the listed keys")
 	}
 	return trusted, nil
 }
@@ -265,7 +266,7 @@ func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
 		if size, retired := r.Verifier.SignedUpTo(); retired {
 			fmt.Fprintf(table, "signed up to size %d\t%s\n", size, r.Verifier)
 		} else {
-			fmt.Fprintf(table, "signs too, since event %d\t%s\n", r.ReplacedAt, r.Verifier)
+			fmt.Fprintf(table, "also signs, since event %d\t%s\n", r.ReplacedAt, r.Verifier)
 		}
 	}
 	return table.Flush()

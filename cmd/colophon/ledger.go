@@ -44,8 +44,8 @@ func (l *ledgerCommand) newCreate() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create a ledger with its own key, chain and tree",
 		Long: `Create a ledger. Its name has 1 to 64 lower-case letters, digits and hyphens. Its origin
-is the name in its checkpoints and never changes. Use a URL without scheme, under a
-domain that is yours; the default contains the fingerprint of the key.`,
+is the name in its checkpoints and never changes. Use a URL without a scheme, under a
+domain that you own; the default origin contains the fingerprint of the key.`,
 		Example: `  colophon ledger create generations --origin ledger.example.org/generations`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func (l *ledgerCommand) newFreeze() *cobra.Command {
 		Use:   "freeze NAME",
 		Short: "Refuse all writes to a ledger from now on; this cannot be undone",
 		Long: `Refuse all writes to a ledger from now on. You can still read it, and its last
-checkpoint is final. You cannot erase content any more, so redact first if you have to.
+checkpoint is final. Content can no longer be erased, so redact first if you have to.
 
 This cannot be undone. On a terminal, the command asks for the name of the ledger;
 elsewhere, it needs --yes.`,
@@ -81,7 +81,7 @@ elsewhere, it needs --yes.`,
 			return l.change(command, client.Request{Method: http.MethodPost, Path: remote.LedgerPath(args[0]) + "/freeze"}, nil)
 		},
 	}
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return command
 }
 
@@ -188,7 +188,7 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 			return l.setVisibility(command, args[0], "public")
 		},
 	}
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return command
 }
 
@@ -197,7 +197,7 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 		Use:   "unpublish NAME",
 		Short: "Require a token to read a ledger's transparency log",
 		Long: `Require a token with the scope log or read to read a ledger's transparency log. This is
-the default for new ledgers. Copies of the log that readers or caches have stay there.`,
+the default for new ledgers. Readers and caches keep the copies of the log that they have.`,
 		Example:           `  colophon ledger unpublish generations`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
@@ -211,8 +211,8 @@ func (l *ledgerCommand) newSources() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sources NAME accept|reject",
 		Short: "Accept or reject citations of sources that are not registered",
-		Long: `Accept or reject citation sets that cite a source which is not registered. Ledgers accept
-them by default. With reject, the answer to such a set names the source.`,
+		Long: `Accept or reject citation sets that cite a source that is not registered. Ledgers accept
+them by default. With reject, the server refuses such a set and names the source.`,
 		Example: `  colophon ledger sources evaluation reject`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ func newMetrics(c *cli.Console) *cobra.Command {
 	var asOf uint64
 	command := &cobra.Command{
 		Use:   "metrics",
-		Short: "Print the metrics of a ledger as of any size",
+		Short: "Print the metrics of a ledger at any size of its log",
 		Long: `Read the log from its first event up to a size, and print the metrics that are derived
 from it. The lines equal those that a server of this version exports for the ledger at
 that size. With this you can check the numbers of a server or of its monitoring.
@@ -51,11 +51,11 @@ no such folder, 4 another process uses the folder.`,
 	}
 	o.bind(c, command, ledger.Default, "`name` of the ledger")
 	url.bind(command.Flags(), "log")
-	command.Flags().Uint64Var(&asOf, "as-of", 0, "`size` of the log, in events; default all of it")
+	command.Flags().Uint64Var(&asOf, "as-of", 0, "`size` of the log, in events; default is the whole log")
 	return command
 }
 
-// printMetrics prints the metrics as of a size, or of the head if size is nil.
+// printMetrics prints the metrics at a size, or at the head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {

@@ -52,20 +52,21 @@ func (p *pathsCommand) newCheck() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Post the paths of a build, and report what is not validated",
-		Long: `Post the paths of a build, and report what is not validated. DIR is the folder of a
-story after its build. check takes the routes and their texts from one of these, in DIR
-or in its folder dist:
+		Long: `Post the paths of a build, and report what is not validated. DIR is the folder of a built
+story. check takes the routes and their texts from one of these, in DIR or in its folder
+dist:
 
   allpaths-intermediate/paths.json  a list of routes, with the text of each passage
   allpaths-clean/path-ID.txt        the text of each path; the route of each ID is in
                                     allpaths-validation-status.json
 
-check posts each path as a record of the build. Posting a build again adds nothing. It
-prints as Markdown what changed since the base, with the words that differ, and which
-paths are gone. The base is the last build of the branch, and without --branch the last
-build of the project. For a pull request, give --base with the build that it goes into.
+check posts each path as a record of the build. Posting a build again adds nothing. Then
+check prints, as Markdown, what changed since the base build, with the words that differ,
+and which paths are gone. The base is the last build of the branch or, without --branch,
+the last build of the project. For a pull request, give --base with the build into which
+it will be merged.
 
-The words that differ are shown only if the token has the scope content.
+check shows the words that differ only if the token has the scope content.
 
 Exit codes: 0 every path is validated, 1 a path is not validated or the check failed,
 2 bad arguments or DIR cannot be read, 3 the server cannot be reached.`,
@@ -150,14 +151,14 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 func (p *pathsCommand) line(path story.Path) client.Line {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
-	if err != nil { // it has only texts
+	if err != nil { // cannot happen: all members are texts
 		panic(err)
 	}
 	digest := sha256.Sum256(text)
 	return client.Line{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
 }
 
-// given returns nil for a flag that is empty.
+// given returns nil if the text of a flag is empty.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -165,7 +166,7 @@ func given(text string) *string {
 	return &text
 }
 
-// report asks what became of the paths of the build.
+// report fetches how each path of the build compares with the base, and whether it is validated.
 func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last uint64) (*story.Report, error) {
 	r := &story.Report{Project: p.project, Build: p.build}
 	options := client.QueryOptions{After: last, Limit: 1000}
@@ -201,7 +202,7 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the build with its base.
+// baseOf returns the server's row about the build, which names the base.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
@@ -228,7 +229,7 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	case err == nil:
 		c.Diff = story.Diff(string(before), texts[row.B.Seq])
 	case errors.Is(err, client.ErrForbidden):
-		c.NoDiff = "The words that differ need a token with the scope content."
+		c.NoDiff = "To see the words that differ, use a token with the scope content."
 	case errors.Is(err, client.ErrGone), errors.Is(err, client.ErrNotFound):
 		c.NoDiff = "The ledger does not have the earlier text."
 	default:
@@ -264,12 +265,11 @@ func (p *pathsCommand) newValidate() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate [PATH_ID...]",
 		Short: "Validate paths of a build",
-		Long: `Validate paths of a build: those that you name, those of a --status, or all. A
-validation also counts in the builds that continue this one without a change of the
-path.
+		Long: `Validate paths of a build: those that you name, those with a --status, or all. A later
+build inherits the validation as long as the path does not change.
 
-Every validation is an event of its own. Paths that are validated already are left as
-they are. A path that changes in the meantime is not validated.
+Each validation is a separate event. Paths that are already validated are left as they
+are. A path that changes in the meantime is not validated.
 
 Exit codes: 0 done, 1 a path was refused or the command failed, 2 bad arguments, 3 the
 server cannot be reached.`,
@@ -280,8 +280,8 @@ server cannot be reached.`,
 	flags := command.Flags()
 	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified, unchanged, or incomparable (`category`)")
 	flags.StringVar(&v.reason, "reason", "", "`reason`; it stays in the log")
-	flags.StringVar(&v.request.OriginalActor, "original-actor", "", "`name` of who validated them in another system")
-	flags.StringVar(&v.request.Timestamp, "timestamp", "", "`time` at which they did so (RFC 3339)")
+	flags.StringVar(&v.request.OriginalActor, "original-actor", "", "`name` of the person or service that validated them in another system")
+	flags.StringVar(&v.request.Timestamp, "timestamp", "", "`time` of the validation in another system (RFC 3339)")
 	flags.BoolVar(&v.undo, "undo", false, "withdraw validations")
 	flags.BoolVar(&v.dryRun, "dry-run", false, "report what validate would do, without doing it")
 	flags.BoolVar(&v.json, "json", false, "print the server's answer as JSON")

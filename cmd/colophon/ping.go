@@ -13,11 +13,11 @@ func newPing(c *cli.Console) *cobra.Command {
 	var server remote.Options
 	command := &cobra.Command{
 		Use:   "ping",
-		Short: "Ask a server whether it answers",
-		Long: `Ask a server whether it answers. Use it as the health check of a container, which has no
-other HTTP client. ping needs no token.
+		Short: "Check whether a server answers",
+		Long: `Check whether a server answers. Use ping for the health check of a container, which has
+no other HTTP client. ping needs no token.
 
-Exit codes: 0 the server answers, 1 it answers with a problem, 3 it does not answer.`,
+Exit codes: 0 the server answers, 1 it answers with an error, 3 it does not answer.`,
 		Example: `  colophon ping --server https://ledger.example.org`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spoken collects what a command has written so far.
+// spoken collects the output of a command.
 type spoken struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -29,7 +29,7 @@ func (s *spoken) String() string {
 	return s.text.String()
 }
 
-// servedAt finds the server's address in its first output.
+// servedAt matches the server's address in the first lines of its output.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
 // process is a server that runs in its own process.
@@ -72,7 +72,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("it neither answers nor ends: %s", p.said)
+	t.Errorf("the server neither answers nor ends: %s", p.said)
 	return p
 }
 

@@ -35,7 +35,7 @@ func newProve(c *cli.Console) *cobra.Command {
 		Use:   "prove SEQ (--stage NAME | --citation NUMBER)",
 		Short: "Prove one stage of a run, or one citation of a set",
 		Long: `Write a nested proof to the standard output. It proves one stage of the run-DAG SEQ, or
-one citation of the citation set SEQ, and shows no other content of the record. To
+one citation of the citation set SEQ, and reveals no other content of the record. To
 verify it offline, the reader needs the text of that part: colophon verify --text.
 
 With --embed, the proof also has the text from the ledger. This needs the scope content.`,
@@ -102,7 +102,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	return n, nil
 }
 
-// checkAnswer checks that the server returned a proof, and of the requested part.
+// checkAnswer checks that the server returned a valid proof of the requested part.
 func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
 	r := n.Receipt
 	switch {
@@ -132,8 +132,8 @@ func isStage(n *proofs.Nested, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace says where the text of a part may be: in a piece of content or, if member is not
-// empty, in this member of the JSON object in that piece.
+// textPlace is a place where the text of a part can be: a piece of content or, if member is not
+// empty, this member of the JSON object in that piece.
 type textPlace struct{ content, member string }
 
 // stageTexts lists the places of a stage's text (spec: Stage hashes), the most likely first.
@@ -173,7 +173,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byt
 			return text, nil
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only its hash, or hashes several texts; leave out --embed")
+	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only the part's hash, or the hash covers several texts; leave out --embed")
 }
 
 // in returns the text at this place of a piece of content, and false if there is none.

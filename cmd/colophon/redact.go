@@ -36,15 +36,16 @@ func newRedact(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "redact [SEQ...]",
 		Short: "Erase the content of records and keep the proofs",
-		Long: `Erase the content of records. Name records by number, or by filters that they all pass.
-The ledger stores an event with the records and the reason, for ever: put nothing into
-the reason that must be erased later. The log, receipts and proofs stay as they are. The
-ledger keeps content that other records need.
+		Long: `Erase the content of records. Choose records by number or by filters. With several
+filters, a record must pass all of them. The log keeps an event with the record numbers
+and the reason permanently, so put nothing into the reason that you might have to erase
+later. The log, receipts and proofs stay as they are. The ledger keeps content that other
+records need.
 
 The server first reports what it would erase. On a terminal, the command then asks for
-the name of the ledger; elsewhere, it needs --yes. This cannot be undone. It is an error
-if no record passes the filters. If redact is interrupted, run the same command again to
-erase the rest.
+the name of the ledger; elsewhere, it needs --yes. An erasure cannot be undone. If no
+record passes the filters, the command fails. If redact is interrupted, run the same
+command again to erase the rest.
 
 With --json, redact prints the server's answers, one JSON document per line: the dry
 run, then the result with its receipts.`,
@@ -60,7 +61,7 @@ run, then the result with its receipts.`,
 	flags.StringVar(&r.request.Reason, "reason", "", "`reason` of the redaction; it stays in the log")
 	r.choice.bind(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "report what redact would erase, without erasing it")
-	flags.BoolVar(&r.yes, "yes", false, "do not ask")
+	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document per line")
 	return command
 }

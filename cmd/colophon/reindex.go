@@ -35,7 +35,7 @@ func newReindex(c *cli.Console) *cobra.Command {
 		Use:   "reindex",
 		Short: "Rebuild the index from the log",
 		Long: `Empty the index and rebuild it from the events of the log. Use this if you suspect that
-the index is wrong. A missing index needs no reindex: the server builds it at its start.
+the index is wrong. A missing index needs no reindex: the server builds it at startup.
 The ledgers do not change. If reindex is interrupted, the next start of the server
 rebuilds the index.
 
@@ -132,7 +132,7 @@ func ledgerLog(ctx context.Context, database storage.Database, name string) (sto
 	return log, head, nil
 }
 
-// explainFold adds what to do to the error of a fold.
+// explainFold adds advice to an error that occurred while an index was built.
 func explainFold(ctx context.Context, err error, name string) error {
 	switch {
 	case ctx.Err() != nil:

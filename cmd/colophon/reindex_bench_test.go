@@ -36,7 +36,7 @@ func BenchmarkReindex(b *testing.B) {
 		records int
 		again   func(n int, random *rand.Rand) (input, output int)
 	}{
-		{"hardly anything comes again", 200_000, func(n int, random *rand.Rand) (input, output int) {
+		{"hardly any value is repeated", 200_000, func(n int, random *rand.Rand) (input, output int) {
 			if input, output = n, n; random.IntN(10) == 0 {
 				input = random.IntN(n + 1)
 			}
@@ -45,10 +45,10 @@ func BenchmarkReindex(b *testing.B) {
 			}
 			return input, output
 		}},
-		{"every input comes ten times", 200_000, func(n int, random *rand.Rand) (input, output int) {
+		{"every input occurs ten times", 200_000, func(n int, random *rand.Rand) (input, output int) {
 			return oftenAsked(n, random.IntN(20_000))
 		}},
-		{"a million, and one input fifty thousand times", 1_000_000, func(n int, random *rand.Rand) (input, output int) {
+		{"a million records, one input fifty thousand times", 1_000_000, func(n int, random *rand.Rand) (input, output int) {
 			if input = random.IntN(100_000); n%20 == 0 {
 				input = 100_000
 			}
@@ -82,8 +82,8 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// oftenAsked returns a run of an input. A third of the runs share their output with many
-// others.
+// oftenAsked returns the output of a run with this input. A third of the runs share their
+// output with many others.
 func oftenAsked(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
@@ -98,8 +98,8 @@ func generation(n, input, output int) string {
 		n, input, strings.Repeat("as it was said before ", 20), n%32, output, strings.Repeat("for reasons ", 60), n%3, n/5000)
 }
 
-// ingest posts records to a new ledger from many goroutines, and waits until its index has
-// them.
+// ingest posts records to a new ledger from many goroutines, and waits until the index has
+// folded them.
 func ingest(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
@@ -133,7 +133,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 	require.NoError(b, database.Close())
 }
 
-// post records a body as the API does, and returns when it is durable.
+// post records a body as the API does. It returns when the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {
@@ -155,7 +155,7 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 // cost is the wall-clock time and the CPU time of a step.
 type cost struct{ wall, cpu time.Duration }
 
-// spent returns the cost of a function.
+// spent runs a function and returns its cost.
 func spent(b *testing.B, do func()) cost {
 	b.Helper()
 	begin, used := time.Now(), processorTime(b)

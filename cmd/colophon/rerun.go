@@ -41,21 +41,21 @@ func newRerun(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rerun SEQ --endpoint URL",
 		Short: "Generate a recorded output again, and count how often it comes out the same",
-		Long: `Generate the output of the IPC record SEQ again: with its payload, system prompt, model,
-temperature, max_tokens and seed. Each new output is posted to the same ledger, with the
-label rerun_of=SEQ. The table shows for each run whether the output is the recorded one,
-and what the ledger says caused a change. At the end, rerun says how far the record is
-reproducible.
+		Long: `Generate the output of the IPC record SEQ again, with its payload, system prompt, model,
+temperature, max_tokens and seed. rerun posts each new output to the same ledger, with
+the label rerun_of=SEQ. The table shows for each run whether the output equals the
+recorded one and, if not, what caused the change according to the ledger. At the end,
+rerun says how reproducible the record is.
 
-The endpoint is an Ollama server, or has an API like OpenAI's: then its URL ends in /v1.
-The prompt is the member messages or prompt of the payload, or the one that --prompt
-names. Without any, it is the JSON text of the payload. rerun also sends the payload's
-members top_p, top_k, min_p, stop and the penalties, and to Ollama its member options.
---dry-run prints the request. The record needs its content: the command reads it with
-the scope content.
+The endpoint is an Ollama server, or has an API like OpenAI's; the URL of such an API ends
+in /v1, or give --api openai. The prompt is the payload's member messages or prompt, or
+the member that --prompt names. If the payload has none of them, the prompt is the JSON
+text of the payload. rerun also sends the payload's members top_p, top_k, min_p, stop and
+the penalties and, to Ollama, its member options. --dry-run prints the request. rerun
+reads the content of the record, which must not be erased; this needs the scope content.
 
-An API key is read from the environment variable COLOPHON_ENDPOINT_KEY, or the one that
---key-variable names.
+rerun reads the API key of the endpoint from the environment variable
+COLOPHON_ENDPOINT_KEY, or from the one that --key-variable names.
 
 Exit codes: 0 all runs are posted, whatever their outputs, 1 a request failed, 2 bad
 arguments, 3 the server or the endpoint cannot be reached.`,
@@ -69,7 +69,7 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	r.server.Bind(c, flags)
 	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
-	flags.StringVar(&r.api, "api", "", "`shape` of the endpoint's API: ollama or openai; default according to its URL")
+	flags.StringVar(&r.api, "api", "", "`kind` of the endpoint's API: ollama or openai; the default depends on its URL")
 	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")
 	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that is the prompt")
 	flags.StringToStringVar(&r.labels, "label", nil, "label of the posted runs, `NAME=VALUE`; may be repeated")
@@ -124,7 +124,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; what was posted stays", cli.Counted(uint64(len(report.Runs)), "run"))
+		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.Counted(uint64(len(report.Runs)), "run"))
 	case err != nil:
 		err = server.Exit(err)
 	}
@@ -155,7 +155,7 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	}
 	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.Environment(r.keyVariable, ""), r.keyVariable, r.timeout
 	if strings.ContainsFunc(endpoint.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return 0, nil, cli.Exitf(cli.ExitUsage, "%s has more than a key; it must be one word", r.keyVariable)
+		return 0, nil, cli.Exitf(cli.ExitUsage, "%s has characters that a key cannot have, such as spaces; it must contain only the key", r.keyVariable)
 	}
 	if endpoint.Exposed() {
 		r.Say("warning: the API key goes to %s unencrypted; use https if others can read the traffic", endpoint)
@@ -163,7 +163,7 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	return seq, endpoint, nil
 }
 
-// caution says what can make the comparison misleading.
+// caution warns about everything that can make the comparison misleading.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.Live {
 		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)
@@ -172,6 +172,6 @@ func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 		r.Say("claims of event %d that do not hold: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
 	}
 	if len(request.Unsent) > 0 {
-		r.Say("members of the payload that the request does not have: %s", strings.Join(request.Unsent, ", "))
+		r.Say("members of the payload that rerun does not send: %s", strings.Join(request.Unsent, ", "))
 	}
 }

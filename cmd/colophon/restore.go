@@ -24,27 +24,30 @@ what was signed last. Use one of these:
                    GET …/log/checkpoint. Give it once for each ledger
   --newest         you are sure that nothing was signed after the backup was made
 
-If the ledger signed more than the backup holds, restore succeeds all the same. You can
-read and verify the ledger, but the server refuses writes to it. Restore a newer backup,
-or use a new ledger:
+If the ledger signed more than the backup holds, restore still creates the data folder.
+You can read and verify the ledger, but the server refuses writes to it. Restore a newer
+backup, or use a new ledger:
   colophon ledger create NAME
   colophon ledger freeze OLD
 
-The keys of its ledgers sign a backup. restore needs trusted keys from another place:
-verifier keys (--key), or the signing keys. Put the signing keys into variables, or copy
-them to the folder "keys" of the data folder first. An attacker who can change a backup
-can add tokens and texts to it. So restore refuses a backup that is not authenticated,
-unless you say with --unauthenticated that no one else could change it.
+A backup is signed with the keys of its ledgers. restore needs trusted keys from another
+place: verifier keys (--key), or the signing keys. Put the signing keys into environment
+variables, or copy them to the folder "keys" of the data folder first. An attacker who
+can change a backup can add tokens and texts to it. So restore refuses a backup that is
+not authenticated, unless you state with --unauthenticated that no one else could change
+it.
 
 restore leaves out tokens, because tokens that were revoked after the backup would be
 valid again. The server accepts no token until you create one (colophon token create).
---with-tokens restores the tokens of the backup; revoke again what was revoked since.
+--with-tokens restores the tokens of the backup; then revoke those again that were
+revoked since.
 
 If the backup has no signing keys, copy them to the folder "keys".
 
-Exit codes: 0 the backup is restored, 1 it is not, or it is damaged or not authentic, 2
-bad arguments, no trusted key, or a folder that is not empty, 4 another restore into the
-folder is running, 5 it is restored, but a ledger signed more than the backup holds.`,
+Exit codes: 0 the backup is restored, 1 restore failed, or the backup is damaged or not
+authentic, 2 bad arguments, no trusted key, or a folder that is not empty, 4 another
+restore into the folder is running, 5 the backup is restored, but a ledger signed more
+than the backup holds.`,
 		Example: `  colophon restore --from /backup/colophon --data ./data --key verifier.key --seen checkpoint.txt`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return backup.Restore(command.Context(), c, o) },

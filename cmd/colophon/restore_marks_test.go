@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// A checkpoint that the operator has seen raises a mark. It never lowers or replaces a mark
-// that the keys of the backup cannot judge.
+// A checkpoint that the operator has seen can raise a mark. It never lowers a mark, and never
+// replaces a mark that the keys of the backup cannot verify.
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
@@ -43,9 +43,9 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		{"a higher mark", middle, low, cli.ExitOK, middle},
 		{"a lower mark", low, middle, cli.ExitOK, middle},
 		{"no mark", "", low, cli.ExitOK, low},
-		{"seen of a later key", "", rekeyed, cli.ExitUsage, ""},
-		{"seen of a later key beside a mark", low, rekeyed, cli.ExitUsage, low},
-		{"seen that is changed", "", middle[:len(middle)-8] + "AAAAAAA\n", cli.ExitUsage, ""},
+		{"seen, signed by a later key", "", rekeyed, cli.ExitUsage, ""},
+		{"seen, signed by a later key, beside a mark", low, rekeyed, cli.ExitUsage, low},
+		{"seen, altered", "", middle[:len(middle)-8] + "AAAAAAA\n", cli.ExitUsage, ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
@@ -73,7 +73,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	}
 }
 
-// A ledger without events does not keep restore from checking the others.
+// A ledger without events does not prevent restore from checking the other ledgers.
 func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)

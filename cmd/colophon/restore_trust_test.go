@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// change changes the manifest of the newest backup as a thief would. The manifest keeps its
-// signature unless f changes it.
+// change changes the manifest of the newest backup as an attacker would. The manifest keeps
+// its signature unless f changes it.
 func (s *stored) change(f func(m *backup.Manifest)) {
 	s.Helper()
 	list := s.manifests()
@@ -33,7 +33,7 @@ func (s *stored) change(f func(m *backup.Manifest)) {
 	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.Name()+".json"), text, 0o600))
 }
 
-// plant replaces the text of a file of the newest backup, and its digest in the manifest.
+// plant replaces the text of a file in the newest backup, and its digest in the manifest.
 func (s *stored) plant(name string, text []byte) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -84,8 +84,8 @@ func (s *stored) token(data, name string) string {
 	return made.Text
 }
 
-// A restore leaves tokens out unless the flag asks for them, and the restored server still
-// requires one.
+// A restore leaves tokens out unless --with-tokens is given. The restored server still
+// requires a token.
 func TestRestoresLeaveTokensOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -97,7 +97,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	said := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "no token was restored, and requests need one")
 	_, required = authorized(t, data, "")
-	require.True(t, required, "a thief may have taken the tokens out")
+	require.True(t, required, "an attacker might have removed the tokens")
 
 	revoked := s.token(s.data, "revoked")
 	s.backup()
@@ -114,7 +114,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 
 	data = filepath.Join(t.TempDir(), "data")
 	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, said, "revoke again what was revoked since")
+	require.Contains(t, said, "revoke those again that were revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")
@@ -122,7 +122,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-// A backup counts by the keys that the operator has. Nothing inside the backup makes it count.
+// Only keys that the operator has authenticate a backup. Nothing inside the backup does.
 func TestRestoresAuthenticate(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -159,7 +159,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("another key", func(t *testing.T) {
 		restore(t, cli.ExitFailed, "not authenticated", "--key", stranger.Verifier().String())
 	})
-	t.Run("taken as it is", func(t *testing.T) {
+	t.Run("accepted without authentication", func(t *testing.T) {
 		restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 	})
 
@@ -171,14 +171,14 @@ func TestRestoresAuthenticate(t *testing.T) {
 	tokens, err := os.ReadFile(filepath.Join(datadir.Access(planted), "tokens.json"))
 	require.NoError(t, err)
 	for name, forge := range map[string]func(){
-		"a planted token":                 func() { s.plant("access/tokens.json", tokens) },
-		"a planted key":                   func() { s.plant("keys/default.key.next", []byte(stranger.Secret())) },
-		"a planted token, newly signed":   func() { s.plant("access/tokens.json", tokens); s.forge(stranger) },
-		"another time":                    func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Time = m.Made }) },
-		"no note":                         func() { s.change(func(m *backup.Manifest) { m.Note = "" }) },
-		"a checkpoint as the note":        func() { s.change(func(m *backup.Manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
-		"no ledger":                       func() { s.change(func(m *backup.Manifest) { m.Ledgers = nil }); s.forge(stranger) },
-		"a ledger of which nothing is in": func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
+		"a planted token":               func() { s.plant("access/tokens.json", tokens) },
+		"a planted key":                 func() { s.plant("keys/default.key.next", []byte(stranger.Secret())) },
+		"a planted token, newly signed": func() { s.plant("access/tokens.json", tokens); s.forge(stranger) },
+		"another time":                  func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Time = m.Made }) },
+		"no note":                       func() { s.change(func(m *backup.Manifest) { m.Note = "" }) },
+		"a checkpoint as the note":      func() { s.change(func(m *backup.Manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
+		"no ledger":                     func() { s.change(func(m *backup.Manifest) { m.Ledgers = nil }); s.forge(stranger) },
+		"a ledger whose size is 0":      func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forge()
@@ -188,14 +188,14 @@ func TestRestoresAuthenticate(t *testing.T) {
 			require.NoError(t, os.WriteFile(good, whole, 0o600))
 		})
 	}
-	t.Run("a key to follow is not taken as it is", func(t *testing.T) {
+	t.Run("a planted next key is not restored", func(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
 		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 		require.FileExists(t, datadir.Keys(data).Path(ledger.Default))
 		require.NoFileExists(t, datadir.Keys(data).NextPath(ledger.Default))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
-	t.Run("an older one under a newer name", func(t *testing.T) {
+	t.Run("an older backup under a newer name", func(t *testing.T) {
 		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupName)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
 		restore(t, cli.ExitFailed, "its content is for "+name, "--key", s.key())
@@ -251,8 +251,8 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "for which restore says what to do")
 }
 
-// A backup without access to the keys succeeds and says that no key has signed it.
-func TestBackupsSayWhatIsNotSigned(t *testing.T) {
+// A backup without access to the keys succeeds, and reports that no key has signed it.
+func TestBackupsSayThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	key := s.key()
@@ -261,13 +261,13 @@ func TestBackupsSayWhatIsNotSigned(t *testing.T) {
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
 	said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
-	require.Contains(t, said, "it is not signed")
+	require.Contains(t, said, "the backup is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
 }
 
-// Of the keys beside the folder, only the newest authenticates a backup. An older one may be
-// stolen and counts only with --key.
+// Of the keys beside the folder, only the newest authenticates a backup. An older one might
+// have been stolen, and counts only if it is given with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

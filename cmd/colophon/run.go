@@ -18,7 +18,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	c := cli.New(stdin, stdout, stderr, env)
 	root := newRoot(c)
 	root.SetArgs(args)
-	// An error before a command begins is an error of the command line.
+	// An error before a command begins to run is an error of the command line.
 	begun := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteContextC(ctx)

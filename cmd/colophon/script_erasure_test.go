@@ -17,7 +17,7 @@ import (
 )
 
 // scriptSecret copies a file and replaces every SECRET by a random text, which is the same in
-// the whole script. It sets the variable SECRET too: secret FROM TO.
+// the whole script. It also sets the variable SECRET to that text: secret FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -49,7 +49,7 @@ func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// indexOrder is the name of the order of keys in the index.
+// indexOrder is the name of the comparer that orders the keys of the index.
 const indexOrder = "colophon.index.1"
 
 func search(folder string, secret []byte) (found []string, err error) {
@@ -78,7 +78,7 @@ func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
 			return
 		}
 		if time.Since(begin) > time.Minute {
-			ts.Fatalf("there are pending erasures after a minute")
+			ts.Fatalf("erasures are still pending after a minute")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -6,14 +6,14 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// llmsKey is the key of a script's endpoints in its environment.
+// llmsKey is the key under which a script's environment holds its endpoints.
 type llmsKey struct{}
 
 // scriptLLM runs endpoints that generate texts:
 //
-//	llm start NAME          sets MODEL to its URL
-//	llm key NAME KEY        it requires the API key; none if KEY is empty
-//	llm ignore-seed NAME    each of its answers is another
+//	llm start NAME          starts an endpoint and sets MODEL to its URL
+//	llm key NAME KEY        makes it require this API key, or none if KEY is empty
+//	llm ignore-seed NAME    makes each of its answers different
 //	llm stop NAME
 func scriptLLM(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptScrape writes the lines of the server's /metrics that are derived from the log, with
+// scriptScrape writes those lines of the server's /metrics that are derived from the log, with
 // their comments, to a file: scrape FILE.
 func scriptScrape(ts *testscript.TestScript, _ bool, args []string) {
 	_, answer := request(ts, http.MethodGet, "/metrics", http.Header{}, nil)

@@ -22,11 +22,11 @@ import (
 	"colophon/internal/remote"
 )
 
-// processesKey is the key of a script's processes in its environment.
+// processesKey is the key under which a script's environment holds its processes.
 type processesKey struct{}
 
-// processes are what a script runs in the background. They belong to the goroutine of the
-// script.
+// processes has everything that a script runs in the background. Only the goroutine of the
+// script uses it.
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
@@ -41,7 +41,7 @@ func processesOf(ts *testscript.TestScript) *processes {
 	return ts.Value(processesKey{}).(*processes)
 }
 
-// killAll kills what the script has left running.
+// killAll kills all processes that the script left running.
 func (p *processes) killAll() {
 	for _, s := range p.servers {
 		if s.command != nil {
@@ -56,13 +56,13 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server. It keeps its address when it is restarted.
+// serverProcess is a server process. The server keeps its address when it is restarted.
 type serverProcess struct {
 	command *exec.Cmd // nil while it does not run
 	address string
 }
 
-// background returns a command of this program with the script's environment.
+// background prepares a command of this program with the script's environment.
 func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	command := exec.Command("colophon", args...)
 	command.Dir = ts.MkAbs(".")
@@ -74,12 +74,12 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 
 // scriptServer runs servers:
 //
-//	server start NAME DATA FLAG...   returns when it answers; sets COLOPHON_SERVER, its ADDRESS
-//	                                 and KEY, and METRICS where metrics have an address of their own
+//	server start NAME DATA FLAG...   returns when the server answers; sets COLOPHON_SERVER, ADDRESS
+//	                                 and KEY, and METRICS if metrics have a separate address
 //	server kill NAME                 kill -9
-//	server stop NAME                 SIGTERM; it must end with exit code 0
+//	server stop NAME                 SIGTERM; the server must end with exit code 0
 //
-// Its log is in NAME.log, what it says at its start in NAME.said.
+// NAME.log has the server's log, NAME.said what it prints when it starts.
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: server start|kill|stop NAME ...")
@@ -146,7 +146,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }
 
-// feedProcess is an import whose input the script feeds.
+// feedProcess is an import that gets its input from the script in two parts.
 type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -157,12 +157,12 @@ type feedProcess struct {
 
 // scriptFeed imports a file in two parts:
 //
-//	feed start NAME FILE LINES FLAG...   gives an import the first lines, in the background
-//	feed rest NAME CODE                  gives it the rest; it must end with that exit code
-//	feed end NAME CODE                   gives it no more; it must end with that exit code
-//	feed interrupt NAME CODE             SIGINT; it must end with that exit code
+//	feed start NAME FILE LINES FLAG...   starts an import in the background and gives it the first lines
+//	feed rest NAME CODE                  gives it the rest; it must end with this exit code
+//	feed end NAME CODE                   ends its input; it must end with this exit code
+//	feed interrupt NAME CODE             sends SIGINT; it must end with this exit code
 //
-// Its output is in NAME.out.
+// NAME.out has its output.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: feed start|rest|end|interrupt NAME ...")
@@ -213,8 +213,8 @@ func startFeed(ts *testscript.TestScript, all []byte, lines int, flags []string)
 	return f
 }
 
-// request makes a request to the script's server, or to the server whose address the path
-// begins with.
+// request sends a request to the script's server or, if the path begins with an address, to
+// that server.
 func request(ts *testscript.TestScript, method, path string, header http.Header, body io.Reader) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -232,7 +232,8 @@ func request(ts *testscript.TestScript, method, path string, header http.Header,
 	return response.StatusCode, answer
 }
 
-// scriptHTTP makes a request and writes the answer's body to a file:
+// scriptHTTP sends a request, requires the status, and writes the body of the answer to a
+// file:
 //
 //	http STATUS METHOD PATH OUT [BODY [NAME:VALUE]...]
 func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
@@ -255,7 +256,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[3]), answer, 0o600))
 }
 
-// treeSize returns the size of a ledger of the script's server.
+// treeSize returns the size of a ledger on the script's server.
 func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	_, answer := request(ts, http.MethodGet, remote.LedgerPath(ledger), http.Header{}, nil)
 	var info wire.LedgerDescription
@@ -263,14 +264,14 @@ func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	return info.TreeSize
 }
 
-// scriptSize compares the size of a ledger: size LEDGER EVENTS.
+// scriptSize requires that a ledger has this size: size LEDGER EVENTS.
 func scriptSize(ts *testscript.TestScript, _ bool, args []string) {
 	if got := fmt.Sprint(treeSize(ts, args[0])); got != args[1] {
 		ts.Fatalf("ledger %s has %s events, want %s", args[0], got, args[1])
 	}
 }
 
-// scriptWaitSize waits until a ledger has that many events: wait-size LEDGER EVENTS.
+// scriptWaitSize waits until a ledger has this number of events: wait-size LEDGER EVENTS.
 func scriptWaitSize(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)

@@ -32,7 +32,7 @@ func writeFile(ts *testscript.TestScript, name string, text []byte) {
 	ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o600))
 }
 
-// scriptGenerate writes distinct lines without run_id for import:
+// scriptGenerate writes distinct lines without run_id for an import:
 //
 //	generate LINES FILE
 func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
@@ -45,8 +45,8 @@ func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], text.Bytes())
 }
 
-// scriptEdit copies a file and replaces the first match of a pattern. The edit must change the
-// text:
+// scriptEdit copies a file and replaces the first match of a pattern. It fails if the text
+// stays the same:
 //
 //	edit FROM TO PATTERN TEXT
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
@@ -80,7 +80,7 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptHead copies the first bytes of a file: head BYTES FROM TO. A negative number leaves
-// out that many bytes at the end.
+// out this number of bytes at the end.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -98,7 +98,7 @@ func scriptLongLine(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(ts.ReadFile(args[1])+strings.Repeat("x", n)+"\n"))
 }
 
-// scriptMode requires the permissions of a file: mode OCTAL FILE.
+// scriptMode requires that a file has these permissions: mode OCTAL FILE.
 func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -146,7 +146,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// damageOf reads what it is about to change and returns the change.
+// damageOf reads the data that the damage will change, and returns the change.
 func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamper) error, error) {
 	entry, err := store.Entry(ctx, seq)
 	if err != nil {
@@ -202,8 +202,8 @@ func contentOf(event []byte) (storage.Hash, error) {
 	return proofs.ParseHash(e.Record.Content["output"].SHA256)
 }
 
-// scriptForge signs an event whose checks falsely say match. It writes the receipt and the
-// verifier key:
+// scriptForge signs an event whose checks falsely say match. It writes a receipt for the event
+// and the verifier key:
 //
 //	forge RECORD RECEIPT KEY
 func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
@@ -237,8 +237,8 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(l.VerifierKey()))
 }
 
-// scriptMismatches compares the recorded failed checks of the ledger default, by run_id, with
-// a file of expected ones: mismatches FILE.
+// scriptMismatches compares the failed checks that the ledger default has recorded for each
+// run_id with a file of expected ones: mismatches FILE.
 func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	var expected struct {
 		Mismatches map[string][]string `json:"mismatches_by_run_id"`

@@ -18,12 +18,13 @@ requests, finishes the current ones, and commits what it has accepted. A second 
 ends it at once, and no acknowledged record is lost.
 
 The first start creates the data folder, a signing key (keys/default.key: keep a copy of
-it) and the ledger "default", and prints this. serve refuses a folder that has other
-files and no ledger. You can also set each flag by an environment variable
-(COLOPHON_LISTEN for --listen), or by its name in a YAML file.
+it) and the ledger "default", and prints what it created. serve refuses a folder that has
+other files and no ledger. Instead of a flag, you can set an environment variable
+(COLOPHON_LISTEN for --listen), or a setting of the same name in a YAML file (--config).
 
-Tokens say what a client may do (colophon token create). --access-file says it for
-tokens of OpenID Connect issuers and for client certificates:
+A token determines what its clients are allowed to do (colophon token create). The file
+that --access-file names does this for tokens of OpenID Connect issuers and for client
+certificates:
   oidc:
     - issuer: https://id.example.org
       audience: colophon

@@ -33,13 +33,14 @@ func newState(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "state STATE [SEQ...]",
 		Short: "Change the state of records",
-		Long: `Change the state of IPC records and run-DAGs to live, failed, stale or quarantined. Name
-records by number, or by filters that they all pass. Each change is an event; the log
-keeps its reason for ever. Answers about drift leave out records that are not live.
+		Long: `Change the state of IPC records and run-DAGs to live, failed, stale or quarantined.
+Choose records by number or by filters. With several filters, a record must pass all of
+them. Each change is an event; the log keeps its reason permanently. The drift commands
+leave out records that are not live.
 
-The server first reports what it would change. Records that have the state already are
-left out, so you can run an interrupted change again to continue it. It is an error if no
-record passes the filters.
+The server first reports what it would change. Records that already have the state are
+left out, so you can run an interrupted change again to continue it. If no record passes
+the filters, the command fails.
 
 With --json, state prints the server's answers, one JSON document per line: the dry run,
 then the result with its first receipts.`,
@@ -94,7 +95,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.Already+plan.WithoutState == 0:
-		return cli.Exitf(cli.ExitFailed, "no record passes the filters; check them")
+		return cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
 	case plan.Records == 0:
 		s.Say("nothing to change")
 		return nil

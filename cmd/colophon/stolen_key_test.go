@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// stolenKey is a ledger whose first key was retired and stolen, and a log that the thief has
-// forged under that key and the same origin.
+// stolenKey has a ledger whose first key was retired and then stolen, and a log that the thief
+// has forged with that key and the same origin.
 type stolenKey struct {
 	url, forged string // of the two ledgers
 	first, now  string // verifier keys
@@ -78,7 +78,7 @@ func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	return write(t, string(text))
 }
 
-// neverRetired makes the keys say that the first key still signs, as the thief claims.
+// neverRetired changes a list of keys so that the first key still signs, as the thief claims.
 func neverRetired(members map[string]any) {
 	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
 }
@@ -90,7 +90,7 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// liar serves the forged log with the keys of a file.
+// liar serves the forged log together with the list of keys in a file.
 func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	text, err := os.ReadFile(keys)
 	require.NoError(t, err)
@@ -109,8 +109,8 @@ func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	return server.URL + remote.LedgerPath("default")
 }
 
-// A key that was stolen after its retirement forges no log for an auditor who trusts the
-// current key, whatever the server says about its keys.
+// With a key that was stolen after its retirement, a thief cannot deceive an auditor who
+// trusts the current key, whatever the server says about its keys.
 func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	s := newStolenKey(t)
 	for name, change := range map[string]func(map[string]any){"the keys as they are": nil, "a key that was never retired": neverRetired} {
@@ -143,13 +143,13 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	}
 }
 
-// A person who stole the retired key deceives an auditor who still trusts that key, unless the
+// A thief of the retired key can deceive an auditor who still trusts that key, unless the
 // auditor's state remembers the newer one.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)
 	lies := s.liar(t, s.keysFile(t, nil))
 	report, o := audited(t, lies, s.first)
-	require.True(t, report.Clean, "this cannot be known without a state: %s%s", o.stdout, o.stderr)
+	require.True(t, report.Clean, "without a state, the audit cannot detect this: %s%s", o.stdout, o.stderr)
 	state := filepath.Join(t.TempDir(), "state")
 	report, o = audited(t, s.url, s.first, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
@@ -158,8 +158,8 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
 }
 
-// The audit compares the server's list of keys with the log. It reports another bound, and a
-// retired key that is listed as current.
+// The audit compares the server's list of keys with the log. It reports a retired key that is
+// listed with other bounds or as a current key.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -234,8 +234,8 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "--later")
 }
 
-// A checkpoint that only the retired key has signed is reported as possibly forged. One beyond
-// the key's bound is ignored.
+// A checkpoint that only the retired key has signed is reported as possibly forged. The audit
+// ignores such a checkpoint if it is larger than the size up to which that key signed.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	thief, err := datadir.Keys(s.data).Load("default")
@@ -252,13 +252,14 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	report, o = audited(t, s.url, s.now, "--against", sign(s.oldSize))
 	require.Len(t, report.Findings, 1, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, "fork", string(report.Findings[0].Kind))
-	require.Contains(t, report.Findings[0].Message, "a holder of that key")
+	require.Contains(t, report.Findings[0].Message, "someone used that key")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
 	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
 	require.Contains(t, o.stderr, "the checkpoint does not count")
 }
 
-// A state from before the rotation continues with the current key alone, and with both keys.
+// A state from before the rotation can be continued with only the current key, and with both
+// keys.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -279,8 +280,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	}
 }
 
-// A checkpoint that only an older key has signed counts for nothing while a newer key signs.
-// It is not remembered and accuses no one, whichever key is given.
+// A checkpoint that only an older key has signed does not count while a newer key signs. The
+// audit does not remember it and reports no fork because of it, whichever key is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.Keys(w.Data).Load("default")

@@ -79,9 +79,9 @@ func newToken(c *cli.Console) *cobra.Command {
 		Use:   "token",
 		Short: "Create, list and revoke the API tokens of a data folder",
 		Long: `Create, list and revoke the tokens with which clients authenticate. The data folder
-keeps their hashes. A running server applies every change from its next request on. When
-a token exists, every request under /v1 needs one, or other credentials that serve
---access-file describes.
+keeps their hashes. A running server applies every change from the next request on. Once
+a token exists, every request under /v1 needs one, or other credentials that the file of
+serve --access-file allows.
 
 With --store, the tokens are in the PostgreSQL database, and all its servers apply every
 change within a second. If a server cannot reach the database for 5 seconds, it answers
@@ -106,9 +106,9 @@ func (t *tokenCommand) newCreate() *cobra.Command {
 		Short: "Create a token and print it once",
 		Long: `Create a token and print it to the standard output, once: the data folder keeps only its
 hash. Clients send it as "Authorization: Bearer colophon_...". Its name is the actor of
-the events that it writes. The name is free again when the token is revoked.
+the events that it writes. After the token is revoked, its name can be used again.
 
-The scopes; none includes another, but read includes log:
+These are the scopes; read includes log, and otherwise no scope includes another:
   write    post records, change states, validate paths, register sources
   read     records, runs, queries, counters
   content  the texts themselves: prompts, outputs, documents
@@ -139,10 +139,10 @@ The scopes; none includes another, but read includes log:
 			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
 		},
 	}
-	command.Flags().StringVar(&name, "name", "", "`name` of its user: lower-case letters, digits, dots, underscores, hyphens")
+	command.Flags().StringVar(&name, "name", "", "`name` of the token's user: lower-case letters, digits, dots, underscores, hyphens")
 	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas or in several flags: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
-	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` that it is for, separated by commas or in several flags; '*' for all, including new ones")
-	command.Flags().StringVar(&expires, "expires", "", "`time` at which it expires: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default never")
+	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` for which the token is valid, separated by commas or in several flags; '*' for all, including new ones")
+	command.Flags().StringVar(&expires, "expires", "", "`time` at which the token expires: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default is never")
 	return command
 }
 
@@ -171,7 +171,7 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 }
 
 // warnUnknown warns if the data folder was just created or is empty, or if the token names
-// unknown ledgers: the user may have mistyped a name.
+// unknown ledgers, because the user might have mistyped a name.
 func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
 	names, err := t.ledgers(ctx, store)
 	_, noDatabase := os.Stat(datadir.Database(t.data))
@@ -298,8 +298,9 @@ func (t *tokenCommand) newRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME|ID",
 		Short: "Revoke a token at once; this cannot be undone",
-		Long: `Revoke the token with this name or id. A running server refuses it from its next request
-on; with --store, every server within a second. The token stays in the list, and its name in the events that it wrote.`,
+		Long: `Revoke the token with this name or id. A running server refuses it from the next request
+on; with --store, every server within a second. The token stays in the list, and its name
+stays in the events that it wrote.`,
 		Example: `  colophon token revoke pipeline`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

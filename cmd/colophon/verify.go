@@ -19,8 +19,8 @@ and its place in the signed tree, and every field. FILE is one of these:
   an audit pack from colophon export. verify never runs its page.
 
 The report names the members that the proof covers, and the members that it does not
-cover. The latter rely on the server: facts that follow from other events (drift,
-category, …), replayed, and unknown members.
+cover. For the latter, you have to trust the server: facts that follow from other events
+(drift, category, …), replayed, and unknown members.
 
 KEY is a verifier key as serve prints it, a file with verifier keys, one per line, or a
 file with all keys of a log from "colophon keys list NAME --key KEY --json". In a file
@@ -29,21 +29,22 @@ been stolen since. If only a replaced key signed, add --later: a file with the a
 GET …/proofs/consistency?first=TREE_SIZE. It shows that the tree is the beginning of a
 tree that the newest key signed.
 
-The file for --record has the record in the form of a POST request, or its line {"kind":
-…, "record": …}. - is the standard input.
+The file for --record has the record in the form of a POST request, or as a line of a
+batch: {"kind": …, "record": …}. - is the standard input.
 
 Exit codes:
    0  verified
    2  bad arguments, or a file cannot be read
   10  malformed: none of these files
-  11  wrong key: signed with another key (by a rotation: docs/keys.md), or for another log
+  11  wrong key: signed with another key (after a rotation, see docs/keys.md), or for
+      another log
   12  bad signature
   13  broken chain link: event, prev_event_hash, event_hash and leaf_hash disagree
   14  broken inclusion: the event is not in the signed tree
   15  a field disagrees with the event
   16  wrong record: the record does not hash to the event
   17  a minimal receipt, or a .tlog-proof without entry: nothing to prove
-  18  wrong checks: the event has other values than this record gives
+  18  wrong checks: the event's values differ from those computed from the record
   19  broken path: the stage is not in the tree of its run
   20  wrong text: it does not hash to the stage or the citation
   21  wrong content: the content in the pack is not the content that the event names
@@ -69,8 +70,8 @@ func newVerify(c *cli.Console) *cobra.Command {
 	command.Flags().StringVar(&o.Key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
 	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record, in the form of a POST request")
 	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
-	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of a nested proof's part")
-	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and the consistency proof to it")
+	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
+	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and a consistency proof that leads to it")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command
 }

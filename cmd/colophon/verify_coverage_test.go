@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// derivedReceipts returns receipts of all four kinds as a server writes them, with the facts
-// that follow from other events, and a receipt of a replay.
+// derivedReceipts returns receipts of all four kinds as a server writes them, including the
+// facts that follow from other events, and the receipt of a replayed record.
 func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	t.Helper()
 	url, key := exportedServer(t)
@@ -45,8 +45,8 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 // uncovered lists the members of derivedReceipts that no proof covers.
 var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
-// Every bit of a receipt counts: after a change, the receipt does not verify, or verify names
-// the member as not proved.
+// Every bit of a receipt counts: if one is changed, the receipt does not verify, or verify
+// names the changed member as not proved.
 func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	verifier, err := proofs.ParseVerifier(key)
@@ -132,7 +132,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-// verify also names what is not proved in the receipt of a nested proof, and in an audit pack.
+// verify also names what is not proved in a nested proof's receipt and in an audit pack.
 func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	url, key := exportedServer(t)
 	code, proof, stderr := colophon(url, "prove", "3", "--citation", "0")

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// signedEvent returns a receipt for the only event of a log, with arbitrary members, and the
+// signedEvent returns a receipt for the only event of a log, which has these members, and the
 // log's key.
 func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
 	t.Helper()
@@ -33,7 +33,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 	return r, signer.Verifier().String()
 }
 
-// verifiedFile runs verify on a file with that text.
+// verifiedFile runs verify on a file with this text.
 func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -85,7 +85,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 }
 
 // verify reads everything that export writes, even an audit pack that is larger than a record.
-func TestAuditPacksMayBeLarge(t *testing.T) {
+func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
 		name := filepath.Join(t.TempDir(), "file")
@@ -100,7 +100,7 @@ func TestAuditPacksMayBeLarge(t *testing.T) {
 }
 
 // verify refuses proofs of another part, and proofs that prove nothing.
-func TestProofsAreOfWhatWasAskedFor(t *testing.T) {
+func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")
 	require.Zero(t, code, stderr)

@@ -37,7 +37,7 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 	}
 }
 
-func TestKeysAreReadOneALine(t *testing.T) {
+func TestKeysAreReadOnePerLine(t *testing.T) {
 	var text strings.Builder
 	for range 3 {
 		signer, err := proofs.GenerateKey().Signer("ledger.example")
@@ -53,7 +53,7 @@ func TestKeysAreReadOneALine(t *testing.T) {
 }
 
 // A key that is given as text is used even if a file has the same name.
-func TestAKeyIsNoFileName(t *testing.T) {
+func TestKeysAreNotFileNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {
 		signer, err := proofs.GenerateKey().Signer("log.example/a")
@@ -71,12 +71,12 @@ func TestAKeyIsNoFileName(t *testing.T) {
 	require.Equal(t, own, keys[0].String())
 }
 
-// A signing key that is given in place of a verifier key is refused, and shown nowhere.
+// A signing key that is given in place of a verifier key is refused, and no output shows it.
 func TestSigningKeysAreNotShown(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("a.b")
 	require.NoError(t, err)
 	secret := signer.Secret()
-	seed := strings.SplitN(secret, "+", 5)[4] // itself may hold a plus
+	seed := strings.SplitN(secret, "+", 5)[4] // the seed itself can contain a plus
 	for _, text := range []string{secret, "signing key (secret)  " + secret, "\ufeff" + secret, secret + secret, secret[1:], secret[len("PRIVATE+KEY+"):], seed, "x\n" + seed + "\n"} {
 		file := write(t, text)
 		for _, given := range []string{file, text} {

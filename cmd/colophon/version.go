@@ -13,8 +13,8 @@ import (
 // version is set at release by the linker (-ldflags -X main.version=v1.2.3).
 var version string
 
-// buildVersion returns the version from the linker, else the version of the module or the commit
-// that Go recorded, else "devel".
+// buildVersion returns the version that the linker set. Without it, buildVersion returns the module
+// version or the commit that Go recorded, and "devel" if Go recorded neither.
 func buildVersion() string {
 	if version != "" {
 		return version

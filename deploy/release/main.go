@@ -1,6 +1,6 @@
-// Command release writes the software bill of materials of a binary: what the Go toolchain
-// recorded in it, as CycloneDX JSON on the standard output. The output does not depend on when
-// or where it runs.
+// Command release writes the software bill of materials of a binary as CycloneDX JSON to the
+// standard output. It contains what the Go toolchain recorded in the binary. The output does
+// not depend on when or where the command runs.
 //
 //	go run . ../../dist/colophon-linux-amd64 v1.2.3
 package main
@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) != 2 {
-		return errors.New("name a binary and its version")
+		return errors.New("usage: release BINARY VERSION")
 	}
 	info, err := buildinfo.ReadFile(args[0])
 	if err != nil {
@@ -36,8 +36,9 @@ func run(args []string, out io.Writer) error {
 	return encoder.SetPretty(true).Encode(bill(info, args[1]))
 }
 
-// bill lists the modules of a binary and the standard library of its build. The toolchain does
-// not record the version that was stamped into it.
+// bill lists the modules of a binary and the standard library with which it was built. version
+// is passed because the toolchain does not record the version that was stamped into the
+// binary.
 func bill(info *debug.BuildInfo, version string) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	main := component(info.Main.Path, version, "")

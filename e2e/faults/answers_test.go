@@ -26,7 +26,7 @@ import (
 	"colophon/storage"
 )
 
-// freshAnswers returns the answers of an index that folds the log at once and undisturbed.
+// freshAnswers returns the answers of a new index that has read the whole log undisturbed.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
 	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.MinMemory})
 	if err != nil {
@@ -41,7 +41,7 @@ func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map
 	return answers(ctx, follower, size)
 }
 
-// answers returns an index's answers to queries of all kinds, by query.
+// answers returns an index's answers to all kinds of queries, by query.
 func answers(ctx context.Context, f *index.Follower, size uint64) (all map[string]string, err error) {
 	v, err := f.View(size)
 	if err != nil {
@@ -119,7 +119,7 @@ func (q *queries) note(name string, answer any, err error) {
 	}
 	q.all[name] = string(text)
 	if err != nil {
-		q.err = errors.Join(q.err, fmt.Errorf("asking for %s: %w", name, err))
+		q.err = errors.Join(q.err, fmt.Errorf("query %s: %w", name, err))
 	}
 }
 
@@ -137,15 +137,15 @@ func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, er
 	}
 }
 
-// naive compares a few answers with what the events alone say.
+// naive compares a few answers with values computed from the events alone.
 func (o *oracle) naive(f *index.Follower) error {
 	records := make(map[string]uint64)
-	runs := make(map[string]uint64) // live ones, by model
+	runs := make(map[string]uint64) // live runs by model
 	dead := make(map[uint64]bool)
 	for _, e := range o.events {
 		seq, err := f.Find(o.ctx, e.hash, 0)
 		if err != nil || seq != e.seq {
-			return fmt.Errorf("event %d is found at %d: %w", e.seq, seq, err)
+			return fmt.Errorf("the index finds event %d at %d: %w", e.seq, seq, err)
 		}
 		if _, posted := routes[e.body.Kind]; posted {
 			records[string(e.body.Kind)]++
@@ -160,7 +160,7 @@ func (o *oracle) naive(f *index.Follower) error {
 		}
 	}
 	if counted := counters.TallyOf(f).Records; !sameCounts(counted, records) {
-		return fmt.Errorf("it counts records %v, the log has %v", counted, records)
+		return fmt.Errorf("it counts records %v, but the log has %v", counted, records)
 	}
 	v, err := f.Latest()
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	return errors.Join(o.naiveView(v, runs), v.Close())
 }
 
-// sameCounts compares counters; those that are 0 may be missing.
+// sameCounts compares counters. A counter that is 0 may be missing.
 func sameCounts(a, b map[string]uint64) bool {
 	nonzero := func(m map[string]uint64) map[string]uint64 {
 		m = maps.Clone(m)
@@ -183,7 +183,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 	for model, n := range runs {
 		group, _, err := groups.Get(o.ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}})
 		if err != nil || group.Runs != n {
-			return fmt.Errorf("%s has %d runs, the log has %d: %w", model, group.Runs, n, err)
+			return fmt.Errorf("%s has %d runs, but the log has %d: %w", model, group.Runs, n, err)
 		}
 	}
 	for _, a := range o.attempts[max(0, len(o.attempts)-20):] {
@@ -193,9 +193,9 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 		filter := records.Filter{Values: []records.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
 		rows, _, err := records.List(o.ctx, v, filter, index.Page{Limit: 10})
 		if err != nil || len(rows) != len(o.found[a.id]) {
-			return fmt.Errorf("attempt %d is listed %d times, the log has %d: %w", a.id, len(rows), len(o.found[a.id]), err)
+			return fmt.Errorf("attempt %d is listed %d times, but the log has it %d times: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}
-		for i, e := range o.found[a.id] { // the newest first
+		for i, e := range o.found[a.id] { // newest first
 			if row := rows[len(rows)-1-i]; row.Seq != e.seq || row.EventHash != e.hash {
 				return fmt.Errorf("attempt %d, event %d, is listed as %d", a.id, e.seq, row.Seq)
 			}

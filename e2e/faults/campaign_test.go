@@ -15,9 +15,9 @@ import (
 
 // tally counts what a round did.
 type tally struct {
-	faults   map[string]int // injected faults, by kind
-	receipts int            // that were compared with what was left
-	ended    int            // processes that a fault has ended
+	faults   map[string]int // number of injected faults, by kind
+	receipts int            // number of receipts that were compared with what was left
+	ended    int            // number of processes that a fault ended
 }
 
 func (t *tally) add(other tally) {
@@ -39,24 +39,24 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// round runs some faults in a new world, each followed by the oracle. An error is something
-// that must never happen.
+// round injects some faults into a new world, and asks the oracle after each. An error is
+// something that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
 // lanes is the number of concurrent rounds.
 const lanes = 2
 
-// campaign runs rounds until there were enough faults.
+// campaign runs rounds until enough faults were injected.
 func campaign(t *testing.T, one round) {
 	t.Helper()
 	kind := strings.TrimPrefix(t.Name(), "Test")
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	var sum tally
 	var next, rounds int
 	if settings.round >= 0 {
 		next = settings.round
 	}
-	began, said := time.Now(), time.Now()
+	began, printed := time.Now(), time.Now()
 	begin := func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -74,8 +74,8 @@ func campaign(t *testing.T, one round) {
 		if err != nil {
 			t.Errorf("%s, FAULTS_SEED=%d FAULTS_ROUND=%d: %v", kind, settings.seed, number, err)
 		}
-		if time.Since(said) > 10*time.Second {
-			said = time.Now()
+		if time.Since(printed) > 10*time.Second {
+			printed = time.Now()
 			fmt.Fprintf(os.Stderr, "%s: %d of %d faults\n", kind, sum.sum(), settings.faults)
 		}
 	}
@@ -89,7 +89,7 @@ func campaign(t *testing.T, one round) {
 		})
 	}
 	group.Wait()
-	t.Logf("%s: %d faults in %d rounds, %d receipts held, %d processes ended, seed %d, %s",
+	t.Logf("%s: %d faults in %d rounds, %d receipts confirmed, %d processes ended, seed %d, %s",
 		kind, sum.sum(), rounds, sum.receipts, sum.ended, settings.seed, time.Since(began).Round(time.Second))
 	for _, name := range slices.Sorted(maps.Keys(sum.faults)) {
 		t.Logf("%8d %s", sum.faults[name], name)

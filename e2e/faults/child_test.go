@@ -19,32 +19,32 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is this test binary again, as a server whose files fail: a fault that ends a process
-// ends the child. It serves one session after the other, with one line of JSON in each
-// direction.
+// A child is this test binary, run again as a server whose files fail. A fault that ends a
+// process ends only the child. The child serves one session after another. Each direction uses
+// one line of JSON per message.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
 // session is what a child must serve.
 type session struct {
 	Dir string // the data folder
-	// Plans for the ledgers' files and the index's.
+	// Plans for the files of the ledgers and of the index.
 	Log, Index faulty.Plan
 }
 
-// said is a line of a child.
-type said struct {
+// childMessage is one message of a child.
+type childMessage struct {
 	URL    string `json:",omitempty"` // the address that it serves
-	Failed string `json:",omitempty"` // it could not open or close, and ends
-	Closed bool   `json:",omitempty"` // it has ended the session without an error
-	Hit    string `json:",omitempty"` // a call that fails
+	Failed string `json:",omitempty"` // the child could not open or close its folder, and ends
+	Closed bool   `json:",omitempty"` // the child has ended the session without an error
+	Hit    string `json:",omitempty"` // a call that failed as planned
 }
 
-// beNode is the main function of a child.
-func beNode() int {
+// childMain is the main function of a child.
+func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
-	var mu sync.Mutex // for whole lines
-	say := func(s said) {
+	var mu sync.Mutex // keeps lines whole
+	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()
 		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing line
@@ -55,19 +55,19 @@ func beNode() int {
 			return 0
 		}
 		if err := s.serve(asked, say); err != nil {
-			say(said{Failed: err.Error()})
+			say(childMessage{Failed: err.Error()})
 			return 3
 		}
-		say(said{Closed: true})
+		say(childMessage{Closed: true})
 	}
 }
 
-// serve serves until the parent sends another line.
-func (s session) serve(asked *json.Decoder, say func(said)) error {
+// serve serves until the parent sends the next line.
+func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	ctx := context.Background()
 	faults := func(what string, plan faulty.Plan) *faulty.Faults {
 		f := faulty.New(plan)
-		f.Tell = func(call, file string) { say(said{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
+		f.Tell = func(call, file string) { say(childMessage{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
 		return f
 	}
 	log := testLog()
@@ -87,7 +87,7 @@ func (s session) serve(asked *json.Decoder, say func(said)) error {
 	if err := n.serve(); err != nil {
 		return errors.Join(err, n.close())
 	}
-	say(said{URL: n.url})
+	say(childMessage{URL: n.url})
 	var stop string
 	if err := asked.Decode(&stop); err != nil {
 		return err
@@ -109,11 +109,11 @@ func fileClass(file string) string {
 	return "folder"
 }
 
-// child is a child from its parent's view.
+// child is the parent's view of a child.
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
-	lines   chan said // closed when the child has ended
+	lines   chan childMessage // closed when the child has ended
 	hits    map[string]int
 }
 
@@ -122,7 +122,7 @@ func startChild(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{command: exec.CommandContext(ctx, executable), lines: make(chan said, 64), hits: make(map[string]int)}
+	c := &child{command: exec.CommandContext(ctx, executable), lines: make(chan childMessage, 64), hits: make(map[string]int)}
 	c.command.Env = append(os.Environ(), roleVariable+"=node")
 	if c.stdin, err = c.command.StdinPipe(); err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func startChild(ctx context.Context) (*child, error) {
 		lines := bufio.NewScanner(output)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var s said
-			if json.Unmarshal(lines.Bytes(), &s) == nil { // else the child ended within the line
+			var s childMessage
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child ended within the line
 				c.lines <- s
 			}
 		}
@@ -149,36 +149,36 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// Reasons why a child sends no next line.
+// Reasons why there is no next line from a child.
 var (
 	errEnded  = errors.New("the child has ended")
-	errSilent = errors.New("the child says nothing")
+	errSilent = errors.New("the child sends nothing")
 )
 
-// wait returns the next line that is not a hit, and counts hits. It returns errEnded, or
-// errSilent after the given time.
-func (c *child) wait(most time.Duration) (said, error) {
+// wait returns the next message that is not a hit, and counts hits. It returns errEnded, or
+// errSilent if nothing arrives within the given time.
+func (c *child) wait(most time.Duration) (childMessage, error) {
 	late := time.After(most)
 	for {
 		select {
 		case s, more := <-c.lines:
 			if !more {
-				return said{}, errEnded
+				return childMessage{}, errEnded
 			}
 			if s.Hit == "" {
 				return s, nil
 			}
 			c.hits[s.Hit]++
 		case <-late:
-			return said{}, errSilent
+			return childMessage{}, errSilent
 		}
 	}
 }
 
 // ask sends a line.
-func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // a dead child is noticed by its silence
+func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // wait notices a dead child
 
-// end ends the child, whatever it does.
+// end kills the child.
 func (c *child) end() {
 	_ = c.stdin.Close()
 	_ = c.command.Process.Kill()

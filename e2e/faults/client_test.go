@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// patience is how long a request may take while the server lives.
+// patience is how long a request may take while the server is alive.
 const patience = 30 * time.Second
 
 // client sends the requests of a history, from several goroutines.
 type client struct {
 	history *history
-	url     string // of the ledger
+	url     string // URL of the ledger
 	http    *http.Client
-	// mayHang: the server may leave clients without an answer.
+	// mayHang means that the server may leave clients without an answer.
 	mayHang bool
 }
 
@@ -34,8 +34,8 @@ func newClient(h *history, server string) *client {
 // close closes idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// load lets a number of writers each send a number of requests, or until ctx is done. It does
-// not interrupt a current request.
+// load lets a number of writers send a number of requests each, or until ctx is done. It does
+// not interrupt a request in progress.
 func (c *client) load(ctx context.Context, writers, each int) {
 	var group sync.WaitGroup
 	for range writers {
@@ -48,13 +48,13 @@ func (c *client) load(ctx context.Context, writers, each int) {
 	group.Wait()
 }
 
-// ask makes one request of any kind; most of them write.
+// ask sends a request of any kind. Most of them write.
 func (c *client) ask(ctx context.Context) {
 	switch n := c.history.below(10); {
 	case n < 6:
 		a := c.history.draw()
 		if !c.post(ctx, a) && c.history.chance(2) && ctx.Err() == nil {
-			c.post(ctx, a) // as clients do; a record without a key may then be there twice
+			c.post(ctx, a) // like real clients; a record without a key can then be in the log twice
 		}
 	case n < 8:
 		size := 1 + c.history.below(8)
@@ -69,8 +69,8 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// requestWithoutEvent makes a request that writes no event: it changes the visibility of the log,
-// or makes a dry run of an erasure.
+// requestWithoutEvent sends a request that writes no event: it changes the visibility of the
+// log, or makes a dry run of an erasure.
 func (c *client) requestWithoutEvent(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
 	if of := c.history.some(); of != nil && c.history.chance(2) {
@@ -81,11 +81,11 @@ func (c *client) requestWithoutEvent(ctx context.Context) {
 	}
 }
 
-// do makes a request and reads the answer; ok if the answer is complete.
+// do sends a request and reads the answer. ok is false if the answer is incomplete.
 func (c *client) do(ctx context.Context, method, path string, body []byte, headers ...string) (status int, answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), method, c.url+path, bytes.NewReader(body))
 	if err != nil {
-		c.history.broken("making a request of %s: %w", path, err)
+		c.history.broken("create a request for %s: %w", path, err)
 		return 0, nil, false
 	}
 	request.Header.Set("Content-Type", "application/json")
@@ -106,7 +106,7 @@ func (c *client) do(ctx context.Context, method, path string, body []byte, heade
 	return response.StatusCode, answer, true
 }
 
-// noteTimeout notes a time-out: a server may be gone, but it must not leave a client waiting.
+// noteTimeout records a time-out. The server may be gone, but must not leave a client waiting.
 func (c *client) noteTimeout(method, path string, err error) {
 	if timeout, is := err.(interface{ Timeout() bool }); is && timeout.Timeout() && !c.mayHang {
 		c.history.broken("%s %s had no answer within %s: %w", method, path, patience, err)
@@ -130,7 +130,7 @@ func (c *client) post(ctx context.Context, a *attempt) bool {
 	return c.judge(a, status, answer)
 }
 
-// judge notes the outcome of an attempt.
+// judge records the outcome of an attempt.
 func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	switch {
 	case len(a.targets) > 0 && status == http.StatusOK:
@@ -166,7 +166,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	}
 	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, c.url+"/batch", &body)
 	if err != nil {
-		c.history.broken("making a batch: %w", err)
+		c.history.broken("create a batch: %w", err)
 		return
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
@@ -189,7 +189,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	c.lines(list, response.Body)
 }
 
-// lines notes the complete answers to the lines of a batch.
+// lines records the complete answers to the lines of a batch.
 func (c *client) lines(list []*attempt, answers io.Reader) {
 	lines := bufio.NewReaderSize(answers, 1<<20)
 	for _, a := range list {
@@ -211,8 +211,8 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 	}
 }
 
-// read requests something that was acknowledged before. The request may fail, but an answer
-// must agree.
+// read requests something that was acknowledged earlier. The request may fail, but an answer
+// must agree with the acknowledgement.
 func (c *client) read(ctx context.Context) {
 	of := c.history.some()
 	if of == nil {
@@ -240,7 +240,7 @@ func (c *client) read(ctx context.Context) {
 	}
 }
 
-// contentName names a piece of content of records of that kind.
+// contentName names a piece of content that records of this kind have.
 func contentName(a *attempt) string {
 	switch a.path {
 	case "/ipc-records":
@@ -256,7 +256,7 @@ func contentName(a *attempt) string {
 	return "content"
 }
 
-// checkContent requires that content is byte for byte what was posted.
+// checkContent requires that the content is byte for byte what was posted.
 func (c *client) checkContent(a *attempt, answer []byte) {
 	for _, posted := range a.contents {
 		if bytes.Equal(posted, answer) {

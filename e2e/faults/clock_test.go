@@ -18,9 +18,9 @@ import (
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock is wrong at every reading.
+// clock is a clock that is wrong at every reading.
 type clock struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand
 	now    time.Time
 	course string
@@ -48,11 +48,12 @@ func (c *clock) read() time.Time {
 	return c.now
 }
 
-// clockRound runs some sessions of one ledger, each with a wrong clock.
+// clockRound runs several sessions of one ledger, each with a wrong clock.
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// After the end of time all events have that time, which would hide later faults.
+		// After a session at the end of time, all events would have that time, which would
+		// hide later faults.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]
@@ -62,7 +63,7 @@ func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 		err := w.clockSession(t.Context(), c)
 		done.add(tally{faults: map[string]int{course: 1}, receipts: w.history.acknowledgements()})
 		if err != nil {
-			return done, fmt.Errorf("clock going %s: %w", course, err)
+			return done, fmt.Errorf("clock %s: %w", course, err)
 		}
 	}
 	return done, nil

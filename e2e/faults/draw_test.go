@@ -15,22 +15,24 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// attempt is a request for a record or a change of state. Only the members that mu guards
-// change after it is drawn.
+// attempt is a request for a record or a change of state. After it is drawn, only the members
+// guarded by mu change.
 type attempt struct {
-	id     int // unique in a world, and the label "attempt" of a record
+	id     int // unique in a world; records have it as the label "attempt"
 	method string
-	path   string      // within the ledger
-	kind   record.Kind // of the event that it becomes
+	path   string      // relative to the ledger
+	kind   record.Kind // kind of the event that results from it
 	body   []byte
-	key    string      // idempotency key that the client chose; empty if none
-	runID  string      // run_id of the record, its key if it has no other; empty if none
+	key    string      // idempotency key that the client chose; empty if there is none
+	runID  string      // run_id of the record, which is its key if it has no other; empty if there is none
 	digest record.Hash // canonical digest of a record
 	// contents are the pieces of content of a record, by digest.
 	contents map[record.Hash][]byte
-	// validation is where the path of a record is validated; empty for other kinds.
+	// validation is the build in which the path of a record is validated; empty for other
+	// kinds.
 	validation string
-	// target is the event that a change is about, and targets those of a change of many.
+	// target is the event that a change refers to, and targets are the events of a change of
+	// several.
 	target  uint64
 	targets []uint64
 
@@ -39,13 +41,13 @@ type attempt struct {
 	refusals int // number of answers that said that nothing was written
 }
 
-// keyed reports whether sending it again is safe.
+// keyed reports whether the attempt can be sent again safely.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
 
-// events is the most events that one try can write.
+// events returns the maximum number of events that one try can write.
 func (a *attempt) events() int { return max(1, len(a.targets)) }
 
-// isRecord reports whether it is a record and not a change.
+// isRecord reports whether the attempt is a record rather than a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
 // Texts that many records share, so that their content is stored once.
@@ -62,8 +64,8 @@ var noDigest = strings.Repeat("0", 64)
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// drawRecord draws a record of any kind. No other record has its content, apart from the
-// shared texts.
+// drawRecord draws a record of any kind. Apart from the shared texts, no other record has the
+// same content.
 func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
@@ -119,7 +121,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 		if r.IntN(2) == 0 {
 			members["branch"] = fmt.Sprintf("branch-%d", r.IntN(2))
 		}
-		if r.IntN(3) == 0 { // not itself
+		if r.IntN(3) == 0 { // a base other than the build itself
 			members["base"] = fmt.Sprintf("build-%d", (build+1+r.IntN(builds-1))%builds)
 		}
 		passage := fmt.Sprintf("Passage %d", r.IntN(12))
@@ -139,12 +141,12 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	if r.IntN(3) == 0 {
 		members["timestamp"] = time.Unix(1_700_000_000+int64(r.IntN(1000)), 0).UTC().Format(time.RFC3339)
 	}
-	a.body, _ = json.Marshal(members) // maps of strings and numbers
+	a.body, _ = json.Marshal(members) // cannot fail: maps of strings and numbers
 	a.digest, a.contents = contentsOf(kind, a.body)
 	return a
 }
 
-// drawText draws a text with a given beginning that hardly compresses.
+// drawText draws a text with a given beginning. The text hardly compresses.
 func drawText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {
@@ -153,7 +155,7 @@ func drawText(r *rand.Rand, begin string, length int) string {
 	return begin + " " + hex.EncodeToString(noise)
 }
 
-// contentsOf returns the digest of a record and its pieces of content.
+// contentsOf returns the digest of a record and the record's pieces of content.
 func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]byte) {
 	parsed, err := record.Parse(kind, body)
 	if err != nil {
@@ -167,8 +169,8 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb draws a change to the state of an event in the log, or to a source. It returns nil if
-// there is nothing to change.
+// drawVerb draws a change of an event's state or of a source. It returns nil if there is
+// nothing to change.
 func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {
@@ -205,10 +207,11 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	return a
 }
 
-// reasonOf is the reason of the events of an attempt that has no key.
+// reasonOf returns the reason in the events of an attempt that has no key.
 func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
 
-// drawStates draws a change of the state of many records; nil if there are none.
+// drawStates draws a change of the states of several records, or returns nil if there are no
+// records.
 func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
 	size := uint64(0)
@@ -222,6 +225,6 @@ func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 		return nil
 	}
 	a.body, _ = json.Marshal(map[string]any{"state": record.States[r.IntN(len(record.States))], "reason": reasonOf(id), "seqs": a.targets,
-		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // texts and numbers
+		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // cannot fail: texts and numbers
 	return a
 }

@@ -9,16 +9,17 @@ import (
 	"colophon/ledger/record"
 )
 
-// never are the kinds of events that the histories leave out: the ledger writes the first by itself,
-// nothing is refused, keys do not change, and only a registered source can be revoked.
+// never holds the kinds of events that histories leave out: the ledger writes the first event
+// by itself, nothing is refused, keys do not change, and only a registered source can be
+// revoked.
 var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
 
-// Histories have every kind of event, and every member from which rows of the index follow.
+// Histories contain every kind of event, and every member that leads to rows of the index.
 func TestEverythingIsDrawn(t *testing.T) {
 	h := newHistory("world", 1)
 	kinds := make(map[record.Kind]int)
 	members := make(map[string]int)
-	changes := 0 // of many states
+	changes := 0 // number of changes of several states
 	for range 5000 {
 		a := h.draw()
 		h.acks = append(h.acks, &ack{attempt: a, seq: uint64(a.id) + 1})
@@ -39,7 +40,7 @@ func TestEverythingIsDrawn(t *testing.T) {
 		}
 	}
 	for _, kind := range record.EventKinds {
-		require.Equal(t, never[kind], kinds[kind] == 0, "%s: %d of 5,000", kind, kinds[kind])
+		require.Equal(t, never[kind], kinds[kind] == 0, "%s was drawn %d times of 5,000", kind, kinds[kind])
 	}
 	require.Positive(t, changes)
 	require.Len(t, members, 19, "%v", members)

@@ -18,20 +18,20 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Calls of the file systems of the log and of the index fail under a server in another
-// process, which must end when it cannot continue safely.
+// Calls of the file systems of the log and the index fail under a server in another process.
+// The server must end when it cannot continue safely.
 
-func TestLogFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, false)) }
-func TestLogFilesAreDoneButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
-func TestLogFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, false)) }
+func TestLogFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, false)) }
+func TestLogFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
+func TestLogFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, false))
 }
-func TestLogFilesAreSlow(t *testing.T)          { campaign(t, fileRound(faulty.Slow, false)) }
-func TestLogFilesAreGarbled(t *testing.T)       { campaign(t, fileRound(faulty.Garble, false)) }
-func TestIndexFilesFail(t *testing.T)           { campaign(t, fileRound(faulty.Fail, true)) }
-func TestIndexFilesAreDoneButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
-func TestIndexFilesHaveNoSpace(t *testing.T)    { campaign(t, fileRound(faulty.NoSpace, true)) }
+func TestLogFilesAreSlow(t *testing.T)                 { campaign(t, fileRound(faulty.Slow, false)) }
+func TestLogFilesAreGarbled(t *testing.T)              { campaign(t, fileRound(faulty.Garble, false)) }
+func TestIndexFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, true)) }
+func TestIndexFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
+func TestIndexFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, true))
 }
@@ -41,7 +41,7 @@ func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.Garbl
 // sessionsOfFiles is the number of sessions on one folder in a round.
 const sessionsOfFiles = 5
 
-// fileRound runs some sessions on one folder. In each, calls fail in one way.
+// fileRound runs several sessions on one folder. In each of them, calls fail in one way.
 func fileRound(mode faulty.Mode, index bool) round {
 	return func(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 		dir, remove, err := scratch()
@@ -71,17 +71,17 @@ func fileRound(mode faulty.Mode, index bool) round {
 	}
 }
 
-// fileWorld is a folder that one child after the other serves.
+// fileWorld is a data folder that one child after another serves.
 type fileWorld struct {
 	dir     string
 	history *history
-	child   *child // nil if there is none
+	child   *child // nil if no child is running
 	counted map[string]int
 }
 
-// session lets a child serve and clients use it, and waits for the end of the session or of
-// the child; ended is the number of processes that ended. Only if files fail for ever may the
-// child hang: writers, opening, and closing wait until tables can be written.
+// session lets a child serve while clients use it, and waits for the end of the session or of
+// the child. ended is the number of processes that ended. The child may hang only if files
+// fail for ever, because writers, opening, and closing wait until tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -104,12 +104,12 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 		clients.load(ctx, 3, 5)
 		clients.close()
 		w.child.ask("stop")
-		var closed said
+		var closed childMessage
 		if closed, err = w.child.wait(most); err == nil && closed.Closed {
 			return 0, nil
 		}
 	}
-	w.end() // closing reports the fault, or the fault ends the child
+	w.end() // either closing reports the fault, or the fault ends the child
 	if errors.Is(err, errSilent) && !lasts {
 		return 1, err
 	}
@@ -126,8 +126,8 @@ func (w *fileWorld) end() {
 // hits returns the faults of the latest session.
 func (w *fileWorld) hits() map[string]int { return w.counted }
 
-// inspect opens a copy of the folder on files that work, and asks the oracle. The folder
-// itself does not change, so that the next session has to recover.
+// inspect opens a copy of the folder on a file system without faults and asks the oracle. The
+// folder itself does not change, so that the next session has to recover.
 func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	left := vfs.NewMem()
 	data := filepath.Join(w.dir, "data")
@@ -145,17 +145,17 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 
-// openAndCheck opens a data folder on a file system that works, and asks the oracle. The
-// caller sets the rest of c.
+// openAndCheck opens a data folder on a file system without faults and asks the oracle. The
+// caller sets the other members of c.
 func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
 	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {
-		return fmt.Errorf("opening what is left: %w", err)
+		return fmt.Errorf("open what the fault left: %w", err)
 	}
 	c.indexFiles, c.indexDir = files, files.PathJoin(dir, "index")
 	n, err := openNode(ctx, c)
 	if err != nil {
-		return fmt.Errorf("opening what is left: %w", err)
+		return fmt.Errorf("open what the fault left: %w", err)
 	}
 	return errors.Join(check(ctx, n, h), n.close())
 }
@@ -184,8 +184,9 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch makes a folder for many small files, in memory if there is room: a fault that ends a
-// process but not the machine does not depend on syncs. done removes the folder.
+// scratch creates a folder for many small files, in memory if there is room. This is safe
+// because a fault that ends a process but not the machine does not depend on syncs. done
+// removes the folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""
@@ -196,7 +197,7 @@ func scratch() (dir string, done func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// verbose is the variable that names a file for the servers' logs.
+// verbose is the environment variable that names a file for the servers' logs.
 const verbose = "FAULTS_LOG"
 
 func testOutput() io.Writer {

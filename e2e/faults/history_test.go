@@ -9,23 +9,23 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients of one world know: their requests and the answers.
+// history is what the clients of one world know: their requests and the answers to them.
 type history struct {
 	world string
-	// smallest and largest bound the texts of records, in bytes. Few texts are long, unless
-	// smallest makes all long.
+	// smallest and largest bound the lengths of the records' texts, in bytes. Few texts are
+	// long, unless smallest is large.
 	smallest, largest int
-	// complete: every request was answered.
+	// complete means that every request was answered.
 	complete bool
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
 	attempts []*attempt // by id
 	acks     []*ack     // in order of arrival
 	wrong    []error    // answers that must never be given
 }
 
-// ack is an answer that says that something is in the log.
+// ack is an answer that says that an event is in the log.
 type ack struct {
 	attempt *attempt
 	seq     uint64
@@ -52,7 +52,7 @@ func (h *history) draw() *attempt {
 	return a
 }
 
-// records draws the next records, and no changes.
+// records draws the next n records, without changes.
 func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *history) length() int {
 	return least + h.random.IntN(most-least+1)
 }
 
-// chance is true once in n times.
+// chance returns true once in n times on average.
 func (h *history) chance(n int) bool { return h.below(n) == 0 }
 
 // below draws a number from 0 to n-1.
@@ -83,31 +83,31 @@ func (h *history) below(n int) int {
 	return h.random.IntN(n)
 }
 
-// sent notes that an attempt is sent.
+// sent records that an attempt is being sent.
 func (h *history) sent(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.tries++
 }
 
-// refused notes that nothing was written.
+// refused records an answer that nothing was written.
 func (h *history) refused(a *attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.refusals++
 }
 
-// answered notes an answer that is a receipt.
+// answered records an answer that should be a receipt.
 func (h *history) answered(a *attempt, text []byte) {
 	receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
 	if err != nil {
-		h.broken("attempt %d was answered with no receipt: %w: %s", a.id, err, text)
+		h.broken("the answer to attempt %d is not a receipt: %w: %s", a.id, err, text)
 		return
 	}
 	h.acknowledged(a, receipt)
 }
 
-// acknowledged notes a receipt.
+// acknowledged records a receipt.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (h *history) refusals() (n int) {
 	return n
 }
 
-// broken notes an answer that must never be given.
+// broken records an answer that must never be given.
 func (h *history) broken(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *history) acknowledgements() int {
 	return len(h.acks)
 }
 
-// some draws one of the receipts; nil if there is none.
+// some draws one of the receipts, or returns nil if there are none.
 func (h *history) some() *ack {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +148,8 @@ func (h *history) some() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until returns a copy of the history with that many receipts. All attempts may have been made
-// by then.
+// until returns a copy of the history with only the first acks receipts. It keeps all
+// attempts, because any of them can have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,5 +166,5 @@ func (h *history) until(acks int) *history {
 	return then
 }
 
-// copy returns a copy of the present history.
+// copy returns a copy of the current history.
 func (h *history) copy() *history { return h.until(h.acknowledgements()) }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A real server is killed, or gets SIGTERM, while it works.
+// A real server is killed or gets SIGTERM while it works.
 
 func TestKill(t *testing.T) { campaign(t, killRound) }
 
@@ -22,7 +22,7 @@ const (
 	writers = 6
 )
 
-// killRound runs servers on one data folder, and kills them one after the other.
+// killRound runs servers on one data folder and kills them one after another.
 func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take time
 	if err != nil {
@@ -32,7 +32,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	done.faults = make(map[string]int)
-	known := 0 // receipts before the latest server
+	known := 0 // number of receipts before the latest server
 	for range kills {
 		if r.IntN(6) == 0 {
 			if err := w.killAtStart(t.Context(), time.Duration(r.IntN(120))*time.Millisecond); err != nil {
@@ -58,7 +58,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	return done, nil
 }
 
-// killAtStart kills a server a given time after its start.
+// killAtStart kills a server the given time after its start.
 func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) error {
 	s, _, err := execServer(ctx, w.data(), nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) err
 	return nil
 }
 
-// killUnderLoad kills a server after clients have used it for a given time.
+// killUnderLoad kills a server after clients have used it for the given time.
 func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,8 +83,8 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 	<-s.ended
 }
 
-// terminateRound runs servers on one data folder that get SIGTERM one after the other: they
-// must answer everything that they accepted.
+// terminateRound runs servers on one data folder and sends SIGTERM to them one after another.
+// They must answer every request that they accepted.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -102,17 +102,17 @@ func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err er
 		ended := make(chan error, 1)
 		time.AfterFunc(time.Duration(1+r.IntN(80))*time.Millisecond, func() {
 			ended <- s.signal(syscall.SIGTERM)
-			cancel() // no client interrupts a request before
+			cancel() // clients finish their requests before they stop
 		})
 		clients := newClient(w.history, s.url)
 		clients.load(ctx, writers, 1_000_000)
 		clients.close()
 		if err := <-ended; err != nil {
-			return done, fmt.Errorf("asked to end: %w: %s", err, &s.log)
+			return done, fmt.Errorf("after SIGTERM: %w: %s", err, &s.log)
 		}
 		done.add(tally{faults: map[string]int{"under load": 1}, receipts: len(w.history.acks)})
 		if log := s.log.String(); log != "" {
-			return done, fmt.Errorf("it ended well, but complains: %s", log)
+			return done, fmt.Errorf("it ended without an error, but logged: %s", log)
 		}
 		if err := w.inspect(t.Context()); err != nil {
 			return done, err

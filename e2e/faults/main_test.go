@@ -1,13 +1,13 @@
 // Package faults_test injects faults into everything that a ledger depends on, and compares
-// what is left with what clients were told. Each kind of fault is a test:
+// what is left with the answers that clients got. Each kind of fault has a test:
 //
-//	go test ./e2e/faults                             a few of each kind
-//	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least that many of each
-//	FAULTS_SEED=7 go test ./e2e/faults -v            the draws of that seed
+//	go test ./e2e/faults                             a few faults of each kind
+//	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least this many of each kind
+//	FAULTS_SEED=7 go test ./e2e/faults -v            the faults of this seed
 //
-// A failure is printed with its kind, seed, and round; FAULTS_ROUND=n runs only that round. A
-// seed repeats the draws, but not the order of concurrent steps, so a failure may need several
-// runs to occur again. docs/faults.md describes the faults.
+// A failure is printed with its kind, seed, and round; FAULTS_ROUND=n runs only round n. The
+// same seed draws the same faults, but does not repeat the order of concurrent steps, so a
+// failure may need several runs to occur again. docs/faults.md describes the faults.
 package faults_test
 
 import (
@@ -22,15 +22,15 @@ import (
 
 // settings of a run. Only TestMain sets them.
 var settings struct {
-	faults int // of each kind, at least
+	faults int // minimum number of faults of each kind
 	seed   uint64
-	round  int    // the only round; negative: all
-	binary string // of the command
+	round  int    // the only round to run; negative for all rounds
+	binary string // path of the command
 }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
-		os.Exit(beNode())
+		os.Exit(childMain())
 	}
 	os.Exit(buildAndRun(m))
 }

@@ -21,21 +21,21 @@ import (
 	"colophon/storage/pebble"
 )
 
-// nodeConfig has the parts of a server.
+// nodeConfig holds the parts from which a server is assembled.
 type nodeConfig struct {
 	database storage.Database
 	// indexFiles is the file system of the index.
 	indexFiles vfs.FS
 	indexDir   string
 	keys       ledger.Keys
-	marks      ledger.Marks // nil: none are kept
+	marks      ledger.Marks // nil if none are kept
 	clock      func() time.Time
 	// fatal is ledger.Config.Fatal.
 	fatal func(error)
 	log   *slog.Logger
 }
 
-// node is a server, assembled like the command's.
+// node is a server assembled in the same way as the command's.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
@@ -49,7 +49,7 @@ type node struct {
 }
 
 // openNode opens the index and the ledger "default", which it creates if it is missing. If it
-// fails it closes the database.
+// fails, it closes the database.
 func openNode(ctx context.Context, c nodeConfig) (*node, error) {
 	n := &node{database: c.database}
 	if err := n.open(ctx, c); err != nil {
@@ -79,11 +79,11 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	return err
 }
 
-// serve begins to answer requests.
+// serve starts to answer requests.
 func (n *node) serve() error {
 	service, err := api.New(api.Config{Host: n.host, Index: n.index, Version: "test"})
 	if err != nil {
-		return fmt.Errorf("making the server: %w", err)
+		return fmt.Errorf("create the server: %w", err)
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +95,7 @@ func (n *node) serve() error {
 	return nil
 }
 
-// silence finishes the current requests and stops serving.
+// silence finishes the requests in progress and stops serving.
 func (n *node) silence(ctx context.Context) error {
 	if n.server == nil {
 		return nil
@@ -106,12 +106,12 @@ func (n *node) silence(ctx context.Context) error {
 	return err
 }
 
-// follow begins to index without serving.
+// follow starts the index without serving.
 func (n *node) follow() (*index.Follower, error) {
 	return n.index.Follow(n.ledger.Name(), n.ledger.Store())
 }
 
-// close ends everything, as the command does.
+// close closes everything in the order of the command.
 func (n *node) close() error {
 	errs := []error{n.silence(context.Background())}
 	if n.index != nil {
@@ -123,7 +123,7 @@ func (n *node) close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// Small sizes, so that a few hundred records fill memory tables.
+// The sizes are small, so that a few hundred records fill memory tables.
 const (
 	smallTable = 64 << 10
 	smallCache = 1 << 20
@@ -137,7 +137,7 @@ func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string
 	return pebble.Open(ctx, pebble.Config{Dir: dir, FS: files, Fatal: fatal, Logger: log, MemTableBytes: smallTable, CacheBytes: smallCache})
 }
 
-// oneKey signs for every ledger with one key, and keeps no file.
+// oneKey signs for every ledger with the same key and keeps no files.
 type oneKey struct {
 	mu        sync.Mutex
 	confirmed bool // under mu

@@ -37,7 +37,7 @@ func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) e
 	return s.by.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world that clients used, with the given commits.
+// usedBy returns a world with these commits, after clients have used it.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -51,12 +51,12 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// soundly makes a commit.
+// soundly makes a commit correctly.
 func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting acknowledges commits without making them, from the eleventh on, like a disk that
+// forgetting acknowledges all commits after the tenth without making them, like a disk that
 // lies about syncs.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
@@ -76,7 +76,7 @@ func littering(ctx context.Context, s storage.Store, old storage.Head, b storage
 	return s.Commit(ctx, old, b)
 }
 
-// The oracle notices a fault in everything that it checks.
+// The oracle notices a fault in each of its checks.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		w := usedBy(t, soundly)
@@ -126,7 +126,7 @@ func TestOracleNotices(t *testing.T) {
 		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack) {
 			require.NoError(t, x.SetKey(storage.Key{Key: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
 		}},
-		"an answer that may not be": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
+		"a forbidden answer": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
 			w.history.broken("it says so")
 		}},
 	} {

@@ -18,19 +18,19 @@ import (
 	"colophon/storage"
 )
 
-// oracle compares an open node, after a fault, with what clients were told. Nothing else uses
-// the node or the history meanwhile.
+// oracle compares an open node after a fault with the answers that clients got. Nothing else
+// may use the node or the history in the meantime.
 type oracle struct {
 	ctx  context.Context
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // ids of attempts that are not records, by digest of their key, or by their reason
+	verbs    map[string]int  // ids of attempts that are not records, by the digest of their key or by their reason
 	events   []event         // by seq
 	found    map[int][]event // by attempt
 }
 
-// event is an event of the log, read without the code under test.
+// event is an event of the log, read without the code that is tested.
 type event struct {
 	seq  uint64
 	hash proofs.Hash
@@ -51,12 +51,12 @@ type event struct {
 	}
 }
 
-// check returns nil if everything that must hold does. Everything that clients were told is
-// there; everything else is there as a whole or not at all. It makes a few requests itself and
-// adds them to the history.
+// check returns nil if everything that must hold does: everything that clients were told is
+// there, and everything else is there either as a whole or not at all. It sends a few requests
+// itself and adds them to the history.
 //
-// If a server has ended in order, without interrupting a request, everything that is there was
-// also answered: h.complete.
+// If a server has shut down in an orderly way, without interrupting a request (h.complete),
+// then everything that is there was also answered.
 func check(ctx context.Context, n *node, h *history) error {
 	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
 	for _, a := range h.attempts {
@@ -99,7 +99,7 @@ func (o *oracle) log() error {
 		return report.Damage
 	}
 	if head := o.node.ledger.Head(); report.Size != head.Size || report.Checkpoint.Root != head.Root {
-		return fmt.Errorf("the ledger publishes size %d, stored are %d", head.Size, report.Size)
+		return fmt.Errorf("the ledger publishes size %d, but %d entries are stored", head.Size, report.Size)
 	}
 	if _, lists := o.node.database.(storage.KeyChecker); lists {
 		strays, err := ledger.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.Default: report}, nil)
@@ -134,10 +134,10 @@ func (o *oracle) read(entry storage.Entry) error {
 		return err
 	}
 	if e.body.Seq != e.seq || entry.Seq != e.seq {
-		return fmt.Errorf("it is number %d and says %d", e.seq, e.body.Seq)
+		return fmt.Errorf("it is entry %d, but its seq is %d", e.seq, e.body.Seq)
 	}
 	if n := len(o.events); n > 0 && e.body.Time < o.events[n-1].body.Time {
-		return fmt.Errorf("its time is %s, that of the one before %s", e.body.Time, o.events[n-1].body.Time)
+		return fmt.Errorf("its time is %s, before that of the previous event, %s", e.body.Time, o.events[n-1].body.Time)
 	}
 	o.events = append(o.events, e)
 	if id, of := o.attempt(e); of {
@@ -146,7 +146,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt returns the attempt from which an event came; false if from none.
+// attempt returns the attempt that led to an event. of is false if none did.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -158,7 +158,7 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 	return id, of
 }
 
-// keyDigest returns the digest of an attempt's key, as in its event.
+// keyDigest returns the digest of an attempt's key as its event has it.
 func (a *attempt) keyDigest() string {
 	key := a.storedKey()
 	return hex.EncodeToString(key[:])
@@ -171,17 +171,17 @@ func (a *attempt) storedKey() storage.Hash {
 	return record.RunKey(a.kind, a.runID)
 }
 
-// receipts checks every receipt ever given out: it agrees with the log, and its tree is a
-// beginning of the present one.
+// receipts checks every receipt that was ever returned: it must agree with the log, and its
+// tree must be a prefix of the current one.
 func (o *oracle) receipts() error {
 	head := o.node.ledger.Head()
-	grown := make(map[uint64]bool) // earlier sizes that were checked
+	grown := make(map[uint64]bool) // earlier sizes that were already checked
 	for _, a := range o.acks {
 		if a.seq >= head.Size {
-			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d; the log has %d", a.attempt.id, a.seq, head.Size)
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, but the log has only %d", a.attempt.id, a.seq, head.Size)
 		}
 		if o.events[a.seq].hash != a.receipt.EventHash {
-			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %x; that is %x now",
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %x, but that event is now %x",
 				a.attempt.id, a.seq, a.receipt.EventHash, o.events[a.seq].hash)
 		}
 		if a.receipt.Proof == nil {
@@ -214,9 +214,9 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once checks that a record with a key is in the log at most once, whole, under the seq of its
-// receipts; that refused records are not there; and that nothing is there that no client
-// posted.
+// once checks that a record with a key is in the log at most once, complete, and under the seq
+// of its receipts; that refused records are not there; and that there is nothing that no
+// client posted.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -234,7 +234,7 @@ func (o *oracle) once() error {
 		}
 	}
 	if others := len(o.events) - of; others != 1 {
-		return fmt.Errorf("%d events belong to no attempt; only the first may", others)
+		return fmt.Errorf("%d events belong to no attempt, but only the first may", others)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for _, e := range events {
 		switch {
-		case len(a.targets) > 0: // an answer that only some are changed names none of them
+		case len(a.targets) > 0: // an answer that only some were changed does not name them
 			if !slices.Contains(a.targets, e.body.Record.RecordSeq) {
 				return fmt.Errorf("event %d changes the state of event %d", e.seq, e.body.Record.RecordSeq)
 			}
@@ -261,13 +261,13 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 			return fmt.Errorf("event %d is of kind %s", e.seq, e.body.Kind)
 		}
 		if digest := hex.EncodeToString(a.digest[:]); a.isRecord() && e.body.Record.Digest != digest {
-			return fmt.Errorf("event %d is of another record", e.seq)
+			return fmt.Errorf("event %d is about another record", e.seq)
 		}
 	}
 	for seq := range acked {
 		// If a record is already redacted, the answer is the event that redacted it.
 		if by, err := o.node.ledger.Store().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
-			return fmt.Errorf("LOST: it was acknowledged as event %d, which is something else", seq)
+			return fmt.Errorf("LOST: it was acknowledged as event %d, which is another event", seq)
 		}
 	}
 	if !a.keyed() {
@@ -285,7 +285,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 }
 
 // contents checks that the store has exactly the content that records in the log need, byte
-// for byte: nothing is orphaned, and redacted content is gone.
+// for byte: no content is orphaned, and redacted content is gone.
 func (o *oracle) contents() error {
 	store := o.node.ledger.Store()
 	needed := make(map[string]bool)
@@ -301,7 +301,7 @@ func (o *oracle) contents() error {
 	for _, a := range o.attempts {
 		if e := o.found[a.id]; a.kind == record.ContentRedacted && len(e) > 0 {
 			if _, err := store.Redaction(o.ctx, a.target); err != nil {
-				return fmt.Errorf("event %d is to be redacted by event %d: %w", a.target, e[0].seq, err)
+				return fmt.Errorf("event %d should be redacted by event %d: %w", a.target, e[0].seq, err)
 			}
 		}
 		for digest, posted := range a.contents {
@@ -312,19 +312,19 @@ func (o *oracle) contents() error {
 			case want && !bytes.Equal(there, posted):
 				return fmt.Errorf("content %x of attempt %d is not what was posted", digest, a.id)
 			case !want && !errors.Is(err, storage.ErrNotFound):
-				return fmt.Errorf("content %x of attempt %d is there, but no record needs it: %w", digest, a.id, err)
+				return fmt.Errorf("content %x of attempt %d is stored, but no record needs it: %w", digest, a.id, err)
 			}
 		}
 	}
 	return nil
 }
 
-// most is the number of the latest attempts that are sent again.
+// most is the number of the most recent attempts that are sent again.
 const most = 4
 
-// again sends some attempts again: an acknowledged one gets its event, any other is in the log
-// exactly once afterwards, and another record cannot take a key. It also shows that the ledger
-// takes writes.
+// again sends some attempts again. An acknowledged one must get its event, any other must be
+// in the log exactly once afterwards, and another record must not get its key. This also shows
+// that the ledger accepts writes.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)
@@ -348,7 +348,7 @@ func (o *oracle) again() error {
 	}
 	ack, err := o.submit(o.records(1)[0])
 	if err != nil || ack.Outcome != ledger.Appended {
-		return fmt.Errorf("the ledger does not continue: outcome %d: %w", ack.Outcome, err)
+		return fmt.Errorf("the ledger accepts no more records: outcome %d: %w", ack.Outcome, err)
 	}
 	return nil
 }
@@ -363,15 +363,15 @@ func (o *oracle) askAgain(a *attempt) error {
 		return err
 	}
 	if ack.Outcome != want || ack.First != first {
-		return fmt.Errorf("outcome %d, event %d; expected %d, event %d", ack.Outcome, ack.First, want, first)
+		return fmt.Errorf("outcome %d, event %d, but expected outcome %d, event %d", ack.Outcome, ack.First, want, first)
 	}
 	if ack, err = o.submit(a); err != nil || ack.Outcome != ledger.Replayed {
-		return fmt.Errorf("once more: outcome %d: %w", ack.Outcome, err)
+		return fmt.Errorf("sent once more: outcome %d: %w", ack.Outcome, err)
 	}
 	return nil
 }
 
-// submit sends an attempt like a client.
+// submit sends an attempt as a client does.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	r, err := record.DefaultLimits().For(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
 	if err != nil {
@@ -394,8 +394,8 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index checks that all queries are answered like those of an undisturbed index, and like the
-// naive model.
+// index checks that the answers to all queries equal those of an undisturbed index and agree
+// with the naive model.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {
@@ -407,7 +407,7 @@ func (o *oracle) index() error {
 		return err
 	}
 	if err := o.naive(follower); err != nil {
-		return fmt.Errorf("against the naive model: %w", err)
+		return fmt.Errorf("compared with the naive model: %w", err)
 	}
 	undisturbed, err := freshAnswers(o.ctx, o.node.ledger.Store(), size)
 	if err != nil {
@@ -419,7 +419,7 @@ func (o *oracle) index() error {
 	}
 	for _, query := range slices.Sorted(maps.Keys(undisturbed)) {
 		if given[query] != undisturbed[query] {
-			return fmt.Errorf("%s is answered\n%.2000s\nand by an undisturbed index\n%.2000s", query, given[query], undisturbed[query])
+			return fmt.Errorf("the answer to %s is\n%.2000s\nbut an undisturbed index answers\n%.2000s", query, given[query], undisturbed[query])
 		}
 	}
 	return nil

@@ -8,15 +8,15 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a kind of call, and about how often a session makes it: on files of the log, and
-// on those of the index. 0 is never.
+// target is a kind of call and about how often a session makes it, on files of the log and on
+// files of the index. 0 means never.
 type target struct {
 	call, path string
 	log, index int
 }
 
-// targets are those of every mode. The numbers are of a session of files_test.go, with its
-// small tables.
+// targets are the targets of all modes. The numbers are from a session of files_test.go, which
+// has small tables.
 var targets = []target{
 	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 6, 1}, {faulty.Create, "*.blob", 2, 0}, {faulty.Create, "MANIFEST-*", 1, 1},
 	{faulty.Create, "marker.*", 3, 3}, {faulty.Create, "*.dbtmp", 1, 1}, {faulty.Create, "LAYOUT*", 0, 1},
@@ -35,7 +35,7 @@ var targets = []target{
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
-// callsOf are the calls that can fail in a mode; nil means all.
+// callsOf maps a mode to the calls that can fail in it; nil means all.
 var callsOf = map[faulty.Mode][]string{
 	faulty.Lie: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
 	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,

@@ -12,12 +12,12 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// The power fails under clients that write concurrently, at any operation on the files of log
-// and index, and sometimes again during recovery.
+// The power fails under clients that write concurrently, at any operation on the files of the
+// log and the index, and sometimes again during recovery.
 
 func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
-// cut is what the power failure left, and what clients had been told by then.
+// cut is what a power failure left, and the answers that clients had got by then.
 type cut struct {
 	files     *pebbletest.Crashable
 	acks      int
@@ -26,7 +26,7 @@ type cut struct {
 }
 
 func (c cut) String() string {
-	return fmt.Sprintf("before operation %d with %d %% of what was not synced", c.operation, c.percent)
+	return fmt.Sprintf("before operation %d, keeping %d %% of the data that was not synced", c.operation, c.percent)
 }
 
 // cutter cuts the power before some operations of a file system.
@@ -34,9 +34,9 @@ type cutter struct {
 	history *history
 	files   *pebbletest.Crashable
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	r    *rand.Rand
-	most int // cuts
+	most int // maximum number of cuts
 	cuts []cut
 }
 
@@ -48,11 +48,11 @@ func (c *cutter) before(operation int) {
 		return
 	}
 	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
-	acks := c.history.acknowledgements() // before the cut
+	acks := c.history.acknowledgements() // number of receipts before the cut
 	c.cuts = append(c.cuts, cut{c.files.PowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
-// powerRound runs one server, and inspects what cuts of its power leave.
+// powerRound runs one server, and inspects what is left after cuts of its power.
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
@@ -79,7 +79,7 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	return done, nil
 }
 
-// useFiles lets clients use a server on files whose power can be cut.
+// useFiles lets clients use a server whose files can lose power.
 func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
@@ -97,8 +97,8 @@ func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.
 	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
 }
 
-// inspect opens what a cut left and asks the oracle. again reports that the power was cut once
-// more meanwhile, and that its result was inspected too.
+// inspect opens what a cut left and asks the oracle. again reports whether the power was cut
+// once more in the meantime, and the result of that cut was inspected too.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {
@@ -108,7 +108,7 @@ func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool,
 	n, err := openOn(ctx, c.files, nil)
 	c.files.BeforeEach(nil)
 	if err != nil {
-		return false, fmt.Errorf("opening what is left: %w", err)
+		return false, fmt.Errorf("open what the cut left: %w", err)
 	}
 	if err := errors.Join(check(ctx, n, h.until(c.acks)), n.close()); err != nil {
 		return false, err

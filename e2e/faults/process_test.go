@@ -16,21 +16,21 @@ import (
 	"time"
 )
 
-// server is the command, serving a data folder.
+// server is the command serving a data folder.
 type server struct {
 	command *exec.Cmd
 	log     logged
-	url     string // empty until it prints it
+	url     string // empty until the server prints it
 	ended   chan struct{}
-	err     error // of the process; set before ended is closed
+	err     error // error of the process; set before ended is closed
 
-	// mu is held while the process is waited for: afterwards its number may belong to another
-	// process.
+	// mu is held while the process is waited for. Afterwards the process id can belong to
+	// another process.
 	mu     sync.Mutex
 	waited bool // under mu
 }
 
-// whileItIs calls do with the number of the process, unless it was waited for.
+// whileItIs calls do with the process id, unless the process has been waited for.
 func (s *server) whileItIs(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func startServer(ctx context.Context, data string, environment []string, flags .
 	return s, nil
 }
 
-// signal sends a signal and waits for the end.
+// signal sends a signal and waits until the process ends.
 func (s *server) signal(how os.Signal) error {
 	if err := s.command.Process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -127,7 +127,7 @@ func (s *server) gone() bool {
 	}
 }
 
-// processWorld is a data folder that servers serve, one after the other.
+// processWorld is a data folder that one server after another serves.
 type processWorld struct {
 	fileWorld
 }
@@ -138,8 +138,8 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
-// remembers requires that a restarted server has everything that it acknowledged, from the
-// from-th receipt on, at its seq with its hash.
+// remembers requires that a restarted server has every acknowledged event at its seq with its
+// hash, for all receipts after the first from.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)
@@ -155,7 +155,7 @@ func (w *processWorld) remembers(ctx context.Context, s *server, from int) error
 			return err
 		}
 		if hash := fmt.Sprintf("%x", a.receipt.EventHash); response.StatusCode != http.StatusOK || !bytes.Contains(answer, []byte(hash)) {
-			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %s; the server says %d: %s",
+			return fmt.Errorf("LOST: attempt %d was acknowledged as event %d, %s, but the server answers %d: %s",
 				a.attempt.id, a.seq, hash, response.StatusCode, answer)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A real server runs short of descriptors, memory, or disk space while clients use it. It
-// continues when there is enough again, or ends and is restarted.
+// A real server runs short of file descriptors, memory, or disk space while clients use it. It
+// must continue when there is enough again, or end and be restarted.
 
 func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
 
@@ -40,11 +40,11 @@ func TestDiskIsFull(t *testing.T) {
 // squeezes is the number of shortages in one round.
 const squeezes = 6
 
-// squeezed lets clients use a server during a shortage, and afterwards until it accepts a
-// record again or has ended.
+// squeezed lets clients use a server during a shortage and afterwards, until the server
+// accepts a record again or has ended.
 func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
-	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // each needs a descriptor
+	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // so that each request needs a descriptor
 	defer clients.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,8 +73,8 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 	return nil
 }
 
-// squeeze runs one several times, which takes something from a server, and asks the oracle
-// after each. one returns a description of the fault, empty if the server did not notice.
+// squeeze calls one several times, which causes a shortage, and asks the oracle after each
+// call. one returns a description of the fault, or "" if the server did not notice it.
 func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
@@ -106,7 +106,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 		}
 		done.add(tally{receipts: len(w.history.acks), ended: ended})
 		if !s.gone() {
-			continue // its files change while they are copied
+			continue // the files of a running server change while they are copied
 		}
 		if err := w.inspect(ctx); err != nil {
 			return fmt.Errorf("%w\nits log: %.3000s", err, &s.log)
@@ -114,13 +114,13 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 	}
 	if !s.gone() {
 		if err := s.signal(syscall.SIGTERM); err != nil {
-			return fmt.Errorf("asked to end: %w: %s", err, &s.log)
+			return fmt.Errorf("after SIGTERM: %w: %s", err, &s.log)
 		}
 	}
 	return w.inspect(ctx)
 }
 
-// descriptorRound takes all free descriptors but a few.
+// descriptorRound takes all free file descriptors except a few.
 func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -145,11 +145,11 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 		if strings.Count(s.log.String(), "too many open files") == before {
 			return "", err
 		}
-		return "some were missed", err
+		return "too few file descriptors", err
 	})
 }
 
-// limit sets a limit of a process, if the process is there.
+// limit sets a limit of a process, if the process is running.
 func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	return func() error {
 		return s.whileItIs(func(pid int) error {
@@ -161,7 +161,7 @@ func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	}
 }
 
-// memoryLimitRound gives a server less memory than it needs, by GOMEMLIMIT.
+// memoryLimitRound gives a server less memory than it needs, with GOMEMLIMIT.
 func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -191,7 +191,7 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 	})
 }
 
-// memory returns the bytes that a server's runtime holds, which GOMEMLIMIT bounds.
+// memory returns the number of bytes that a server's runtime holds, which GOMEMLIMIT bounds.
 func (s *server) memory(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *server) memory(ctx context.Context) (float64, error) {
 }
 
 // memoryRound takes the address space that a server has not used yet. The runtime ends the
-// process when it finds none.
+// process when it cannot get more.
 func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -249,7 +249,7 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 // mountDisk mounts a small disk at a folder.
 func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
 
-// diskRound fills the small disk of a server to the last byte, or nearly.
+// diskRound fills the small disk of a server to the last byte, or almost.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
@@ -263,7 +263,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// With a tiny mark, the server refuses nothing before the disk itself is full.
+	// With a tiny mark, the server refuses nothing until the disk itself is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
@@ -281,7 +281,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	})
 }
 
-// fillDisk makes a file that leaves a number of bytes free.
+// fillDisk creates a file that leaves this number of bytes free.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
@@ -294,7 +294,7 @@ func fillDisk(dir, name string, leave int64) error {
 	size := int64(disk.Bavail)*disk.Bsize - leave
 	if size > 0 {
 		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
-		if errors.Is(err, unix.ENOSPC) { // the server took the rest
+		if errors.Is(err, unix.ENOSPC) { // the server used the rest
 			err = nil
 		}
 	}

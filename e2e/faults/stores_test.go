@@ -22,7 +22,7 @@ import (
 
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
-func TestStoreCallsAreDoneButFail(t *testing.T) {
+func TestStoreCallsTakeEffectButFail(t *testing.T) {
 	campaign(t, storeRound(faulty.Lie, "Commit", "Create", "SetSetting"))
 }
 
@@ -38,11 +38,12 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
-// used are the calls that a server makes: all except those of audits, and Freeze.
+// used are the calls that a server makes: all calls except Freeze and those that only audits
+// make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 
-// storeRound runs some sessions on one store. In each, calls fail in one way.
+// storeRound runs several sessions on one store. In each of them, calls fail in one way.
 func storeRound(mode faulty.Mode, calls ...string) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -63,7 +64,7 @@ func storeRound(mode faulty.Mode, calls ...string) round {
 	}
 }
 
-// storeWorld is a store in memory that several sessions use, one after the other.
+// storeWorld is a store in memory that several sessions use one after another.
 type storeWorld struct {
 	history    *history
 	database   *memory.Database
@@ -75,15 +76,15 @@ func (w *storeWorld) config() nodeConfig {
 	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
 }
 
-// session runs a server on a faulty store and clients that use it, ends it, and asks the
-// oracle.
+// session runs a server on a faulty store with clients that use it, ends the server, and asks
+// the oracle.
 func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 	c := w.config()
 	c.database = faulty.NewDatabase(w.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.fatal = func(error) {
-		cancel() // for clients; answers that they got are still true
+		cancel() // stops the clients; answers that they got must still be true
 		runtime.Goexit()
 	}
 	n, err := openNode(ctx, c)
@@ -91,7 +92,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// An error at its end is reported and has no consequence.
+		// An error from close is reported and has no other effect.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))
@@ -101,7 +102,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 func (w *storeWorld) inspect(ctx context.Context) error {
 	n, err := openNode(ctx, w.config())
 	if err != nil {
-		return fmt.Errorf("opening what is left: %w", err)
+		return fmt.Errorf("open what the fault left: %w", err)
 	}
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
@@ -117,8 +118,8 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	return n.silence(context.WithoutCancel(ctx))
 }
 
-// After a failed freeze, the ledger continues if the freeze was not stored. If it was, nothing
-// more is acknowledged.
+// After a failed freeze, the ledger continues if the freeze was not stored. If it was stored,
+// nothing more is acknowledged.
 func TestFreezeFails(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

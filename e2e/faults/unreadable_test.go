@@ -16,7 +16,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// folded is an index that was folded and closed, and its log.
+// folded is an index that has read its whole log and was closed, and the log.
 type folded struct {
 	files vfs.FS
 	log   storage.Reader
@@ -37,8 +37,8 @@ func fold(t *testing.T) folded {
 	return f
 }
 
-// ask opens a copy of the index in which calls fail, and makes queries of all kinds. A failed
-// query has an empty answer. opened is called before the first.
+// ask opens a copy of the index in which calls fail, and sends queries of all kinds. A failed
+// query has an empty answer. opened is called before the first query.
 func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (given map[string]string, err error) {
 	copied := vfs.NewMem()
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
@@ -60,13 +60,13 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	return answers(ctx, follower, f.size)
 }
 
-// If any table of an index cannot be opened or read, or is read wrong, a query that needs it
-// fails. No answer is wrong or incomplete.
+// If a table of an index cannot be opened or read, or is read wrongly, queries that need it
+// fail. No answer is wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
 	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.Slow, -1 // a pause of no length changes nothing, but is counted
+	count.Mode, count.Count = faulty.Slow, -1 // a pause of length 0 changes nothing, but is counted
 	reads, opening := faulty.New(count), 0
 	made := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
@@ -81,7 +81,7 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 				failed++
 			}
 			for query, answer := range given {
-				// The counters are those of the index that replaces a damaged one.
+				// The counters are those of the new index that replaces a damaged one.
 				if answer != "" && query != "counters" {
 					require.Equal(t, want[query], answer, "%s, read %d: %s", mode, skip, query)
 				}

@@ -13,7 +13,7 @@ import (
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// script returns the commands in docs/transparency-log.md.
+// script returns the commands from docs/transparency-log.md.
 func script(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../docs/transparency-log.md")
@@ -25,7 +25,7 @@ func script(t *testing.T) string {
 	return commands.String()
 }
 
-// run runs commands like a reader, with a log and a key, and returns their output.
+// run runs commands as a reader would, with a log and a key, and returns their output.
 func (s *server) run(commands, key string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -37,7 +37,7 @@ func (s *server) run(commands, key string) (string, error) {
 	return string(out), err
 }
 
-// The document's commands work, OpenSSL's verification of a checkpoint among them.
+// The document's commands work, including the verification of a checkpoint with OpenSSL.
 func TestDocumentedCommands(t *testing.T) {
 	wantTools(t, "bash", "curl", "openssl")
 	s := start(t)
@@ -50,7 +50,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// OpenSSL refuses a checkpoint that another key has signed.
+// OpenSSL refuses a checkpoint that was signed with another key.
 func TestOpenSSLRefusesAnotherKey(t *testing.T) {
 	wantTools(t, "bash", "curl", "openssl")
 	s, other := start(t), start(t)

@@ -23,7 +23,7 @@ import (
 
 const contract = "../../openapi.yaml"
 
-// wantNode skips a test if Node or its packages are missing, unless they are required; make
+// wantNode skips a test if Node or its packages are missing, unless they are required. make
 // interop installs the packages.
 func wantNode(t testing.TB) {
 	t.Helper()
@@ -33,11 +33,11 @@ func wantNode(t testing.TB) {
 		require.NoError(t, err)
 	}
 	if err != nil {
-		t.Skip("there are no packages in node/node_modules")
+		t.Skip("node/node_modules has no packages")
 	}
 }
 
-// lint runs redocly's linter.
+// lint runs Redocly's linter.
 func lint(t testing.TB, document string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -56,7 +56,7 @@ func TestContractLints(t *testing.T) {
 	require.Contains(t, out, "operation-operationId-unique")
 }
 
-// edited is a copy of a document with one thing changed.
+// edited writes a copy of a document in which one text is replaced, and returns its path.
 func edited(t testing.TB, document, old, replacement string) string {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -68,8 +68,8 @@ func edited(t testing.TB, document, old, replacement string) string {
 }
 
 // withoutLines returns a copy of the contract without the schemas of NDJSON lines. OpenAPI 3.0
-// cannot describe them: the contract describes an array, and Prism, which sees a text, would
-// refuse it. The tests of the server check each line.
+// cannot describe NDJSON: the contract describes an array, but Prism, which sees a text, would
+// refuse it. The server's tests check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
 	var document yaml.Node
@@ -82,7 +82,7 @@ func withoutLines(t testing.TB) string {
 	return path
 }
 
-// forgetLines turns every NDJSON into a text, and returns how many there were.
+// forgetLines replaces every NDJSON schema with a text and returns how many there were.
 func forgetLines(node *yaml.Node) (count int) {
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "application/x-ndjson" {
@@ -101,8 +101,8 @@ func readContract(t testing.TB) []byte {
 	return text
 }
 
-// behind returns a server behind Prism, which checks each request and each answer against a
-// document, and answers 422 or 500 instead if they do not fit.
+// behind returns a server behind Prism. Prism checks each request and each answer against a
+// document, and answers 422 or 500 instead if they do not conform.
 func behind(s *server, document string) *server {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func behind(s *server, document string) *server {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	s.t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
 		<-ended
 	})
 	proxied := *s
@@ -139,8 +139,8 @@ func behind(s *server, document string) *server {
 	return nil
 }
 
-// The proxy really checks: with a stricter contract it refuses requests and answers that
-// passed before. (If it does not understand a schema, it checks nothing, and does not say so.)
+// The proxy really checks: with a stricter contract, it refuses requests and answers that it
+// passed before. (If it does not understand a schema, it silently checks nothing.)
 func TestProxyRefuses(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -168,8 +168,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// The whole life of a ledger passes a proxy that permits only what the contract says: imports
-// by our command, and a request of every route.
+// The whole life of a ledger passes a proxy that allows only what the contract describes:
+// imports by our command, and one request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -191,7 +191,7 @@ func TestContractHolds(t *testing.T) {
 		require.NotEmpty(t, to.do(method, path, []byte(r.body), r.status, "Content-Type", contentType), r.route)
 	}
 	for _, route := range routes(t) {
-		require.True(t, asked[route], "there is no request of %s", route)
+		require.True(t, asked[route], "no request uses the route %s", route)
 	}
 }
 
@@ -205,8 +205,8 @@ func (s *server) event() string {
 	return event.Hash
 }
 
-// importAll imports the available real input, which is not part of the repository, and some
-// lines of every kind.
+// importAll imports the real input if it is available (it is not part of the repository), and
+// some lines of every kind.
 func (s *server) importAll() {
 	s.t.Helper()
 	files, err := filepath.Glob("../../../shared/data/*.ndjson.gz")
@@ -217,7 +217,8 @@ func (s *server) importAll() {
 	s.importLines([]byte(someLines))
 }
 
-// importLines imports lines with our command, in parts: Prism takes at most 10 MB.
+// importLines imports lines with our command, in several parts because Prism accepts at most
+// 10 MB.
 func (s *server) importLines(lines []byte) {
 	s.t.Helper()
 	for piece := range slices.Chunk(slices.Collect(bytes.Lines(lines)), 1000) {
@@ -243,7 +244,7 @@ func unzipped(t testing.TB, path string) []byte {
 	return lines
 }
 
-// routes returns the routes of the contract, as "GET /v1/ledgers/{ledger}".
+// routes returns the routes of the contract, in the form "GET /v1/ledgers/{ledger}".
 func routes(t testing.TB) (list []string) {
 	t.Helper()
 	var document struct {

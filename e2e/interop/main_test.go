@@ -1,6 +1,6 @@
 // Package interop_test uses a real server with other people's tools. Tools for transparency
-// logs mirror, check, and verify its log; tools for OpenAPI check its answers. No test here
-// relies on the server's own code.
+// logs mirror, check, and verify its log; tools for OpenAPI check its answers. No test relies
+// on the server's own code.
 package interop_test
 
 import (
@@ -20,7 +20,7 @@ var tools struct{ colophon, mirror string }
 
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // Tessera logs what it also returns
+	klog.SetOutput(io.Discard) // Tessera logs errors that it also returns
 	os.Exit(buildAndRun(m))
 }
 
@@ -56,7 +56,7 @@ func wantTools(t testing.TB, names ...string) {
 			require.NoError(t, err)
 		}
 		if err != nil {
-			t.Skipf("there is no %s here", name)
+			t.Skipf("%s is not installed", name)
 		}
 	}
 }

@@ -25,13 +25,14 @@ import (
 const (
 	proofLeaves      = 1_000_000
 	proofConnections = 8
-	proofRequests    = 20_000 // of a kind, a round
+	proofRequests    = 20_000 // requests of each kind per round
 	proofRounds      = 7
 )
 
-// BenchmarkProofs reports the CPU time of the server for each kind of request, at a million
-// leaves, and the throughput of clients on the same machine as a share of that of /healthz.
-// The kinds are measured alternately, because other work disturbs them. The benchmark reports medians.
+// BenchmarkProofs reports the server's CPU time for each kind of request at a million leaves.
+// It also reports the throughput for clients on the same machine, as a share of the throughput
+// of /healthz. It measures the kinds alternately, because other work disturbs them, and
+// reports medians.
 //
 //	go test -run '^$' -bench Proofs -benchtime 1x .
 func BenchmarkProofs(b *testing.B) {
@@ -84,7 +85,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend returns the CPU time of the server for a request, and the time that passes, in
+// spend returns the server's CPU time per request and the elapsed time per request, both in
 // microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""
@@ -107,7 +108,7 @@ func (s *server) spend(path func() string) (processor, passed float64) {
 	return (s.processorTime() - before) * 1e6 / proofRequests, passed * 1e6 / proofRequests
 }
 
-// askAll sends requests one after the other on one connection.
+// askAll sends requests one after another on one connection.
 func (s *server) askAll(requests [][]byte) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *server) askAll(requests [][]byte) {
 	}
 }
 
-// processorTime returns the CPU time of the server so far, in seconds, to a hundredth.
+// processorTime returns the server's CPU time so far, in seconds, with a resolution of 10 ms.
 func (s *server) processorTime() float64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
 	require.NoError(s.t, err)
@@ -145,7 +146,7 @@ func (s *server) processorTime() float64 {
 	return float64(user+system) / 100
 }
 
-// folded waits until the index is up to date, because folding takes CPU time too.
+// folded waits until the index is up to date, because indexing also takes CPU time.
 func (s *server) folded() {
 	for {
 		var stats struct {

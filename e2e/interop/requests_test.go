@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// request is one request of a route of the contract. In its path ~ stands for the ledger c,
+// request is one request for a route of the contract. In its path, ~ stands for the ledger c,
 // which the first request creates, and EVENT for the hash of an event.
 type request struct {
 	route, path, body string
 	status            int
-	past              string // the reason why it does not go through the proxy
+	past              string // the reason why the request bypasses the proxy
 }
 
 const (
@@ -28,10 +28,10 @@ const (
 	route = `{"project":"p","build":"b1","route":["a"],"content":"c"}`
 )
 
-// another is a generation that differs from ipc in its model and output.
+// another is a generation whose model and output differ from those of ipc.
 var another = strings.NewReplacer(`"m"`, `"n"`, `"r"`, `"q"`, `"o"`, `"p"`).Replace(ipc)
 
-// cacheKey returns the cache key of dimensions.
+// cacheKey returns the cache key of the dimensions.
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])
@@ -46,7 +46,8 @@ var someLines = strings.Join([]string{
 	`{"kind":"path_fingerprint","record":` + route + `}`, "",
 }, "\n")
 
-// writes record what the reads need: records 1 and 6 have one prompt, 2 and 5 one question.
+// writes record everything that the reads need. Records 1 and 6 have the same prompt, and
+// records 2 and 5 the same question.
 var writes = []request{
 	{route: "POST /v1/ledgers", path: "/v1/ledgers", body: `{"name":"c"}`, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?derive=true", body: ipc, status: 201},
@@ -57,8 +58,8 @@ var writes = []request{
 		body: `{"reject_inputs":{"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"unbounded"},"answer_text":""}`},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: another, status: 201},
 	{route: "POST " + ofLedger + "/run-dags", path: "~/run-dags", body: inputs, status: 201},
-	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: ipc, status: 200},                                   // again
-	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: strings.Replace(ipc, `"o"`, `"z"`, 1), status: 409}, // another
+	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: ipc, status: 200},                                   // the same record again
+	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: strings.Replace(ipc, `"o"`, `"z"`, 1), status: 409}, // another record
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?on_mismatch=reject", status: 422,
 		body: `{"payload":{},"output":"o","output_hash":"` + zeros + `","model":"m","temperature":1,"max_tokens":1}`},
 	{route: "POST " + ofLedger + "/batch", path: "~/batch", body: someLines, status: 200},
@@ -72,7 +73,7 @@ var writes = []request{
 	{route: "PUT " + ofLedger + "/unregistered-sources", path: "~/unregistered-sources", body: `{"unregistered_sources":"accept"}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // while both keys sign
-	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup waits
+	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // no backup is waiting
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
 	{route: "POST /v1/compute/cache-key", path: "/v1/compute/cache-key", body: dimensions, status: 200},
 	{route: "POST /v1/compute/question-hash", path: "/v1/compute/question-hash", body: `{"question":"Why?"}`, status: 200},
@@ -80,8 +81,8 @@ var writes = []request{
 
 var reads = []request{
 	{route: "GET /", path: "/", status: 200, past: "Prism follows redirects"},
-	{route: "GET /openapi.yaml", path: "/openapi.yaml", status: 200, past: "Prism reads no answers in YAML"},
-	{route: "GET " + ofLedger + "/log/tile/{path}", path: "~/log/tile/0/000.p/1", status: 200, past: "Prism knows no parameters with slashes"},
+	{route: "GET /openapi.yaml", path: "/openapi.yaml", status: 200, past: "Prism does not read answers in YAML"},
+	{route: "GET " + ofLedger + "/log/tile/{path}", path: "~/log/tile/0/000.p/1", status: 200, past: "Prism does not support parameters with slashes"},
 	{route: "GET /healthz", path: "/healthz", status: 200},
 	{route: "GET /readyz", path: "/readyz", status: 200},
 	{route: "GET /version", path: "/version", status: 200},
@@ -143,7 +144,7 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/producers/{id}", path: "~/producers/w", status: 200},
 }
 
-// writesAtLast remove data that reads need.
+// writesAtLast remove data that the reads need, so they come last.
 var writesAtLast = []request{
 	{route: "DELETE " + ofLedger + "/sources/{source_id}", path: "~/sources/x", status: 201},
 	{route: "DELETE " + ofLedger + "/records/{seq}/content", path: "~/records/6/content", body: `{"reason":"r"}`, status: 201},

@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a process of its own.
+// server is a server in its own process.
 type server struct {
 	t       testing.TB
 	process *os.Process
 	data    string
-	url     string // of the server, without a slash at its end
-	token   string // permits everything; empty while the server requires no credentials
+	url     string // URL of the server, without a trailing slash
+	token   string // allows everything; empty while the server requires no credentials
 	key     string // verifier key of the default ledger, as the server printed it
 }
 
@@ -38,7 +38,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// protect makes a token; without it, only a public log can be read.
+// protect creates a token. Without it, only a public log can be read from then on.
 func (s *server) protect() {
 	s.t.Helper()
 	made, err := exec.Command(tools.colophon, "token", "create", "--data", s.data, "--name", "all", "--ledger", "*",
@@ -68,7 +68,8 @@ func startOpen(t testing.TB) *server {
 	return s
 }
 
-// readBanner reads address and key from what the server prints when it is ready.
+// readBanner reads the address and the key from the text that the server prints when it is
+// ready.
 func (s *server) readBanner(out io.Reader, log string) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
@@ -101,7 +102,7 @@ func (s *server) log() *url.URL {
 	return u
 }
 
-// do makes a request, with the token if there is one, and requires a status.
+// do sends a request, with the token if there is one, and requires a status.
 func (s *server) do(method, path string, body []byte, status int, headers ...string) []byte {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(body))
@@ -144,10 +145,10 @@ func (s *server) size() (size uint64) {
 	return size
 }
 
-// grow posts small records until the default ledger has that many events.
+// grow posts small records until the default ledger has this number of events.
 func (s *server) grow(size uint64) {
 	s.t.Helper()
-	const most = 100_000 // lines of a batch
+	const most = 100_000 // maximum number of lines in a batch
 	for at := s.size(); at < size; at = s.size() {
 		var lines bytes.Buffer
 		for i := at; i < min(size, at+most); i++ {
@@ -159,7 +160,7 @@ func (s *server) grow(size uint64) {
 	require.Equal(s.t, size, s.size())
 }
 
-// hashes returns the answer of a proof endpoint.
+// hashes returns the hashes in the answer of a proof endpoint.
 func (s *server) hashes(query string) [][]byte {
 	s.t.Helper()
 	var answer struct {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sumdbTiles reads tiles for the client of Go's checksum database. Its paths differ from those
-// of tlog-tiles only by the height.
+// sumdbTiles reads tiles for the client of Go's checksum database. The paths of that client
+// differ from those of tlog-tiles only in the tile height.
 type sumdbTiles struct{ *server }
 
 // Height implements tlog.TileReader.
@@ -32,7 +32,7 @@ func (s sumdbTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 // SaveTiles implements tlog.TileReader.
 func (sumdbTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// tree opens the checkpoint with Go's own packages.
+// tree opens the checkpoint with golang.org/x/mod.
 func (s *server) tree() (tree tlog.Tree) {
 	s.t.Helper()
 	opened, err := note.Open(s.public("checkpoint"), note.VerifierList(s.verifier()))
@@ -48,7 +48,7 @@ func (s *server) tree() (tree tlog.Tree) {
 	return tree
 }
 
-// asHashes converts the proof of an endpoint for package tlog.
+// asHashes converts the proof from an endpoint for package tlog.
 func asHashes(list [][]byte) []tlog.Hash {
 	hashes := make([]tlog.Hash, len(list))
 	for i, h := range list {
@@ -65,7 +65,7 @@ func TestSumdb(t *testing.T) {
 		s.grow(size)
 		tree := s.tree()
 		require.EqualValues(t, size, tree.N)
-		hashes := tlog.TileHashReader(tree, sumdbTiles{s}) // verifies what it reads
+		hashes := tlog.TileHashReader(tree, sumdbTiles{s}) // verifies the tiles that it reads
 		root, err := tlog.TreeHash(tree.N, hashes)
 		require.NoError(t, err)
 		require.Equal(t, tree.Hash, root)
@@ -81,13 +81,14 @@ func TestSumdb(t *testing.T) {
 		}
 		before = tree
 	}
-	// The example of tlog-tiles: the tiles of a tree of 70,000.
+	// The example of tlog-tiles: the tiles of a tree of 70,000 leaves.
 	for path, width := range map[string]int{"0/000": 256, "0/272": 256, "0/273.p/112": 112, "1/000": 256, "1/001.p/17": 17, "2/000.p/1": 1} {
 		require.Len(t, s.public("tile/"+path), 32*width, path)
 	}
 }
 
-// checkRecord proves one entry from the tiles, by the endpoint, and by the tlog-proof file.
+// checkRecord proves one entry with the tiles, with the endpoint, and with the tlog-proof
+// file.
 func (s *server) checkRecord(tree tlog.Tree, hashes tlog.HashReader, seq int64) {
 	s.t.Helper()
 	path, err := tlog.ProveRecord(tree.N, seq, hashes)

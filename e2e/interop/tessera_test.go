@@ -19,15 +19,15 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// sizes are the sizes at which a growing log is checked: around tiles that fill, on one level
-// and on two, and where the index of a tile has two elements. A log is never empty, because
-// its first entry says that the ledger was created.
+// sizes are the sizes at which a growing log is checked: around tiles that become full, on one
+// level and on two, and where the index of a tile has two path elements. A log is never empty,
+// because its first entry says that the ledger was created.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
-// patience bounds the time of a tool; some of them wait for ever for missing data.
+// patience bounds the running time of a tool. Some tools wait for ever for missing data.
 const patience = 2 * time.Minute
 
-// verifier returns the key of the default ledger for x/mod.
+// verifier returns the default ledger's key as a verifier of x/mod.
 func (s *server) verifier() note.Verifier {
 	s.t.Helper()
 	v, err := note.NewVerifier(s.key)
@@ -35,7 +35,7 @@ func (s *server) verifier() note.Verifier {
 	return v
 }
 
-// fetcher reads a public log by HTTP, without credentials.
+// fetcher reads a public log over HTTP, without credentials.
 func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
 	t.Helper()
 	f, err := client.NewHTTPFetcher(log, nil)
@@ -43,7 +43,7 @@ func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
 	return f
 }
 
-// leafHashes returns the leaf hashes of the entries of a bundle.
+// leafHashes returns the leaf hashes of the entries in a bundle.
 func leafHashes(bundle []byte) ([][]byte, error) {
 	var entries api.EntryBundle
 	if err := entries.UnmarshalText(bundle); err != nil {
@@ -56,16 +56,16 @@ func leafHashes(bundle []byte) ([][]byte, error) {
 	return hashes, nil
 }
 
-// check lets Tessera's fsck check a whole log.
+// check runs Tessera's fsck on a whole log.
 func (s *server) check(log fsck.Fetcher) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// With one worker it can wait for itself.
+	// With only one worker, fsck can wait for itself.
 	return fsck.New(s.origin(), s.verifier(), log, leafHashes, fsck.Opts{N: 4}).Check(ctx)
 }
 
-// Tessera's fsck and its client accept a growing log at every size, with consistency between
-// checkpoints. They also accept each copy that its mirror makes.
+// Tessera's fsck and its client accept a growing log at every size, and find its checkpoints
+// consistent. They also accept each copy that Tessera's mirror makes.
 func TestTessera(t *testing.T) {
 	s := start(t)
 	log := fetcher(t, s.log())
@@ -88,14 +88,14 @@ func TestTessera(t *testing.T) {
 			require.NoError(t, s.check(client.FileFetcher{Root: copied}))
 		})
 	}
-	// Also for earlier trees: their partial tiles are still there.
+	// The same holds for earlier trees: their partial tiles are still available.
 	for _, size := range sizes {
 		s.wantSameProofs(log, size)
 	}
 }
 
-// wantSameProofs compares the proofs that Tessera's builder makes from tiles with those of the
-// proof endpoints, for some leaves and earlier trees.
+// wantSameProofs compares the proofs that Tessera's builder makes from tiles with the proofs
+// of the endpoints, for some leaves and earlier trees.
 func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	s.t.Helper()
 	builder, err := client.NewProofBuilder(s.t.Context(), size, log.ReadTile)
@@ -114,12 +114,12 @@ func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	}
 }
 
-// mirror lets Tessera's mirror update a copy in a folder to a size.
+// mirror runs Tessera's mirror to update a copy in a folder to a size.
 func (s *server) mirror(folder string, size uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// It never ends with more workers than there are new entries.
+	// With more workers than new entries, the mirror never ends.
 	command := exec.CommandContext(ctx, tools.mirror, "-storage_dir", folder, "-source_url", s.log().String(), "-num_workers", "1")
 	out, err := command.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
@@ -129,11 +129,11 @@ func (s *server) mirror(folder string, size uint64) {
 	require.Contains(s.t, string(checkpoint), "\n"+strconv.FormatUint(size, 10)+"\n")
 }
 
-// tampered is a log with the last byte of one thing changed.
+// tampered is a log in which the last byte of one resource is changed.
 type tampered struct {
 	fsck.Fetcher
 	checkpoint, bundle bool
-	level              int // of the tile; -1 for none
+	level              int // level of the changed tile; -1 for none
 }
 
 func flipped(tamper bool, b []byte, err error) ([]byte, error) {

@@ -41,7 +41,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	if err := datadir.Check(o.Data); err != nil { // before anything is read
+	if err := datadir.Check(o.Data); err != nil { // before any other file is read
 		return err
 	}
 	store, copies := Store{Dir: o.To}, datadir.SnapshotsOf(o.Data)
@@ -61,12 +61,12 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s: %d bytes copied, %d of %s were there\n", made.name, made.copied, made.shared, cli.Counted(uint64(len(made.manifest.Files)), "file"))
+	fmt.Fprintf(c.Out, "%s: %d bytes copied, %d of %s were already stored\n", made.name, made.copied, made.shared, cli.Counted(uint64(len(made.manifest.Files)), "file"))
 	for _, l := range made.manifest.Ledgers {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	if erasing > 0 {
-		c.Say("%d erased texts may still be in this backup: make another backup in a minute, and remove this one", erasing)
+		c.Say("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
 	}
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
@@ -80,7 +80,7 @@ func (o Options) checkPlace() error {
 		return datadir.ElsewhereError(o.Data)
 	}
 	if _, err := os.Stat(datadir.Database(o.Data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --data: %w", o.Data, err)
+		return cli.Exitf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.Data, err)
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ func lockBackup(store Store, copies datadir.Snapshots) (release func() error, er
 	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
 }
 
-// takeSnapshot copies the database, through its server if one runs. The snapshot has a fixed
-// name that did not exist before, so a false server cannot make backup read or remove another
-// folder.
+// takeSnapshot copies the database, through its server if one is running. The snapshot has a
+// fixed name that did not exist before, so a false server cannot make backup read or remove
+// another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.Snapshots) (erasing int, err error) {
 	if o.Store != "" {
 		if err := os.Mkdir(copies.Folder(), 0o700); err != nil {
@@ -135,7 +135,7 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 		return 0, fmt.Errorf("a server uses the folder %s, and backup could not get a copy from it: %w", o.Data, server.Exit(err))
 	}
 	if _, err := os.Stat(copies.Database()); err != nil {
-		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s; name its server with --server: %w", o.Server.URL, o.Data, err)
+		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; name the server that does with --server", o.Server.URL, o.Data, err)
 	}
 	return int(made.Erasing), nil
 }
@@ -144,10 +144,10 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 type madeBackup struct {
 	name     string
 	manifest Manifest
-	copied   int64 // bytes
+	copied   int64 // number of bytes copied
 	shared   int   // files that the store already had
 
-	counted, ignored []string // the backups in the folder
+	counted, ignored []string // the earlier backups in the folder
 }
 
 // writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an
@@ -181,7 +181,8 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		made.manifest.Files = append(made.manifest.Files, f)
 		bar.Add(int(s.Info.Size()))
 	}
-	// The files are copied, so it does not matter that opening the snapshot changes it.
+	// The files are already copied, so it does not matter that opening the snapshot changes
+	// it.
 	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.Warnings()})
 	if err != nil {
 		return made, err

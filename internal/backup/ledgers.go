@@ -16,13 +16,13 @@ type Ledger struct {
 	Origin      string    `json:"origin"`
 	VerifierKey string    `json:"verifier_key"`
 	Size        uint64    `json:"size"`
-	Time        time.Time `json:"time"` // of the last event
+	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string // verifier keys in force; several during a rotation
+	signedBy []string // verifier keys in force; two during a rotation
 }
 
-// Inspect verifies head, tree and signature of every ledger of a database.
+// Inspect verifies the head, tree, and signature of every ledger in a database.
 func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.StoredKeys(ctx, store)
-	if err != nil || keys == nil { // nil: the ledger has no event, and nothing is signed
+	if err != nil || keys == nil { // keys is nil if the ledger has no event, and then nothing is signed
 		return state, err
 	}
 	if err := ledger.CheckMark(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

@@ -68,7 +68,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := checkEmpty(o.Data); err != nil { // again, under the lock: another restore may have ended
+	if err := checkEmpty(o.Data); err != nil { // checked again under the lock, because another restore may have just ended
 		return err
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
@@ -119,7 +119,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	}
 	switch {
 	case o.Tokens && m.hasTokens():
-		c.Say("the tokens of the backup are valid again: revoke again what was revoked since")
+		c.Say("the tokens in the backup are valid again: revoke those again that were revoked after the backup")
 	case o.closes(m):
 		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
 	}
@@ -160,7 +160,7 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	}
 	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest: set this machine's clock, or name a backup with --backup", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s counts as the newest, because their times are in the future or invalid: set this machine's clock, or name a backup with --backup", o.From)
 	}
 	return store.Read(counted[len(counted)-1])
 }

@@ -24,14 +24,14 @@ func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// closes reports whether the restored server requires a token and has none: if tokens are left
-// out, and if an unauthenticated manifest says that there were none.
+// closes reports whether the restored server will require a token but have none. This is so if
+// tokens are left out, or if an unauthenticated manifest says that there were none.
 func (o RestoreOptions) closes(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
-// takes reports whether a file of the backup is restored. A staged key is not restored from an
-// unauthenticated backup: an attacker may have put it there, and it would sign later.
+// takes reports whether a file of the backup is restored. A staged key of an unauthenticated
+// backup is not: an attacker may have put it there, and the ledger would sign with it later.
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
@@ -42,14 +42,15 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 	return true
 }
 
-// restoreFiles copies the files that the manifest names to an empty folder in the data folder.
+// restoreFiles copies the files that the manifest names into an empty folder in the data
+// folder.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
 	dir := datadir.Restoring(o.Data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, entry := range left { // by an interrupted restore; the lock stays
+	for _, entry := range left { // files of an interrupted restore; the lock stays
 		if entry.IsDir() {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 				return err
@@ -106,16 +107,16 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	if err != nil {
 		return err
 	}
-	// One more byte shows that the file is too long.
+	// Reading one more byte shows whether the file is too long.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
-		err = fmt.Errorf("the backup is damaged: %s does not have %d bytes, or its name is not its hash; restore another backup", store.File(f.SHA256), f.Size)
+		err = fmt.Errorf("the backup is damaged: %s does not have the %d bytes or the hash that the manifest states; restore another backup", store.File(f.SHA256), f.Size)
 	}
 	return err
 }
 
-// placeRestored moves the restored files to their places, durably. It moves the database last:
-// without a database no server starts on the folder.
+// placeRestored moves the restored files to their places, durably. It moves the database last,
+// because no server starts on a folder without a database.
 func placeRestored(data string) error {
 	from := datadir.Restoring(data)
 	folders, err := os.ReadDir(from)
@@ -142,8 +143,8 @@ func placeRestored(data string) error {
 	return safefile.SyncDir(data)
 }
 
-// placeKeys moves the keys of a backup, if it has any, into the keys folder, and keeps the keys
-// that are there.
+// placeKeys moves the keys of a backup, if it has any, into the keys folder. It does not
+// replace keys that are already there.
 func placeKeys(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -38,7 +38,8 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 	return list, nil
 }
 
-// checkKnown returns an error if neither a mark nor the flags say what a ledger signed last.
+// checkKnown returns an error if neither a mark nor the flags say how much a ledger has
+// signed.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.Marks(o.Data)
 	for _, l := range m.Ledgers {
@@ -48,7 +49,7 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 		}
 		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
-			return cli.Exitf(cli.ExitUsage, "it is not known whether ledger %q signed more than the %s of the backup: copy the old folder's marks to %s, "+
+			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s of the backup: copy the old folder's marks to %s, "+
 				"give the newest known checkpoint with --seen, or use --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
 		}
 	}
@@ -62,12 +63,12 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	dir := datadir.Database(datadir.Restoring(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
 	if err != nil {
-		return nil, fmt.Errorf("verifying what was restored: %w", err)
+		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
 	list, err := Inspect(ctx, database)
 	if err != nil {
-		return nil, fmt.Errorf("verifying what was restored: %w", err)
+		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
 		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
@@ -96,7 +97,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		return "", err
 	}
 	var keys []*proofs.Verifier
-	if history != nil { // nil: the ledger has no event
+	if history != nil { // nil if the ledger has no event
 		keys = history.Verifiers()
 	}
 	for _, s := range seen {
@@ -115,13 +116,13 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 }
 
 // raiseMark makes a checkpoint that one of the keys signed the mark of its ledger. It keeps a
-// mark that is as high, and a mark that the keys do not open, because that may be higher. With a
-// mark of another key, or an unreadable one, the ledger accepts no writes.
+// mark that is at least as high. It also keeps a mark that the keys do not open, because that
+// could be higher; with such a mark or an unreadable one, the ledger accepts no writes.
 func raiseMark(marks keystore.Marks, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
-		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: it was introduced later, or is not the ledger's. Restore a newer backup. "+
-			"To have this one for reading alone, copy the checkpoint to %s, and leave --seen out", s.file, err, marks.Path(s.ledger))
+		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: the key was introduced later, or belongs to another ledger. Restore a newer backup. "+
+			"To restore this backup only for reading, copy the checkpoint to %s, and omit --seen", s.file, err, marks.Path(s.ledger))
 	}
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w", s.file, err)

@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Digest returns the hash that the keys of the ledgers sign: the SHA-256 of the manifest without
-// its note.
+// Digest returns the hash that the ledgers' keys sign: the SHA-256 of the manifest without its
+// note.
 func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
 	unsigned.Note = ""
@@ -25,8 +25,8 @@ func (m *Manifest) Digest() (proofs.Hash, error) {
 }
 
 // Sign signs the manifest with the keys that sign the checkpoints of its ledgers. Ledgers
-// without events do not sign. unsigned names the ledgers whose keys are not available, with the
-// reason.
+// without events do not sign. unsigned lists the ledgers whose keys are not available, each
+// with the reason.
 func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
 	var signers []*proofs.Signer
 	for _, l := range m.Ledgers {
@@ -43,7 +43,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range others { // the previous key, and the current one if a rotation began meanwhile
+		for _, other := range others { // the previous key, or the current one if a rotation has just begun
 			v := other.Verifier().String()
 			if v != present.Verifier().String() && slices.Contains(l.signedBy, v) {
 				signers = append(signers, other)
@@ -69,7 +69,7 @@ var ErrNoAnchor = errors.New("there is no trusted key")
 // ledger's key is not enough, because an attacker may have stolen only that key.
 func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	if m.Note == "" {
-		return errors.New("it is not signed")
+		return errors.New("the backup is not signed")
 	}
 	digest, err := m.Digest()
 	if err != nil {
@@ -114,15 +114,16 @@ func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 	return list, nil
 }
 
-// keptKeys returns the verifier key of the newest signing key in the data folder, for each
-// ledger in the backup. An older key there may be stolen, so it counts only if --key names it.
-// During a rotation both keys sign, so the newest is enough. Keys in the backup do not count.
+// keptKeys returns, for each ledger in the backup, the verifier key of the newest signing key
+// in the data folder. An older key in that folder may be stolen, so it counts only if --key
+// names it. During a rotation both keys sign, so the newest is enough. Keys in the backup do
+// not count.
 func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
-			signer, err = kept.Staged(l.Name) // the first key of a variable, if no file says which key signed
+			signer, err = kept.Staged(l.Name) // the first key of the variable, if no file says which key signed
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -138,7 +139,7 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 // checkAuthentic refuses a backup that no trusted key signed, unless --unauthenticated is set.
 func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
 	if o.Unauthenticated {
-		c.Say("NOT AUTHENTICATED: no trusted key signed this backup, so it may be changed or forged")
+		c.Say("NOT AUTHENTICATED: no trusted key signed this backup, so it could be changed or forged")
 		return nil
 	}
 	kept, err := keptKeys(c, o.Data, m)

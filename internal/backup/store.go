@@ -25,9 +25,9 @@ import (
 // ManifestVersion is the version of the backup format.
 const ManifestVersion = 1
 
-// Manifest describes one backup: NAME.json in the folder of backups. The folder "files" beside
-// it has each file under its SHA-256, so that backups share equal files. A backup exists once
-// its manifest does.
+// Manifest describes one backup. It is NAME.json in the folder of backups. The folder "files"
+// beside it has each file under its SHA-256, so that backups share equal files. A backup
+// exists as soon as its manifest does.
 type Manifest struct {
 	Version int          `json:"version"`
 	Made    time.Time    `json:"made"`
@@ -51,7 +51,7 @@ func (l Ledger) same(other Ledger) bool {
 
 // String formats the state for people.
 func (l Ledger) String() string {
-	return fmt.Sprintf("%s: %s, the last of %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
 // StoredFile describes a file of the data folder in a manifest.
@@ -100,7 +100,7 @@ func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 // in it, and follows no link that leads out of it.
 type Store struct{ Dir string }
 
-// open opens the folder. It refuses anything but a folder at the path "files".
+// open opens the folder. If "files" exists, it must be a folder.
 func (b Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(b.Dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b Store) Make() error {
 	return nil
 }
 
-// Names returns the names of the backups, the oldest first, and none if the folder does not
+// Names returns the names of the backups, oldest first. It returns none if the folder does not
 // exist.
 func (b Store) Names() ([]string, error) {
 	root, err := b.open()
@@ -164,10 +164,10 @@ func (b Store) Names() ([]string, error) {
 // authentic.
 const maxAhead = 24 * time.Hour
 
-// Counted returns the names of the backups that count. Another user can add files that would
-// stay the newest backup for ever. So Counted ignores files whose names are not backup names,
-// and files whose times are more than maxAhead in the future, unless their manifest is
-// authentic.
+// Counted returns the names of the backups that count. Another user could add a file with a
+// future time, which would stay the newest backup for ever. Counted therefore ignores files
+// whose names are not backup names. It also ignores backups whose times are more than maxAhead
+// in the future, unless their manifest is authentic.
 func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := b.Names()
 	if err != nil {
@@ -249,8 +249,8 @@ func (b Store) Read(name string) (*Manifest, error) {
 // digestForm matches a SHA-256 in hexadecimal, which is also the name of a stored file.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// OpenFile opens a stored file for reading. It refuses links and other things that another user
-// may have put in its place.
+// OpenFile opens a stored file for reading. It refuses links and anything else that another
+// user could have put in its place.
 func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	root, err := b.open()
 	if err != nil {
@@ -264,9 +264,9 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	return in, nil
 }
 
-// Add puts a file into the store, unless the store has a good copy. copied is the number of
-// bytes written. Add reads the source and the stored copy: other users may write to the store,
-// and the keys of the ledgers sign the digest.
+// Add puts a file into the store, unless the store already has an intact copy. copied is the
+// number of bytes written. Add reads both the source and the stored copy, because other users
+// may write to the store, and the ledgers' keys sign the digest.
 func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(s.Path)
@@ -308,7 +308,7 @@ func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 // the next backup replaces what an interrupted one left.
 const Incomplete = "incomplete"
 
-// Finish writes the manifest durably. From then on the backup counts.
+// Finish writes the manifest durably. The backup then counts.
 func (b Store) Finish(m *Manifest) (string, error) {
 	root, err := b.open()
 	if err != nil {
@@ -336,7 +336,7 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	return name, safefile.SyncDirIn(root, ".")
 }
 
-// copyFile writes a new file durably, and closes it.
+// copyFile writes a new file durably and closes it.
 func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(io.MultiWriter(out, hash), in)
@@ -362,7 +362,7 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 		return err
 	}
 	if digest != want.SHA256 || size != want.Size {
-		return fmt.Errorf("%s is damaged: it has %d bytes with SHA-256 %s, but should have %d bytes with %s", in.Name(), size, digest, want.Size, want.SHA256)
+		return fmt.Errorf("%s is damaged: it has %d bytes with SHA-256 %s, but must have %d bytes with %s", in.Name(), size, digest, want.Size, want.SHA256)
 	}
 	return nil
 }

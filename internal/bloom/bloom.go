@@ -1,5 +1,5 @@
-// Package bloom is a growing Bloom filter in bounded memory. It saves lookups of keys that were
-// never written, which are the most expensive ones.
+// Package bloom is a growing Bloom filter in bounded memory. It saves lookups of keys that
+// were never written, which are the most expensive ones.
 package bloom
 
 import (
@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// Key is half of a SHA-256, or of one mixed with a number. Its bits are as good as random,
-// so the filter uses them directly and does not hash again.
+// Key is half of a SHA-256, possibly mixed with a number. Its bits are as good as random, so
+// the filter uses them directly and does not hash again.
 type Key = [16]byte
 
-// Memory reserves bytes until release is called; ok is false if there are too few left.
+// Memory reserves bytes until release is called. ok is false if too few are left.
 type Memory func(bytes int64) (release func(), ok bool)
 
-// Within reserves memory from spare, a number of bytes that several filters may share.
+// Within reserves memory from spare, a number of bytes that several filters can share.
 func Within(spare *atomic.Int64) Memory {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
@@ -25,19 +25,19 @@ func Within(spare *atomic.Int64) Memory {
 	}
 }
 
-// Filter contains every key that was added, and falsely at most seven in a thousand of all
-// others. It grows with the keys until memory runs out. Then it releases its memory, and
+// Filter reports every key that was added as present, and at most seven in a thousand of all
+// other keys. It grows with the keys until memory runs out. It then releases its memory, and
 // MayContain returns true for every key. It is not safe for concurrent use.
 type Filter struct {
 	memory Memory
-	layers []layer // each for four times as many keys as the one before, memory permitting
-	blind  bool    // memory ran out: keys are missing
+	layers []layer // each for four times as many keys as the previous one, if memory allows
+	blind  bool    // memory ran out, so keys are missing
 }
 
 // layer is a blocked Bloom filter: all bits of a key are in one block, one cache line.
 type layer struct {
 	blocks  []block // their number is a power of two
-	room    int     // keys that may still be added
+	room    int     // number of keys that can still be added
 	release func()  // returns the memory
 }
 
@@ -45,9 +45,9 @@ type block [8]uint64
 
 const (
 	blockBytes = 64
-	blockKeys  = 32     // 2 bytes for each
+	blockKeys  = 32     // keys in a block, 2 bytes for each
 	first      = 1 << 9 // blocks of the first layer
-	placeBits  = 9      // of the place of a bit in a block
+	placeBits  = 9      // bits of a position in a block
 )
 
 // New makes an empty filter.
@@ -73,8 +73,8 @@ func (f *Filter) Add(k Key) {
 	}
 }
 
-// grow adds a layer. If there is too little memory for that number of blocks, it tries half
-// of them, and so on; false if not even the smallest layer fits.
+// grow adds a layer. If there is too little memory for this number of blocks, it tries half of
+// them, and so on. It returns false if not even the smallest layer fits.
 func (f *Filter) grow(blocks int) bool {
 	for ; blocks >= first; blocks /= 2 {
 		if release, ok := f.memory(int64(blocks) * blockBytes); ok {
@@ -85,7 +85,7 @@ func (f *Filter) grow(blocks int) bool {
 	return false
 }
 
-// Release returns the memory. After it, MayContain returns true for every key.
+// Release returns the memory. MayContain then returns true for every key.
 func (f *Filter) Release() {
 	for _, l := range f.layers {
 		l.release()

@@ -14,7 +14,7 @@ func key(n int) Key {
 	return Key(sum[:])
 }
 
-// Every added key is found, and few others are.
+// MayContain returns true for every added key, and for few others.
 func TestFilter(t *testing.T) {
 	const count = 4 * first * blockKeys
 	var spare atomic.Int64
@@ -34,7 +34,7 @@ func TestFilter(t *testing.T) {
 	require.Less(t, absent, count/100)
 }
 
-// A filter that runs out of memory answers true for every key, and returns all its memory.
+// A filter that runs out of memory returns true for every key, and releases all its memory.
 func TestFilterIsBounded(t *testing.T) {
 	const bytes = 3 * first * blockBytes
 	var spare atomic.Int64

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Confirm warns, and asks the user to type the name of the ledger. why completes the warning.
-// done is the participle for the message that nothing happened. Without a terminal, Confirm
-// returns an error that names --yes.
+// Confirm prints a warning and asks the user to type the name of the ledger. why completes the
+// warning. done is the participle for the message that nothing was done. Without a terminal,
+// Confirm returns an error that names --yes.
 func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return Exitf(ExitUsage, "%s; pass --yes to confirm", why)
@@ -28,7 +28,7 @@ func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 		if line == name {
 			return nil
 		}
-		return Exitf(ExitFailed, "the typed name is another; nothing was %s", done)
+		return Exitf(ExitFailed, "the typed name does not match; nothing was %s", done)
 	case <-ctx.Done():
 		fmt.Fprintln(c.Err)
 		return Exitf(ExitFailed, "interrupted; nothing was %s", done)

@@ -1,5 +1,5 @@
-// Package cli has what all commands share: console, progress bar, tables, parsing of flags,
-// files and keys, and exit codes.
+// Package cli has what all commands share: the console, progress bars, tables, exit codes, and
+// the parsing of flags, files, and keys.
 package cli
 
 import (
@@ -22,7 +22,7 @@ type Console struct {
 }
 
 // New returns a console that escapes control characters in its output, because servers and
-// clients choose parts of it.
+// clients determine parts of it.
 func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *Console {
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
@@ -40,16 +40,16 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter escapes characters that a terminal would obey or reorder: below U+007F as \x1b,
-// from there on as JSON does, \u009b. JSON has no raw characters of the first kind but newlines,
-// so its values stay the same. Each write must have whole characters. visibleWriter is safe for
-// concurrent use if the underlying writer is.
+// visibleWriter escapes characters that a terminal would obey or reorder: those below U+007F
+// as \x1b, and the others as in JSON, such as \u009b. JSON texts contain no such characters
+// below U+007F except newlines, so JSON keeps its meaning. Each write must consist of whole
+// characters. visibleWriter is safe for concurrent use if the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.
 func (v visibleWriter) Write(text []byte) (int, error) {
 	var shown []byte
-	done := 0 // bytes of text that shown already has
+	done := 0 // number of bytes of text that are already in shown
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
 		if escape := escapeOf(r, text[at], size); escape != "" {
@@ -67,8 +67,9 @@ func (v visibleWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escapeOf returns the escape of a character that must not be written, and "" for others. first
-// is the first byte of the character, and the whole of it if it is not UTF-8.
+// escapeOf returns the escape of a character that must not be written, and "" for other
+// characters. first is the first byte of the character; if the text is not UTF-8, it is the
+// whole character.
 func escapeOf(r rune, first byte, size int) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -83,8 +84,8 @@ func escapeOf(r rune, first byte, size int) string {
 	return ""
 }
 
-// Unfiltered returns the underlying writer of a console's stream, for example to find out if it
-// is a terminal.
+// Unfiltered returns the underlying writer of a console's stream, for example to find out
+// whether it is a terminal.
 func Unfiltered(out io.Writer) io.Writer {
 	if v, ok := out.(visibleWriter); ok {
 		return v.to

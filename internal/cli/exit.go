@@ -7,11 +7,11 @@ const (
 	ExitOK          = 0
 	ExitFailed      = 1 // the command failed
 	ExitUsage       = 2 // the command line, the configuration, or a file that it names is wrong
-	ExitUnreachable = 3 // no server answers
+	ExitUnreachable = 3 // the server does not answer
 	ExitUnchecked   = 3 // doctor --strict: a check was skipped
-	ExitInUse       = 4 // another process has the data folder
+	ExitInUse       = 4 // another process uses the data folder
 	ExitDamaged     = 5 // stored data is damaged
-	ExitWithheld    = 6 // audit: the server withholds what audit has to check
+	ExitWithheld    = 6 // audit: the server withholds data that audit must check
 )
 
 // ExitError ends the process with a code. If Err is nil, the command has printed the error.
@@ -36,8 +36,8 @@ func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Refused returns an ExitError about the state of a file or folder. The command line was right,
-// so there is no hint at the help.
+// Refused returns an ExitError about the state of a file or folder. The command line was
+// correct, so the error does not point to the help.
 func Refused(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Plain: true}
 }

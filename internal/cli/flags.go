@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag replaces the error of a Go parser by what the flag's value must be.
+// ExplainFlag replaces the error of a Go parser with a statement of what the flag's value must
+// be.
 func ExplainFlag(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
@@ -28,8 +29,8 @@ func ExplainVariable(name string, err error) error {
 	return fmt.Errorf("environment variable %s: %w", name, err)
 }
 
-// wanted says what the value of a flag must be. If the value parses its own text, wanted keeps
-// its error.
+// wanted says what the value of a flag must be. If the flag's type parses the value itself,
+// wanted keeps its error.
 func wanted(invalid *pflag.InvalidValueError) error {
 	kind := invalid.GetFlag().Value.Type()
 	switch kind {
@@ -49,7 +50,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumber returns the argument that was taken for an unknown flag, if it is a number.
+// NegativeNumber returns the argument that was taken for an unknown flag if the argument is a
+// number.
 func NegativeNumber(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {

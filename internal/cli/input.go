@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// Limits of files, in bytes: of a record or a receipt, and of an audit pack, which has many with
-// their content.
+// Limits of files, in bytes: of a record or a receipt, and of an audit pack, which contains
+// many records with their content.
 const (
 	MaxFile = 64 << 20
 	MaxPack = 256 << 20
 )
 
-// ReadFile reads a file of at most MaxFile bytes, or the standard input for "-".
+// ReadFile reads a file of at most MaxFile bytes, or the standard input if path is "-".
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
 // ReadFileUpTo is like ReadFile, with the limit most, in bytes.

@@ -10,14 +10,14 @@ import (
 
 // TrustedKeys holds the keys of --key.
 type TrustedKeys struct {
-	Keys []*proofs.Verifier // each counts by itself
-	// Replaced holds the predecessors of Keys. A signature of one of them alone counts only if a
-	// consistency proof shows that the tree belongs to the log.
+	Keys []*proofs.Verifier // each suffices on its own
+	// Replaced holds the predecessors of Keys. A signature by one of them alone counts only if
+	// a consistency proof shows that the tree belongs to the log.
 	Replaced []*proofs.Verifier
 }
 
-// ReadKeys returns the keys of --key that count by themselves: the given verifier key, the keys
-// in the given file, or the newest key if the file has all keys of a log.
+// ReadKeys returns the keys of --key that suffice on their own: the given verifier key, the
+// keys in the given file, or the newest key if the file lists all keys of a log.
 func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(given)
 	return trusted.Keys, err
@@ -25,8 +25,8 @@ func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
 
 // ReadTrusted returns all keys of --key.
 func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
-	// A verifier key is never taken for a file name: the sender of a receipt could send a file
-	// with this name along with it.
+	// A verifier key is never taken for a file name. Otherwise the sender of a receipt could
+	// also send a file with this name.
 	if _, err := proofs.ParseVerifier(given); err == nil {
 		return ParseKeys(given, "--key")
 	}
@@ -37,7 +37,7 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 		return ParseKeys(given, "--key (there is no such file)")
 	}
 	if given != "-" {
-		if err := safefile.CheckNamed(given, false); err != nil { // others could change the trusted key
+		if err := safefile.CheckNamed(given, false); err != nil { // other users could change the trusted key
 			return TrustedKeys{}, Exitf(ExitUsage, "--key: %w", err)
 		}
 	}
@@ -49,8 +49,8 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 }
 
 // ParseKeys parses verifier keys, one per line, or the keys of a log in the form of GET
-// /log/key. Errors name them by where and never quote them, because the user may have given a
-// signing key.
+// /log/key. Its errors call the text where. They never quote it, because the user may have
+// given a signing key.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
 		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)

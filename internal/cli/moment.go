@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Moment is a flag with a time. Its text is the time as in RFC 3339. It also takes a date in UTC,
-// and a duration, which is so long before now.
+// Moment is a flag whose value is a time. Its text is the time in RFC 3339. It also accepts a
+// date in UTC, and a duration, which means a time this long before now.
 type Moment struct {
 	text string
 	Now  func() time.Time
 }
 
-// MomentVar adds such a flag.
+// MomentVar adds a flag of this type.
 func MomentVar(flags *pflag.FlagSet, name, usage string) {
 	flags.Var(&Moment{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
 }
@@ -38,7 +38,7 @@ func (m *Moment) Set(text string) error {
 	return fmt.Errorf("%q is not a time; write it like 2026-01-02T15:04:05Z, 2026-01-02, 7d or 12h", text)
 }
 
-// duration parses a duration as Go does, or a number of days or weeks.
+// duration parses a duration in Go's notation, or a number of days or weeks.
 func duration(text string) (time.Duration, bool) {
 	for unit, hours := range map[string]float64{"d": 24, "w": 7 * 24} {
 		if number, found := strings.CutSuffix(text, unit); found {

@@ -8,12 +8,11 @@ import (
 	"strconv"
 )
 
-// PrintJSON prints a JSON value with indentation. Apart from white space, it keeps the value's
-// bytes.
+// PrintJSON prints a JSON value with indentation. It changes nothing but white space.
 func PrintJSON(out io.Writer, value []byte) error {
 	var text bytes.Buffer
 	if err := json.Indent(&text, value, "", "  "); err != nil {
-		return fmt.Errorf("not JSON: %w", err)
+		return fmt.Errorf("the value is not JSON: %w", err)
 	}
 	text.WriteByte('\n')
 	_, err := text.WriteTo(out)
@@ -24,7 +23,7 @@ func PrintJSON(out io.Writer, value []byte) error {
 func PrintJSONLine(out io.Writer, value []byte) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, value); err != nil {
-		return fmt.Errorf("not JSON: %w", err)
+		return fmt.Errorf("the value is not JSON: %w", err)
 	}
 	line.WriteByte('\n')
 	_, err := line.WriteTo(out)
@@ -39,7 +38,7 @@ func WriteJSON(c *Console, value any) error {
 	return encoder.Encode(value)
 }
 
-// Counted formats a number of things. The plural of thing must end in s.
+// Counted formats a number and a noun, whose plural must end in s.
 func Counted(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExplainSeqFlag explains an error in the flags of a command whose arguments are seqs.
+// ExplainSeqFlag explains a flag error of a command whose arguments are seqs.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := NegativeNumber(err); found {
 		return NotASeq(number)
@@ -27,7 +27,7 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	return nil
 }
 
-// NotASeq returns the error of an argument that is not a seq.
+// NotASeq returns the error for an argument that is not a seq.
 func NotASeq(argument string) error {
 	return Exitf(ExitUsage, "%q is not a record number; give the seq of a record", argument)
 }

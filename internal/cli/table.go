@@ -13,13 +13,13 @@ type Column struct {
 	number bool // aligned to the right
 }
 
-// Table prints rows in aligned columns as they come. A column is as wide as its widest cell so
-// far. The header comes with the first row.
+// Table prints rows in aligned columns as they arrive. A column is as wide as its widest cell
+// so far. The header is printed with the first row.
 type Table struct {
 	out     io.Writer
 	columns []Column
 	widths  []int
-	Rows    int // printed so far
+	Rows    int // rows printed so far
 }
 
 func NewTable(out io.Writer, columns ...Column) *Table {
@@ -62,8 +62,8 @@ func (t *Table) Write(rows [][]string) error {
 	return err
 }
 
-// Plain returns a text as a cell. It quotes a text that is empty or blank, or that has
-// characters that a terminal would obey.
+// Plain returns a text as a cell. It quotes the text if it is empty, blank, or has characters
+// that a terminal would obey.
 func Plain(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {

@@ -13,14 +13,14 @@ func TestTableGrows(t *testing.T) {
 	var out bytes.Buffer
 	tab := cli.NewTable(&out, cli.TextColumn("name"), cli.NumberColumn("n"))
 	require.NoError(t, tab.Write(nil))
-	require.Empty(t, out.String(), "no head without rows")
+	require.Empty(t, out.String(), "without rows there is no header")
 	require.NoError(t, tab.Write([][]string{{"é", "1"}, {"be", "10"}}))
 	require.NoError(t, tab.Write([][]string{{"long er", "2"}, {"x", "200"}}))
 	require.Equal(t, "NAME   N\né      1\nbe    10\nlong er    2\nx        200\n", out.String())
 	require.Equal(t, 4, tab.Rows)
 }
 
-// Texts that clients chose reach the terminal without control characters.
+// Texts that clients chose are printed without control characters.
 func TestCellsArePlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,

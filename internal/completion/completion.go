@@ -20,13 +20,14 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// Values of flags that arguments have too: by what runs are grouped, and the variables of effects.
+// Values that both flags and arguments can have: what runs are grouped by, and the variables
+// of effects.
 var (
 	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:"}
 	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "label:"}
 )
 
-// flagValues are the values that the shell completes, by the name of the flag.
+// flagValues are the values that the shell completes, by flag name.
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
@@ -38,7 +39,7 @@ var flagValues = map[string][]string{
 	"where":       append(Names("state=", record.States[:]), Names("incomplete=", record.IPCParts[1:])...), // every IPC record has an input
 }
 
-// Names returns the texts of a list, each after a prefix.
+// Names returns the texts of a list, each with a prefix.
 func Names[S ~string](prefix string, list []S) []string {
 	texts := make([]string, len(list))
 	for i, name := range list {
@@ -51,7 +52,7 @@ func Names[S ~string](prefix string, list []S) []string {
 func Flags(c *cli.Console, command *cobra.Command) {
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if _, completes := command.GetFlagCompletionFunc(f.Name); completes {
-			return // the command has a list of its own
+			return // the command has its own list
 		}
 		var complete Func
 		switch values, known := flagValues[f.Name]; {
@@ -76,12 +77,12 @@ func Flag(command *cobra.Command, name string, complete Func) {
 	}
 }
 
-// Func lists the values that the next argument can have. Without an answer of the server it
-// is empty.
+// Func lists the possible values of the next argument. The list is empty if the server does
+// not answer.
 type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// Fixed completes from a list. No space follows if a value of the list is only the
-// beginning of one.
+// Fixed completes from a list. If a value of the list is only a prefix, the shell adds no
+// space after it.
 func Fixed(values []string) Func {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, ":") }) {
@@ -90,7 +91,7 @@ func Fixed(values []string) Func {
 	return cobra.FixedCompletions(values, directive)
 }
 
-// First completes the first argument only.
+// First completes only the first argument.
 func First(complete Func) Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -103,8 +104,7 @@ func First(complete Func) Func {
 // Time bounds how long the shell waits for values from the server.
 const Time = time.Second
 
-// Ledgers completes the name of a ledger by those of the server that the flags or the
-// environment name.
+// Ledgers completes the name of a ledger on the server that the flags or the environment name.
 func Ledgers(c *cli.Console) Func {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var from remote.Options

@@ -1,5 +1,5 @@
-// Package datadir defines the layout of a data folder. It creates, opens and locks data folders,
-// and checks that other users cannot change them.
+// Package datadir defines the layout of a data folder. It creates, opens, and locks data
+// folders, and checks that other users cannot change them.
 package datadir
 
 import (
@@ -26,7 +26,7 @@ func Resolve(path string) string {
 func Database(data string) string { return filepath.Join(data, "db") }
 
 // Store returns the folder that marks a data folder whose log is in another database. Its lock
-// is that of the data folder.
+// is the lock of the data folder.
 func Store(data string) string { return filepath.Join(data, "store") }
 
 // Incoming returns the folder of a database that migrate is making.
@@ -71,12 +71,12 @@ func SigningKeys(c *cli.Console, data string) keystore.Variables {
 	return keystore.Variables{Files: Keys(data), Lookup: c.Env}
 }
 
-// Marks returns the high-water marks. They are not part of a backup, because they serve to
+// Marks returns the high-water marks. Backups do not include them, because they serve to
 // detect a restore.
 func Marks(data string) keystore.Marks {
 	return keystore.Marks{Dir: filepath.Join(data, "marks")}
 }
 
-// Restoring returns the folder where restore puts all files until they are complete and
+// Restoring returns the folder in which restore puts all files until they are complete and
 // verified.
 func Restoring(data string) string { return filepath.Join(data, "restoring") }

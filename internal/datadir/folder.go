@@ -22,8 +22,8 @@ type Folder struct {
 	databases bool // the folders in it were created, the database first
 }
 
-// HasDatabase reports whether a data folder has a database. It is true if this cannot be found
-// out.
+// HasDatabase reports whether a data folder has a database. If this cannot be determined, it
+// returns true.
 func HasDatabase(data string) bool {
 	_, err := os.Stat(Database(data))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -47,7 +47,7 @@ func ElsewhereError(data string) error {
 // CheckElsewhere refuses a folder with a log of its own, for a server with --store.
 func CheckElsewhere(data string) error {
 	if HasDatabase(data) {
-		return cli.Exitf(cli.ExitUsage, "the folder %s has a log of its own; name another folder with --data, leave out --store, or move the log into the database with colophon migrate", data)
+		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
 	}
 	return nil
 }
@@ -63,8 +63,9 @@ func CheckUsedElsewhere(data string) error {
 	return nil
 }
 
-// CheckForeign refuses a folder that has no ledger but files that are not Colophon's. It ignores
-// lost+found, which new file systems have, and names that begin with a dot, which systems leave.
+// CheckForeign refuses a folder that has no ledger but has files that are not Colophon's. It
+// ignores lost+found, which new file systems contain, and names that begin with a dot, which
+// operating systems leave behind.
 func CheckForeign(data string) error {
 	if HasDatabase(data) {
 		return nil
@@ -97,7 +98,7 @@ func Make(data string) (Folder, error) {
 	return made, os.MkdirAll(data, 0o700)
 }
 
-// Note returns the text after the folder's name in the banner.
+// Note returns the text that follows the folder's name in the banner.
 func (m Folder) Note() string {
 	if m.databases {
 		return "  (new)"
@@ -105,8 +106,8 @@ func (m Folder) Note() string {
 	return ""
 }
 
-// NewKeyNote says where the signing key of a new ledger is. It is empty if a variable has the
-// key.
+// NewKeyNote says where the signing key of a new ledger is. It returns "" if an environment
+// variable holds the key.
 func NewKeyNote(data string) string {
 	path := Keys(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {
@@ -116,12 +117,12 @@ func NewKeyNote(data string) string {
 }
 
 // Remove removes what Make created, if it holds no ledger. The folder must be closed. Keys and
-// marks stay.
+// marks are kept.
 func (m Folder) Remove() error {
 	if !m.databases {
 		return nil
 	}
-	// Another server may have opened the folder since it was closed.
+	// Another server may have opened the folder after it was closed.
 	lock, err := folderlock.Take(Database(m.data))
 	if errors.Is(err, storage.ErrInUse) {
 		return nil

@@ -18,7 +18,7 @@ func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, e
 	return OpenWith(ctx, c, data, pebble.Config{Copies: SnapshotsOf(data).Sweep})
 }
 
-// ExplainOpen adds what to do to the error of opening a data folder, and the exit code.
+// ExplainOpen adds advice and an exit code to an error from opening a data folder.
 func ExplainOpen(err error, data string) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
@@ -34,7 +34,7 @@ func ExplainOpen(err error, data string) error {
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
 		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, Marks(data).Dir)
 	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed, keep a copy of the folder as evidence. The keys are in %s", err, Keys(data).Dir)
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed checkpoints, keep a copy of the folder as evidence. The keys are in %s", err, Keys(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
 		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, Keys(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
@@ -43,7 +43,7 @@ func ExplainOpen(err error, data string) error {
 	return err
 }
 
-// OpenWith is like Open, with a configuration. If files are damaged, the error wraps
+// OpenWith is like Open, with a given configuration. If files are damaged, the error wraps
 // storage.ErrDamaged.
 func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = Database(data), c.Warnings()

@@ -17,8 +17,9 @@ import (
 )
 
 // Snapshots is the folder for the copy of the database that a backup makes. It is on the same
-// file system as the database, so that the copy can consist of links. A running backup locks the
-// folder, which then has at most one copy. Without a lock, its files are left over.
+// file system as the database, so that the copy can consist of links. A running backup locks
+// the folder, which then holds at most one copy. If the folder is not locked, its files are
+// left over.
 type Snapshots struct{ Dir string }
 
 // SnapshotsOf returns the snapshot folder of a data folder.
@@ -26,7 +27,7 @@ func SnapshotsOf(data string) Snapshots {
 	return Snapshots{filepath.Join(data, "snapshots")}
 }
 
-// snapshotName is the folder of the copy. The database is a folder in it.
+// snapshotName is the name of the copy's folder. The database is a folder in it.
 const snapshotName = "backup"
 
 // Folder returns the path of the copy. The database is a folder in it.
@@ -36,7 +37,7 @@ func (s Snapshots) Folder() string { return filepath.Join(s.Dir, snapshotName) }
 func (s Snapshots) Database() string { return filepath.Join(s.Folder(), "db") }
 
 // ErrSnapshotHeld means that a copy stays because a backup is reading it.
-var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; it is removed when the backup ends")
+var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup ends")
 
 // errNoBackup means that no backup is waiting, so nothing would remove the requested copy.
 var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)
@@ -88,7 +89,7 @@ func (s Snapshots) Clear() error {
 }
 
 // Make copies the database for the backup that has the lock. erasing is the number of erased
-// pieces of content that the copy may have.
+// pieces of content that the copy may still contain.
 func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing int, err error) {
 	// The process that creates the folder makes the copy; Mkdir fails for a second process.
 	if err := os.Mkdir(filepath.Join(s.Dir, snapshotName), 0o700); err != nil {
@@ -104,8 +105,9 @@ func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing
 	return pending.Pieces, nil
 }
 
-// Answer makes the copy for a backup in another process, which has requested it from its server.
-// The error wraps admin.ErrNoSnapshot if no backup is waiting, or if it already has its copy.
+// Answer makes the copy for a backup in another process, which requested it from the server.
+// The error wraps admin.ErrNoSnapshot if no backup is waiting, or if the backup already has
+// its copy.
 func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {

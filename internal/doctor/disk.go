@@ -15,17 +15,17 @@ import (
 	"colophon/internal/datadir"
 )
 
-// fileSystem is what the database is on.
+// fileSystem describes the file system that the database is on.
 type fileSystem struct {
 	where    string // the absolute path of the database, or of the data folder if there is none
-	kind     string // such as ext4; empty: not known
+	kind     string // such as ext4; empty if not known
 	readOnly bool
 
 	usage    disk.UsageStat
-	usageErr error // why usage is not known
+	usageErr error // set if usage is not known
 
-	sync    time.Duration // median of a small write and its sync
-	syncErr error         // why it was not timed
+	sync    time.Duration // median time of a small write and its sync
+	syncErr error         // set if it was not timed
 }
 
 // inspectDisk looks at the file system of the database, or of the data folder if there is no
@@ -40,7 +40,7 @@ func inspectDisk(data string) fileSystem {
 	}
 	d.kind, d.readOnly = mountOf(d.where)
 	if usage, err := disk.Usage(d.where); err != nil {
-		d.usageErr = fmt.Errorf("looking at the file system of %s: %w", d.where, err)
+		d.usageErr = fmt.Errorf("inspecting the file system of %s: %w", d.where, err)
 	} else {
 		d.usage = *usage
 	}
@@ -49,7 +49,7 @@ func inspectDisk(data string) fileSystem {
 }
 
 // mountOf returns the kind of file system that an absolute path without links is on, and
-// whether it is mounted read-only. The kind is empty if it is not known.
+// whether it is mounted read-only. kind is empty if it is not known.
 func mountOf(path string) (kind string, readOnly bool) {
 	mounts, err := disk.Partitions(true)
 	if err != nil {
@@ -58,8 +58,8 @@ func mountOf(path string) (kind string, readOnly bool) {
 	return findMount(mounts, path)
 }
 
-// findMount finds the deepest mount point above a path. If several are equally deep, the last
-// one covers the others.
+// findMount finds the deepest mount point that contains a path. If several are equally deep,
+// the last one covers the others.
 func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly bool) {
 	deepest := -1
 	for _, m := range mounts {
@@ -70,11 +70,11 @@ func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly 
 	return kind, readOnly
 }
 
-// syncsTimed is how many syncs are timed.
+// syncsTimed is the number of syncs that are timed.
 const syncsTimed = 48
 
-// timeSyncs is the median time to write 4 KiB and sync them, in a file that it makes in the
-// folder and removes.
+// timeSyncs returns the median time to write and sync 4 KiB. It creates a file in the folder
+// and removes it.
 func timeSyncs(dir string) (median time.Duration, err error) {
 	file, err := os.CreateTemp(dir, ".doctor-*.tmp")
 	if err != nil {
@@ -98,7 +98,7 @@ func timeSyncs(dir string) (median time.Duration, err error) {
 	return times[len(times)/2], nil
 }
 
-// Prefixes of kinds of file systems.
+// Prefixes of the names of file systems.
 var (
 	temporaryFileSystems = []string{"tmpfs", "ramfs", "overlay", "aufs", "unionfs"}
 	networkFileSystems   = []string{"nfs", "cifs", "smb", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "afs", "lustre", "beegfs", "fuse.ceph"}
@@ -109,16 +109,16 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// checkFileSystem checks that the file system survives a restart, and that a sync on it can be
-// relied on.
+// checkFileSystem checks that the file system survives a restart and that its syncs are
+// reliable.
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
 	case kind == "":
 		return finding(NotChecked, "make sure that it is a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
-		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s: it is gone after a restart", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so it is gone after a restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
-		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network: its locks and syncs cannot be relied on", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network, so its locks and syncs are not reliable", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
 		return finding(Advice, "make sure that a sync reaches the disk behind it, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
@@ -126,7 +126,7 @@ func checkFileSystem(d *deployment) []Finding {
 	}
 }
 
-// If free space lasts for fewer days, that is Wrong or Advice.
+// If the free space is enough for fewer days, the finding is Wrong or Advice.
 const (
 	daysWrong  = 7
 	daysAdvice = 30
@@ -135,8 +135,8 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace checks that free space above the mark, below which the server takes no writes,
-// lasts for some time.
+// checkSpace checks that the free space above the mark is enough for some time. Below the mark
+// the server accepts no writes.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
@@ -155,11 +155,11 @@ func checkSpace(d *deployment) []Finding {
 	days, known := d.daysLeft(mark)
 	switch {
 	case u.Free < mark:
-		list = finding(Wrong, makeRoom, "%s: the server takes no writes", have)
+		list = finding(Wrong, makeRoom, "%s: the server accepts no writes", have)
 	case known && days < daysWrong:
-		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at the growth of the last week", have, days)
+		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
 	case known && days < daysAdvice:
-		list = finding(Advice, makeRoom, "%s: enough for %.0f days at the growth of the last week", have, days)
+		list = finding(Advice, makeRoom, "%s: enough for %.0f days at last week's growth", have, days)
 	case u.Free < 2*mark:
 		list = finding(Advice, makeRoom, "%s", have)
 	}
@@ -167,17 +167,17 @@ func checkSpace(d *deployment) []Finding {
 		list = append(list, finding(Advice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
 	}
 	if known && days < 10_000 {
-		have = fmt.Sprintf("%s: enough for %.0f days at the growth of the last week", have, days)
+		have = fmt.Sprintf("%s: enough for %.0f days at last week's growth", have, days)
 	}
 	return orOK(list, "%s", have)
 }
 
-// minEvents is the fewest events from which growth is computed: of a smaller log, the files of
-// an empty database are the larger part.
+// minEvents is the minimum number of events from which growth is computed. With fewer, most of
+// the files' length is that of an empty database.
 const minEvents = 1000
 
-// daysLeft is how long the space above the mark lasts at the growth of the last week, which the
-// server's ledgers show.
+// daysLeft returns how long the space above the mark is enough if the server's ledgers grow as
+// in the last week.
 func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	events, recent := uint64(0), 0.0
 	for _, l := range d.server.ledgers {
@@ -192,7 +192,7 @@ func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	return float64(d.disk.usage.Free-mark) / (perEvent * recent), true
 }
 
-// folderSize is the length of all files in a folder that can be read, in bytes.
+// folderSize returns the total length of all readable files in a folder, in bytes.
 func folderSize(dir string) (total uint64) {
 	_ = filepath.WalkDir(datadir.Resolve(dir), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -206,9 +206,9 @@ func folderSize(dir string) (total uint64) {
 	return total
 }
 
-// freeMark is the free space below which the server takes no writes, in bytes, as
-// pebble.Config.MinFreeBytes has it. total is the size of the file system; set is 0 for the
-// default.
+// freeMark returns the free space below which the server accepts no writes, in bytes, by the
+// rule of pebble.Config.MinFreeBytes. total is the size of the file system. set is the
+// configured value, or 0 for the default.
 func freeMark(set, total uint64) uint64 {
 	if set != 0 {
 		return set
@@ -218,13 +218,14 @@ func freeMark(set, total uint64) uint64 {
 
 func inGiB(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// A faster sync cannot have reached a disk. A slower one makes each client wait.
+// A sync that is faster than the first bound cannot have reached a disk. One that is slower
+// than the second makes every client wait.
 const (
 	syncTooFast = 20 * time.Microsecond
 	syncSlow    = 20 * time.Millisecond
 )
 
-// checkSync checks that syncs reach the disk, and do not take too long.
+// checkSync checks that syncs reach the disk and are fast enough.
 func checkSync(d *deployment) []Finding {
 	took := d.disk.sync.Round(time.Microsecond)
 	switch {
@@ -233,9 +234,9 @@ func checkSync(d *deployment) []Finding {
 	case d.disk.syncErr != nil:
 		return finding(NotChecked, "", "%v", d.disk.syncErr)
 	case took < syncTooFast:
-		return finding(Advice, "make sure that a sync is not switched off: in the file system, the virtual machine, or the disk", "a sync takes %s, which no disk can do: acknowledged records may be lost if the power fails", took)
+		return finding(Advice, "make sure that neither the file system, nor the virtual machine, nor the disk ignores syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
 	case took > syncSlow:
-		return finding(Advice, "give it a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and every answer to a write waits for one", took)
+		return finding(Advice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and every answer to a write waits for one", took)
 	}
 	return finding(OK, "", "a sync takes %s (median of %d)", took, syncsTimed)
 }

@@ -40,19 +40,19 @@ func TestCheckSpace(t *testing.T) {
 			}
 		}
 	}
-	// growing adds ten thousand events of 1 KiB a day.
+	// growing adds ten thousand events of 1 KiB per day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
 		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(d.data()), "000001.sst"), make([]byte, minEvents<<10), 0o600))
 	}
-	const day = 10_000 << 10 // bytes
+	const day = 10_000 << 10 // growth per day in bytes
 	runCheckCases(t, checkSpace, []checkCase{
 		{"unknown", func(*deployment) {}, NotChecked, "does not report"},
 		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, NotChecked, "no such folder"},
 		{"room", with(50 << 30), OK, "50.0 GiB free of 100.0 GiB, mark at 1.0 GiB"},
-		{"below the mark", with(1<<30 - 1), Wrong, "the server takes no writes"},
-		{"mark of one's own", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), Wrong, "mark at 60.0 GiB"},
+		{"below the mark", with(1<<30 - 1), Wrong, "the server accepts no writes"},
+		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), Wrong, "mark at 60.0 GiB"},
 		{"near the mark", with(1<<30 + 1), Advice, "1.0 GiB free"},
 		{"days", with(1<<30+6*day, growing), Wrong, "enough for 6.0 days"},
 		{"weeks", with(1<<30+20*day, growing), Advice, "enough for 20 days"},
@@ -81,7 +81,7 @@ func TestCheckSync(t *testing.T) {
 	}
 	runCheckCases(t, checkSync, []checkCase{
 		{"a disk", taking(400 * time.Microsecond), OK, "400µs"},
-		{"no disk", taking(3 * time.Microsecond), Advice, "no disk can do"},
+		{"no disk", taking(3 * time.Microsecond), Advice, "faster than any disk"},
 		{"a slow disk", taking(45 * time.Millisecond), Advice, "45ms"},
 		{"not timed", func(d *deployment) { d.disk.syncErr = errors.New("permission denied") }, NotChecked, "permission denied"},
 	})
@@ -97,13 +97,14 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
-// A mount point is found by its path without links. The working folder may be a mount point.
+// A mount point is found by its path without links. The working folder can itself be a mount
+// point.
 func TestInspectDiskFollowsLinks(t *testing.T) {
 	real, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	link := filepath.Join(t.TempDir(), "link")
 	if os.Symlink(real, link) != nil {
-		t.Skip("no links here")
+		t.Skip("this system does not allow links")
 	}
 	t.Chdir(link)
 	require.Equal(t, real, inspectDisk(".").where)

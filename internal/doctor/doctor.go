@@ -1,5 +1,5 @@
-// Package doctor looks at a data folder, the machine, and a running server, and says what
-// to mend.
+// Package doctor examines a data folder, the machine, and a running server, and says what
+// should be fixed.
 package doctor
 
 import (
@@ -14,19 +14,20 @@ import (
 
 // Options say which deployment is examined.
 type Options struct {
-	// Flags are the flags of serve, as far as the command line sets them.
+	// Flags are the flags of serve that the command line sets.
 	Flags *pflag.FlagSet
-	// ConfigFile is the configuration file of serve; empty: none.
+	// ConfigFile is the configuration file of serve, or empty if there is none.
 	ConfigFile string
-	// Server is the server to query. Without a URL, it is the one at the address in the settings.
+	// Server is the server to query. If it has no URL, the server at the address in the
+	// settings is queried.
 	Server remote.Options
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
 }
 
-// Examine runs all checks on a deployment. To time the disk it writes a small file and
-// removes it; it changes nothing else. An error is one of the command line; what is wrong
-// with the deployment is in the report.
+// Examine runs all checks on a deployment. To time the disk, it writes and removes a small
+// file; it changes nothing else. An error means that the command line is wrong. The report
+// says what is wrong with the deployment.
 func Examine(ctx context.Context, console *cli.Console, o Options) (Report, error) {
 	d := &deployment{console: console, version: o.Version, now: time.Now(), machine: inspectMachine()}
 	d.settings = readSettings(o.ConfigFile, console.Env, o.Flags)
@@ -39,26 +40,26 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	return newReport(d.runChecks()), nil
 }
 
-// deployment is what is known of a deployment. It is gathered first. The checks then judge
-// it, and read small files of the data folder.
+// deployment is what is known about a deployment. It is collected before the checks, which
+// judge it and also read small files of the data folder.
 type deployment struct {
 	console  *cli.Console
-	version  string // of this program
+	version  string // version of this program
 	now      time.Time
 	settings settings
 	machine  machine
-	disk     fileSystem // of the database
+	disk     fileSystem // file system of the database
 	server   serverAnswers
 	own      bool  // the queried server is the one at the address in the settings
-	store    error // why the database of the log cannot be used; nil: it can, or is in the data folder
+	store    error // why the log's database cannot be used; nil if it can, or if it is in the data folder
 	shared   sharedTokens
-	issuers  map[string]error // by URL: why an issuer of the access file does not answer; nil: it does
+	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
 }
 
-// data is the data folder.
+// data returns the path of the data folder.
 func (d *deployment) data() string { return d.settings.config.Data }
 
-// check looks at one thing. It returns at least one finding.
+// check examines one aspect. It returns at least one finding.
 type check struct {
 	name string
 	run  func(*deployment) []Finding

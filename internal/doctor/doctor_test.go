@@ -13,11 +13,11 @@ import (
 	"colophon/internal/server"
 )
 
-// testNow is the time of the deployments that tests make.
+// testNow is the current time in the tests' deployments.
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newDeployment returns a deployment with the default settings, an empty data folder, and no
-// server, after changes.
+// server, to which changes were applied.
 func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
@@ -36,14 +36,14 @@ func withConfig(change func(*server.Config)) func(*deployment) {
 	return func(d *deployment) { change(&d.settings.config) }
 }
 
-// requireFinding requires a finding with that verdict whose sentence has the words.
+// requireFinding requires a finding with this verdict whose sentence contains words.
 func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string) {
 	t.Helper()
 	require.NotEmpty(t, list)
 	for _, d := range list {
 		require.NotEmpty(t, d.Found)
 		if d.Verdict == verdict && strings.Contains(d.Found, words) {
-			require.True(t, d.Do != "" || verdict == OK || verdict == NotChecked, "nothing is said to do about %q", d.Found)
+			require.True(t, d.Do != "" || verdict == OK || verdict == NotChecked, "the finding %q gives no advice", d.Found)
 			return
 		}
 	}

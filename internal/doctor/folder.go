@@ -13,17 +13,17 @@ import (
 	"colophon/internal/safefile"
 )
 
-// asOwner is what to do about a file that only its owner can read.
+// asOwner is the advice if only the owner can read a file.
 const asOwner = "run this as the owner of the data folder, or as root"
 
-// checkFolder checks that the data folder exists, and that only its owner can open it.
+// checkFolder checks that the data folder exists and that only its owner can open it.
 func checkFolder(d *deployment) []Finding {
 	info, err := os.Stat(d.data())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && d.settings.named:
-		return finding(Wrong, "correct the name; before a first start, run serve, which makes the folder", "there is no folder %s", d.data())
+		return finding(Wrong, "correct the name; before the first start, run serve, which creates the folder", "there is no folder %s", d.data())
 	case errors.Is(err, fs.ErrNotExist):
-		return finding(Advice, "name the folder with --data; before a first start, run serve, which makes it", "there is no folder %s", d.data())
+		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates it", "there is no folder %s", d.data())
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, asOwner, "%v", err)
 	case err != nil:
@@ -36,13 +36,13 @@ func checkFolder(d *deployment) []Finding {
 		return finding(Advice, "run: chmod 700 "+d.data(), "the group of %[1]s can read it and all texts in it (mode %[2]o)", d.data(), info.Mode().Perm())
 	}
 	if _, err := os.Stat(datadir.Database(d.data())); errors.Is(err, fs.ErrNotExist) {
-		return finding(Advice, "name the folder with --data; before a first start, run serve, which makes it", "%s holds no ledgers", d.data())
+		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates the ledger", "%s holds no ledgers", d.data())
 	}
 	return finding(OK, "", "only its owner can read %s", d.data())
 }
 
-// checkOwner checks that all files belong to the owner of the folder. A command that root has
-// run on the folder leaves files that the server cannot open.
+// checkOwner checks that all files belong to the owner of the folder. A command that root runs
+// on the folder leaves files that the server cannot open.
 func checkOwner(d *deployment) []Finding {
 	folder, err := os.Stat(d.data())
 	if err != nil {
@@ -66,11 +66,11 @@ func checkOwner(d *deployment) []Finding {
 	return finding(OK, "", "everything belongs to user %d", owner)
 }
 
-// filesOfOthers counts files and folders in a data folder that belong to another user.
+// filesOfOthers counts the files and folders in a data folder that belong to other users.
 func filesOfOthers(data string, owner int) (count uint64, example string, err error) {
 	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a server removes files all the time
+			return nil // a running server removes files at any time
 		}
 		if err != nil {
 			return err
@@ -93,8 +93,8 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 	return count, example, err
 }
 
-// checkKeys checks that each signing key can be used, and that only its owner can read it.
-// Staged and unknown files are reported.
+// checkKeys checks that each signing key can be used and that only its owner can read it. It
+// also reports staged and unknown files.
 func checkKeys(d *deployment) []Finding {
 	dir := datadir.Keys(d.data()).Dir
 	entries, err := os.ReadDir(dir)
@@ -107,7 +107,7 @@ func checkKeys(d *deployment) []Finding {
 		if _, err := os.Stat(datadir.Database(d.data())); err == nil {
 			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "there is a database but no key in %s", dir)
 		}
-		return finding(OK, "", "there are none yet; the first start makes one")
+		return finding(OK, "", "there are none yet; the first start creates one")
 	}
 	var list []Finding
 	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
@@ -124,7 +124,7 @@ func checkKeys(d *deployment) []Finding {
 		case errors.Is(err, fs.ErrPermission):
 			list = append(list, finding(NotChecked, asOwner, "%v", err)...)
 		case err != nil:
-			list = append(list, finding(Wrong, "do what it says, or restore the file from a backup", "%v", err)...)
+			list = append(list, finding(Wrong, "follow the message, or restore the file from a backup", "%v", err)...)
 		default:
 			good = append(good, name)
 		}
@@ -133,8 +133,8 @@ func checkKeys(d *deployment) []Finding {
 	return orOK(list, "%s: %s", cli.Counted(uint64(len(good)), "key"), strings.Join(good, ", "))
 }
 
-// checkLostKeys names the ledgers that have signed, as their marks show, but have no signing
-// key in a file or a variable.
+// checkLostKeys reports ledgers whose marks show that they have signed, but that have no
+// signing key in a file or an environment variable.
 func checkLostKeys(d *deployment) []Finding {
 	marks, err := filepath.Glob(filepath.Join(datadir.Marks(d.data()).Dir, "*.checkpoint"))
 	if err != nil {
@@ -146,7 +146,7 @@ func checkLostKeys(d *deployment) []Finding {
 		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
 		_, err := os.Lstat(keys.Path(name))
 		if value, _ := d.console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
-			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger takes no writes",
+			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger accepts no writes",
 				"the mark of ledger %s shows that it has signed checkpoints, but %s has no signing key for it", name, keys.Dir)...)
 		}
 	}
@@ -157,14 +157,14 @@ func checkLostKeys(d *deployment) []Finding {
 func checkOtherFile(d *deployment, file string) []Finding {
 	path := filepath.Join(datadir.Keys(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {
-		return nil // the verifier key of a signing key in a variable
+		return nil // the verifier key of a signing key that is in a variable
 	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {
-		return finding(Advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s waits to follow the key of ledger %s", path, name)
+		return finding(Advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
 	}
 	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
-		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs beside the newest key of ledger %s", path, name)
+		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs in addition to the newest key of ledger %s", path, name)
 	}
 	if !staged {
 		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)
@@ -174,12 +174,13 @@ func checkOtherFile(d *deployment, file string) []Finding {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "do what it says, or remove the file", "%v", err)
+		return finding(Wrong, "follow the message, or remove the file", "%v", err)
 	}
-	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s waits for its ledger, of origin %s, to be created", path, signer.Origin())
+	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the key of a ledger with the origin %s, which does not exist yet", path, signer.Origin())
 }
 
-// checkKeyCopy reminds the operator to keep a copy, which cannot be seen from here.
+// checkKeyCopy reminds the operator to keep a copy of the keys, because the doctor cannot see
+// whether one exists.
 func checkKeyCopy(d *deployment) []Finding {
 	names, err := datadir.KeyNames(d.data())
 	if err != nil {
@@ -189,5 +190,5 @@ func checkKeyCopy(d *deployment) []Finding {
 		return finding(OK, "", "there is no key to copy")
 	}
 	return finding(Advice, "keep a copy of "+datadir.Keys(d.data()).Dir+" in a safe place, apart from copies of the database",
-		"whether there is a copy cannot be seen from here; a lost key cannot be replaced")
+		"the doctor cannot see whether there is a copy; a lost key cannot be replaced")
 }

@@ -25,7 +25,7 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 func skipWithoutModes(t *testing.T) {
 	t.Helper()
 	if !hasModes {
-		t.Skip("permissions are not in modes here")
+		t.Skip("file modes do not show permissions on this system")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestCheckKeys(t *testing.T) {
 	makeKey(t, d.data(), "default")
 	makeKey(t, d.data(), "second")
 	requireFinding(t, checkKeys(d), OK, "2 keys: default, second")
-	requireFinding(t, checkKeyCopy(d), Advice, "cannot be seen")
+	requireFinding(t, checkKeyCopy(d), Advice, "cannot see")
 
 	path := datadir.Keys(d.data()).Path("second")
 	require.NoError(t, os.Chmod(path, 0o640))
@@ -87,12 +87,12 @@ func TestCheckKeys(t *testing.T) {
 	requireFinding(t, checkKeys(d), Wrong, "a database but no key")
 }
 
-func TestCheckKeysNamesWhatWaitsOrWasLeft(t *testing.T) {
+func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	signer := makeKey(t, d.data(), "default")
 	require.NoError(t, datadir.Keys(d.data()).Stage("next", signer))
-	requireFinding(t, checkKeys(d), Advice, "waits for its ledger, of origin ledger.example/default")
+	requireFinding(t, checkKeys(d), Advice, "is the key of a ledger with the origin ledger.example/default")
 	require.NoError(t, os.Chmod(datadir.Keys(d.data()).StagedPath("next"), 0o644))
 	requireFinding(t, checkKeys(d), Wrong, "next.key.new")
 	require.NoError(t, os.Remove(datadir.Keys(d.data()).StagedPath("next")))

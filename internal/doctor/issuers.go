@@ -18,10 +18,10 @@ import (
 // Bounds of an issuer's answer.
 const (
 	issuerTimeout   = 5 * time.Second
-	issuerMaxAnswer = 1 << 20 // bytes
+	issuerMaxAnswer = 1 << 20 // in bytes
 )
 
-// askIssuers asks every issuer of the access file for its discovery document.
+// askIssuers requests the discovery document of every issuer in the access file.
 func (d *deployment) askIssuers(ctx context.Context) {
 	if d.settings.config.AccessFile == "" {
 		return
@@ -52,7 +52,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", request.URL, response.Status)
+		return fmt.Errorf("%s returned %s", request.URL, response.Status)
 	}
 	var document struct {
 		Issuer string `json:"issuer"`
@@ -61,17 +61,17 @@ func askIssuer(ctx context.Context, issuer string) error {
 		return fmt.Errorf("%s is not a discovery document: %w", request.URL, err)
 	}
 	if document.Issuer != issuer {
-		return fmt.Errorf("%s is of the issuer %q", request.URL, document.Issuer)
+		return fmt.Errorf("%s names the issuer %q", request.URL, document.Issuer)
 	}
 	return nil
 }
 
-// checkIssuers checks that each issuer answers, under the name that the access file has.
+// checkIssuers checks that each issuer answers under the name in the access file.
 func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {
 		if err := d.issuers[issuer]; err != nil {
-			list = append(list, finding(Wrong, "correct the issuer in the access file, or the network; for a private certificate authority set SSL_CERT_FILE, for the server too",
+			list = append(list, finding(Wrong, "correct the issuer in the access file, or the network; for a private certificate authority, set SSL_CERT_FILE, also for the server",
 				"the tokens of %s cannot be verified: %v", issuer, err)...)
 		}
 	}

@@ -39,7 +39,7 @@ func TestCheckIssuers(t *testing.T) {
 		return checkIssuers(d)
 	}
 	requireFinding(t, judge(issuerServer.URL), OK, "1 issuer: "+issuerServer.URL)
-	requireFinding(t, judge(issuerServer.URL+"/other"), Wrong, "is of the issuer")
+	requireFinding(t, judge(issuerServer.URL+"/other"), Wrong, "names the issuer")
 	requireFinding(t, judge(issuerServer.URL+"/text"), Wrong, "is not a discovery document")
 	requireFinding(t, judge(issuerServer.URL+"/moved"), Wrong, "302")
 	issuerServer.Close()

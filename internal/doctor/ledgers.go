@@ -20,7 +20,7 @@ import (
 	"colophon/storage"
 )
 
-// noServer is the finding of a check that needs a server, if no server answers.
+// noServer returns the finding of a check that needs a server if none answers.
 func (d *deployment) noServer() []Finding {
 	return finding(NotChecked, "", "no server answers")
 }
@@ -31,11 +31,11 @@ func (d *deployment) answers() bool { return d.server.url != "" && d.server.err 
 // checkServer checks that the server answers, is ready, and has the version of this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
-	nameIt := "name it with --server, or give the --listen and --tls-cert of serve"
+	nameIt := "name the server with --server, or give serve's --listen and --tls-cert"
 	var misdirected *remote.MisdirectedError
 	switch {
 	case a.url == "":
-		return finding(NotChecked, nameIt, "the settings do not say where a server listens")
+		return finding(NotChecked, nameIt, "the settings do not say where the server listens")
 	case errors.As(a.err, &misdirected):
 		return finding(NotChecked, misdirected.Advice, "%v", misdirected.Err)
 	case a.err != nil:
@@ -43,10 +43,10 @@ func checkServer(d *deployment) []Finding {
 	}
 	var list []Finding
 	if a.ready != nil {
-		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
+		list = append(list, finding(Wrong, "follow the message", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(Advice, "use one version of both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
+		list = append(list, finding(Advice, "use the same version of both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
@@ -61,9 +61,9 @@ func checkAuthentication(d *deployment) []Finding {
 	case err != nil:
 		return finding(NotChecked, asOwner, "%v", err)
 	case d.server.open && required:
-		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, and the settings say that it should not")
+		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, but the settings say that it should not")
 	case d.server.open:
-		return finding(OK, "", "the server asks for no credentials, as the settings say")
+		return finding(OK, "", "the server asks for no credentials, which agrees with the settings")
 	}
 	return finding(OK, "", "the server asks for credentials")
 }
@@ -75,7 +75,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 		return d.noServer()
 	}
 	if d.server.ledgersErr != nil {
-		return finding(NotChecked, "give a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
+		return finding(NotChecked, "provide a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
 	}
 	names, err := datadir.KeyNames(d.data())
 	if err != nil {
@@ -110,14 +110,14 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, asOwner, "%v", err)
 	case err != nil:
-		return finding(Wrong, "restore the key before the server ends: it does not start again without it", "the key of ledger %s: %v", cli.Plain(l.Name), err)
+		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.Plain(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key by an older one", "ledger %s signs with another key than the one in the folder", cli.Plain(l.Name))
+		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with another key than the one in the folder", cli.Plain(l.Name))
 	}
 	return nil
 }
 
-// checkTokenLedgers finds tokens that name ledgers which do not exist.
+// checkTokenLedgers reports tokens that name ledgers which do not exist.
 func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	tokens, err := d.listTokens()
 	if err != nil {
@@ -130,7 +130,7 @@ func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
 }
 
-// checkLog checks that the last events of each ledger are a chain that ends in the ledger's
+// checkLog checks that the last events of each ledger form a chain that ends in the ledger's
 // tip, and that the receipt of the last event verifies.
 func checkLog(d *deployment) []Finding {
 	if !d.answers() {
@@ -145,18 +145,18 @@ func checkLog(d *deployment) []Finding {
 		}
 		key, whose := d.verifierOf(l)
 		if err := l.verify(key); err != nil {
-			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, by %s: %v", cli.Plain(l.Name), whose, err)...)
+			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.Plain(l.Name), whose, err)...)
 		}
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
 		return finding(NotChecked, "", "the server shows no ledger to this command")
 	}
-	return orOK(list, "%s: the last %s chained, proved and signed", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
+	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
 }
 
-// verifierOf is the key that verifies a ledger's checkpoints: that in the folder, or that of the
-// server if the folder's cannot be read.
+// verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
+// folder, or the key that the server names if that one cannot be read.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
 	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
@@ -171,7 +171,7 @@ func (l *ledgerAnswers) verify(key string) error {
 		return err
 	}
 	if uint64(len(l.entries)) != min(lastEvents, l.TreeSize) {
-		return fmt.Errorf("it has %d events, and the server answered %d of the last", l.TreeSize, len(l.entries))
+		return fmt.Errorf("it has %d events, but the server returned only %d of the last ones", l.TreeSize, len(l.entries))
 	}
 	chain := proofs.Chain{Size: l.TreeSize - uint64(len(l.entries))}
 	if prev, _, err := proofs.SplitEntry(l.entries[0].Entry); err != nil {
@@ -185,19 +185,19 @@ func (l *ledgerAnswers) verify(key string) error {
 		}
 	}
 	if hex.EncodeToString(chain.Tip[:]) != l.Tip {
-		return fmt.Errorf("the chain of events ends in %x, and the ledger's tip is %s", chain.Tip, cli.Plain(l.Tip))
+		return fmt.Errorf("the chain of events ends in %x, but the ledger's tip is %s", chain.Tip, cli.Plain(l.Tip))
 	}
 	receipt, err := proofs.ParseReceipt(l.receipt)
 	if err != nil {
 		return err
 	}
 	if receipt.EventHash != chain.Tip {
-		return errors.New("the receipt of the last event is that of another event")
+		return errors.New("the server returned the receipt of another event for the last event")
 	}
 	return receipt.Verify(verifier)
 }
 
-// checkPublic names the logs that can be read without credentials.
+// checkPublic names the ledgers whose logs can be read without credentials.
 func checkPublic(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -217,10 +217,10 @@ func checkPublic(d *deployment) []Finding {
 	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
-// An index that is further behind, in events, is reported.
+// indexLagging is the number of events from which a lag of the index is reported.
 const indexLagging = 10_000
 
-// checkIndex checks that the index of each ledger runs, and is not far behind.
+// checkIndex checks that the index of each ledger is running and not far behind.
 func checkIndex(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -235,16 +235,16 @@ func checkIndex(d *deployment) []Finding {
 		case running[name] == 0:
 			list = append(list, finding(Wrong, "read the server's log and restart it; if that does not help, stop it and remove the folder "+datadir.Index(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
 		case lag[name] > indexLagging:
-			list = append(list, finding(Advice, "wait, if there was an import or a rebuild; else the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
+			list = append(list, finding(Advice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
 		}
 	}
 	return orOK(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
 }
 
-// Content that was erased longer ago should no longer be in the files.
+// erasureLate is the time after which erased content should no longer be in the files.
 const erasureLate = time.Minute
 
-// checkErasure checks that the files have no erased content.
+// checkErasure checks that the files contain no erased content.
 func checkErasure(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -256,23 +256,23 @@ func checkErasure(d *deployment) []Finding {
 	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
 	switch n := pending[""]; {
 	case n > 0 && age > erasureLate:
-		return finding(Wrong, "let a backup that is under way end, and free disk space if it is short; the server's log says why", "%.0f erased texts are still in the files, the first since %s", n, age)
+		return finding(Wrong, "wait for the end of a running backup, and free disk space if it is short; the server's log gives the reason", "%.0f erased texts are still in the files, the oldest for %s", n, age)
 	case n > 0:
-		return finding(Advice, "look again in a minute", "%.0f recently erased texts are still in the files", n)
+		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the files", n)
 	}
-	return finding(OK, "", "no erased text is in the files")
+	return finding(OK, "", "the files contain no erased text")
 }
 
-// noMetrics is the finding of a check that needs a metric, if the server does not show it.
+// noMetrics returns the finding of a check that needs a metric which the server does not show.
 func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {
 	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
-		return finding(NotChecked, "give the --metrics-listen of serve", "the server has no /metrics at this address")
+		return finding(NotChecked, "give serve's --metrics-listen", "the server has no /metrics at this address")
 	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
 		return finding(NotChecked, "use a token of scope metrics on all ledgers", "the server does not show its metrics to this command")
 	case d.server.metricsErr != nil:
 		return finding(NotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(NotChecked, "use one version of both", "the server does not show that metric")
+	return finding(NotChecked, "use the same version of both", "the server does not show that metric")
 }

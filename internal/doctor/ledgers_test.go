@@ -49,13 +49,13 @@ func TestCheckAuthentication(t *testing.T) {
 	}
 	runCheckCases(t, checkAuthentication, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"none", withServer(func(*serverAnswers) {}), OK, "asks for no credentials, as the settings say"},
+		{"none", withServer(func(*serverAnswers) {}), OK, "asks for no credentials, which agrees with the settings"},
 		{"asks", withToken(false), OK, "asks for credentials"},
 		{"does not ask", withToken(true), Wrong, "answers without credentials"},
 	})
 }
 
-// namedLedger makes the key of a ledger and returns its server's answers.
+// namedLedger creates the key of a ledger and returns the server's answers about the ledger.
 func namedLedger(t testing.TB, data, name string) ledgerAnswers {
 	t.Helper()
 	return ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: makeKey(t, data, name).Verifier().String()}}
@@ -72,7 +72,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 
 	d.server.ledgers = []ledgerAnswers{first}
 	requireFinding(t, checkLedgerKeys(d), Wrong, `key "second" has signed a ledger`)
-	d.server.open = false // then the second may be one that the token is not for
+	d.server.open = false // then the token may have no grant on the second
 	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
 
 	first.VerifierKey = second.VerifierKey
@@ -115,21 +115,21 @@ func TestCheckLog(t *testing.T) {
 	runCheckCases(t, checkLog, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
 		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "the server shows no ledger to this command"},
-		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the last 1 event chained, proved and signed"},
+		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
 		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
 		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
 		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), Wrong, "the ledger's tip is 00"},
 		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
 			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2
-		}), Wrong, "the event before it is"},
-		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "the server answered 1 of the last"},
+		}), Wrong, "that event's hash is"},
+		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "the server returned only 1 of the last"},
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
-		}), Wrong, "by the key in the folder"},
+		}), Wrong, "verified with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
-		}), OK, "signed"},
+		}), OK, "signature"},
 		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), Wrong, "malformed"},
 	})
 }
@@ -187,8 +187,8 @@ colophon_erasures_pending_age_seconds %d
 		{"stopped", with(0, 0, 0, 0), Wrong, "has stopped"},
 	}, missing...))
 	runCheckCases(t, checkErasure, append([]checkCase{
-		{"good", with(0, 1, 0, 0), OK, "no erased text"},
+		{"good", with(0, 1, 0, 0), OK, "the files contain no erased text"},
 		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
-		{"late", with(0, 1, 2, 90), Wrong, "since 1m30s"},
+		{"late", with(0, 1, 2, 90), Wrong, "the oldest for 1m30s"},
 	}, missing...))
 }

@@ -14,7 +14,7 @@ import (
 
 // machine has the limits of this process.
 type machine struct {
-	openFiles uint64 // 0: not known
+	openFiles uint64 // 0 if not known
 	memory    memory.Limits
 }
 
@@ -24,7 +24,8 @@ func inspectMachine() machine {
 	return m
 }
 
-// fileLimit is how many files the server may open, or this command if the server does not show it.
+// fileLimit returns how many files the server may open, or how many this command may open if
+// the server does not show it.
 func (d *deployment) fileLimit() (limit uint64, whose string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"
@@ -43,25 +44,26 @@ func checkFileLimit(d *deployment) []Finding {
 		return finding(NotChecked, "", "this system does not report how many files a process may open")
 	case have < server.OtherFiles:
 		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, and the databases alone may need %d", whose, have, server.OtherFiles)
+			"%s may open %d files, but the databases alone may need %d", whose, have, server.OtherFiles)
 	case have < need:
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s may open %d files, and with %d connections it may need %d", whose, have, config.Connections, need)
+			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s may open %d, and may need %d", whose, have, need)
+	return finding(OK, "", "%s may open %d, and needs at most %d", whose, have, need)
 }
 
-// otherMemory is about what a server takes that no setting bounds, such as the database's memory
+// otherMemory estimates the memory that no setting bounds, such as the database's memory
 // tables, in bytes.
 const otherMemory = 160 << 20
 
-// memoryNeeded returns the most memory that a server uses with these settings, in bytes.
+// memoryNeeded returns the maximum memory that a server with these settings uses, in bytes.
 func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
-// memoryLimits returns the limits of this command. If a server on this machine shows its own
-// GOMEMLIMIT, that replaces this command's. config has the sizes of the server's caches.
+// memoryLimits returns the limits of this command. If a server on this machine shows its
+// GOMEMLIMIT, that value replaces this command's. config holds the sizes of the server's
+// caches.
 func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config) {
 	limits = d.machine.memory
 	shown := d.server.gauges("go_gc_gomemlimit_bytes")[""]
@@ -80,13 +82,13 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	return limits, config
 }
 
-// serverIsHere reports whether a server answers that is on this machine.
+// serverIsHere reports whether the server that answers is on this machine.
 func (d *deployment) serverIsHere() bool {
 	u, err := url.Parse(d.server.url)
 	return err == nil && d.answers() && (d.own || cli.Loopback(u.Hostname()))
 }
 
-// checkMemory checks that there is enough memory for caches, bodies and answers, and that the
+// checkMemory checks that there is enough memory for caches, bodies, and answers, and that the
 // garbage collector knows its limit.
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
@@ -94,37 +96,37 @@ func checkMemory(d *deployment) []Finding {
 	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not report how much memory there is")
+		return finding(NotChecked, "", "this system does not report the size of its memory")
 	case have < need:
-		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies and answers may take %d MiB, and there are %d MiB", inMiB(need), inMiB(have))
+		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but there are only %d MiB", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the memory that there is", "GOMEMLIMIT is %d MiB, and there are %d MiB", inMiB(limits.Runtime), inMiB(have))
+		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but there are only %d MiB", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, and caches, bodies and answers may take %d MiB: near the limit, the garbage collector takes most of the time", inMiB(limits.Runtime), inMiB(need))
+		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector takes most of the time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
-		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system ends the process at %d MiB, and the garbage collector does not know that", inMiB(limits.Container))
+		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system ends the process at %d MiB, but the garbage collector does not know this limit", inMiB(limits.Container))
 	}
-	return finding(OK, "", "%d MiB, of which caches, bodies and answers may take %d MiB", inMiB(have), inMiB(need))
+	return finding(OK, "", "%d MiB, of which caches, bodies, and answers may take %d MiB", inMiB(have), inMiB(need))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
 
-// clockTolerance is how far clocks may be apart. It includes the time that a request takes.
+// clockTolerance is how far two clocks may differ. It includes the time that a request takes.
 const clockTolerance = 2 * time.Second
 
-// checkClock checks that the server's clock is not behind the last events, and agrees with
-// this machine's.
+// checkClock checks that the server's clock is not behind the last events and agrees with this
+// machine's clock.
 func checkClock(d *deployment) []Finding {
-	synchronise := "synchronise it (chrony, systemd-timesyncd), for a guest or a container on its host"
+	synchronise := "synchronise it (chrony, systemd-timesyncd); for a virtual machine or a container, do this on its host"
 	var list []Finding
 	for _, l := range d.server.ledgers {
 		if ahead := l.lastEvent.Sub(d.server.date); ahead > clockTolerance && !d.server.date.IsZero() {
-			list = append(list, finding(Wrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until then, all events get the time of that event",
+			list = append(list, finding(Wrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until it catches up, all events get the time of that event",
 				ahead.Round(time.Second), l.Name)...)
 		}
 	}
 	if apart := d.server.skew.Abs(); apart > clockTolerance {
-		list = append(list, finding(Advice, synchronise, "this clock and the server's are %s apart", apart.Round(time.Second))...)
+		list = append(list, finding(Advice, synchronise, "this machine's clock and the server's differ by %s", apart.Round(time.Second))...)
 	}
 	if d.server.date.IsZero() {
 		return orOK(list, "%s; there is no server to compare it with", d.now.UTC().Format(time.RFC3339))

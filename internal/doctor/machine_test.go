@@ -31,7 +31,7 @@ func TestCheckFileLimit(t *testing.T) {
 func TestCheckMemory(t *testing.T) {
 	const gib = 1 << 30
 	with := func(l memory.Limits) func(*deployment) { return func(d *deployment) { d.machine.memory = l } }
-	// A server on this machine shows its GOMEMLIMIT, which is not that of this command.
+	// A server on this machine shows its GOMEMLIMIT, which differs from this command's.
 	shown := func(limit float64) func(*deployment) {
 		return func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib, Runtime: 700 << 20}
@@ -44,13 +44,13 @@ func TestCheckMemory(t *testing.T) {
 		{"unknown", with(memory.Limits{}), NotChecked, "does not report"},
 		{"enough", with(memory.Limits{Machine: 8 * gib}), OK, "8192 MiB"},
 		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
-		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "there are 256 MiB"},
-		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "there are 256 MiB"},
+		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "there are only 256 MiB"},
+		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "there are only 256 MiB"},
 		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "does not know"},
 		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), Wrong, "GOMEMLIMIT is 2048 MiB"},
 		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), Advice, "GOMEMLIMIT is 300 MiB"},
 		{"limit of the server", shown(300 << 20), Advice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, and there are 8192 MiB"},
+		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but there are only 8192 MiB"},
 		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
 			d.settings.config.IndexCache = 4 * gib
@@ -63,11 +63,11 @@ func TestCheckMemory(t *testing.T) {
 		{"a larger index", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
 			d.settings.config.IndexCache = 8 * gib
-		}, Wrong, "caches, bodies and answers"},
+		}, Wrong, "caches, bodies, and answers"},
 		{"larger caches", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
 			d.settings.config.Cache = 8 * gib
-		}, Wrong, "caches, bodies and answers"},
+		}, Wrong, "caches, bodies, and answers"},
 	})
 }
 
@@ -90,6 +90,6 @@ func TestCheckClock(t *testing.T) {
 		{"alone", func(*deployment) {}, OK, "there is no server to compare it with"},
 		{"right", lastEvent(testNow.Add(-time.Minute)), OK, "the server's clock agrees"},
 		{"behind the log", lastEvent(testNow.Add(time.Hour)), Wrong, "1h0m0s behind the last event"},
-		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "1m0s apart"},
+		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "differ by 1m0s"},
 	})
 }

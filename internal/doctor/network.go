@@ -29,21 +29,21 @@ func checkAddress(d *deployment) []Finding {
 	local, encrypted := cli.Loopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
-		return finding(Advice, "leave --insecure out", "only this machine can reach %s, and --insecure would open any other address", config.Listen)
+		return finding(Advice, "omit --insecure", "only this machine can reach %s, and --insecure would open any other address", config.Listen)
 	case local && required:
 		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
-		return finding(OK, "", "only this machine can reach %s; every user of it may do anything", config.Listen)
+		return finding(OK, "", "only this machine can reach %s; every user of this machine may do anything", config.Listen)
 	case !required && !config.Insecure:
-		return finding(Wrong, makeToken, "other machines can reach %s, and the server asks for no credentials: serve refuses to start", config.Listen)
+		return finding(Wrong, makeToken, "other machines can reach %s, but the server asks for no credentials: serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and leave --insecure out", "anyone who can reach %s may write, read and erase everything", config.Listen)
+		return finding(Wrong, makeToken+", and omit --insecure", "anyone who can reach %s may write, read, and erase everything", config.Listen)
 	case config.Insecure:
-		return finding(Advice, "leave --insecure out", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
+		return finding(Advice, "omit --insecure", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
-		return finding(Wrong, "set --tls-cert and --tls-key; or have a proxy in front speak TLS, and name it with --trusted-proxies", "other machines can reach %s, and tokens travel unencrypted", config.Listen)
+		return finding(Wrong, "set --tls-cert and --tls-key; or put a proxy with TLS in front, and name it with --trusted-proxies", "other machines can reach %s, and tokens travel unencrypted", config.Listen)
 	case !encrypted:
-		return finding(Advice, "make sure that only the proxy reaches it, and that the proxy speaks TLS", "other machines can reach %s, and from the proxy on tokens travel unencrypted", config.Listen)
+		return finding(Advice, "make sure that only the proxy can reach it, and that the proxy uses TLS", "other machines can reach %s, and tokens travel unencrypted from the proxy to the server", config.Listen)
 	}
 	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
@@ -56,26 +56,26 @@ func (d *deployment) authentication() (required bool, err error) {
 	if len(d.shared.tokens) > 0 {
 		return true, nil
 	}
-	_, err = os.Lstat(datadir.Access(d.data())) // as the server does
+	_, err = os.Lstat(datadir.Access(d.data())) // the server uses the same rule
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// checkProxies checks that only proxies may name the address of a client.
+// checkProxies checks that only proxies can name the address of a client.
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
-			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For of every address: a client can claim any number of addresses, and no limit bounds it")
+			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address: a client can claim any number of addresses, so no limit bounds it")
 		}
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1, if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as those of one address", c.Listen)
+			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on count as from one address", c.Listen)
 		}
 	}
-	return finding(OK, "", "the server trusts X-Forwarded-For of %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
+	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
 // checkRates checks that the rate of requests from other machines is limited.
@@ -88,48 +88,48 @@ func checkRates(d *deployment) []Finding {
 	case cli.Loopback(host):
 		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
-	return finding(Advice, "set --rate-limit, and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
+	return finding(Advice, "set --rate-limit and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
 }
 
-// A certificate that expires sooner is reported.
+// certificateExpiresSoon is the remaining time below which a certificate is reported.
 const certificateExpiresSoon = 21 * 24 * time.Hour
 
-// checkCertificate checks that the certificate fits its key and is valid for some time and for
-// the host that the server listens on, and that only the owner can read the key.
+// checkCertificate checks that the certificate matches its key, that it is valid for some time
+// and for the host on which the server listens, and that only the owner can read the key.
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {
-		return finding(OK, "", "none: the server speaks http")
+		return finding(OK, "", "none: the server uses http")
 	}
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, "run this as the user of the server", "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "put a certificate and its own key there", "%s, %s: %v", config.TLSCert, config.TLSKey, err)
+		return finding(Wrong, "provide a certificate and its own key in these files", "%s, %s: %v", config.TLSCert, config.TLSKey, err)
 	}
 	var list []Finding
 	if info, err := os.Stat(config.TLSKey); err == nil && hasModes && info.Mode().Perm()&0o007 != 0 {
 		list = append(list, finding(Wrong, "run: chmod o= "+config.TLSKey, "every user of this machine can read %s", config.TLSKey)...)
 	}
 	leaf := pair.Leaf
-	renew := "renew it; the server takes the new files without a restart"
+	renew := "renew it; the server loads the new files without a restart"
 	switch left := leaf.NotAfter.Sub(d.now); {
 	case left <= 0:
 		list = append(list, finding(Wrong, renew, "it expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	case d.now.Before(leaf.NotBefore):
-		list = append(list, finding(Wrong, "wait, or correct the clock", "it is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
+		list = append(list, finding(Wrong, "wait, or set the clock", "it is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
 	case left < certificateExpiresSoon:
 		list = append(list, finding(Advice, renew, "it expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && leaf.VerifyHostname(host) != nil {
-		list = append(list, finding(Advice, "make sure that clients use a name that it has", "it is not valid for %s, the address on which the server listens, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
+		list = append(list, finding(Advice, "make sure that clients use a name in the certificate", "it is not valid for %s, the address on which the server listens, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
 	}
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
 
-// certificateNames returns the names and addresses of a certificate, for a sentence.
+// certificateNames returns the names and addresses of a certificate, for use in a sentence.
 func certificateNames(names []string, addresses []net.IP) string {
 	all := append([]string{}, names...)
 	for _, a := range addresses {
@@ -154,7 +154,7 @@ func checkMetricsAddress(d *deployment) []Finding {
 	case cli.Loopback(host):
 		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:
-		return finding(Wrong, "leave --pprof out, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+		return finding(Wrong, "omit --pprof, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers, and the memory and stacks of the process", config.MetricsListen)
 	}
-	return finding(Advice, "let only Prometheus reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and numbers of all ledgers", config.MetricsListen)
+	return finding(Advice, "make sure that only Prometheus can reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers", config.MetricsListen)
 }

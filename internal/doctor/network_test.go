@@ -33,8 +33,8 @@ func TestCheckAddress(t *testing.T) {
 	}
 	const local, everywhere = "127.0.0.1:8080", "0.0.0.0:8080"
 	runCheckCases(t, checkAddress, []checkCase{
-		{"local", with(local, false, false, false), OK, "every user of it may do anything"},
-		{"local, TLS", with(local, false, false, true), OK, "every user of it may do anything"},
+		{"local", with(local, false, false, false), OK, "every user of this machine may do anything"},
+		{"local, TLS", with(local, false, false, true), OK, "every user of this machine may do anything"},
 		{"local, token", with(local, false, true, false), OK, "with credentials"},
 		{"local, token, TLS", with(local, false, true, true), OK, "with credentials"},
 		{"local, insecure", with(local, true, false, false), Advice, "only this machine"},
@@ -47,10 +47,10 @@ func TestCheckAddress(t *testing.T) {
 		{"open, token, behind a proxy", func(d *deployment) {
 			with(everywhere, false, true, false)(d)
 			require.NoError(t, d.settings.config.TrustedProxies.UnmarshalText([]byte("10.0.0.1")))
-		}, Advice, "from the proxy on tokens travel unencrypted"},
+		}, Advice, "tokens travel unencrypted from the proxy to the server"},
 		{"open, token, TLS", with(everywhere, false, true, true), OK, "over TLS"},
-		{"open, insecure", with(everywhere, true, false, false), Wrong, "may write, read and erase everything"},
-		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "may write, read and erase everything"},
+		{"open, insecure", with(everywhere, true, false, false), Wrong, "may write, read, and erase everything"},
+		{"open, insecure, TLS", with(everywhere, true, false, true), Wrong, "may write, read, and erase everything"},
 		{"open, insecure, token", with(everywhere, true, true, false), Advice, "even if the tokens were lost"},
 		{"open, insecure, token, TLS", with(everywhere, true, true, true), Advice, "even if the tokens were lost"},
 		{"nonsense", with("nonsense", false, false, false), NotChecked, "not an address"},
@@ -93,9 +93,9 @@ func TestCheckProxies(t *testing.T) {
 	runCheckCases(t, checkProxies, []checkCase{
 		{"none", with(""), OK, "0 networks"},
 		{"one", with("10.0.0.0/8"), OK, "1 network"},
-		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), Wrong, "of every address"},
-		{"everybody of IPv6", with("::/0"), Wrong, "of every address"},
-		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "count as those of one address"},
+		{"everybody", with("10.0.0.0/8,0.0.0.0/0"), Wrong, "from every address"},
+		{"everybody of IPv6", with("::/0"), Wrong, "from every address"},
+		{"a proxy on this machine", withConfig(func(c *server.Config) { c.AllowHost = server.HostNames{"ledger.example.org"} }), Advice, "count as from one address"},
 		{"a proxy on this machine, trusted", func(d *deployment) {
 			with("127.0.0.0/8")(d)
 			d.settings.config.AllowHost = server.HostNames{"ledger.example.org"}
@@ -106,7 +106,8 @@ func TestCheckProxies(t *testing.T) {
 	})
 }
 
-// writeCertificate makes a self-signed certificate, and returns its file and its key's file.
+// writeCertificate makes a self-signed certificate. It returns the files of the certificate
+// and its key.
 func writeCertificate(t testing.TB, name string, from, until time.Time) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -136,7 +137,7 @@ func TestCheckCertificate(t *testing.T) {
 	}
 	_, otherKey := writeCertificate(t, name, testNow, year)
 	runCheckCases(t, checkCertificate, []checkCase{
-		{"none", func(*deployment) {}, OK, "speaks http"},
+		{"none", func(*deployment) {}, OK, "uses http"},
 		{"good", with(certificate, key, name), OK, "valid for ledger.example.org until 2027-03-01"},
 		{"good for all addresses", with(certificate, key, "0.0.0.0"), OK, "valid for ledger.example.org"},
 		{"another name", with(certificate, key, "other.example.org"), Advice, "is not valid for other.example.org"},

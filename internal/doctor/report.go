@@ -9,31 +9,31 @@ import (
 	"colophon/internal/cli"
 )
 
-// Verdict is how a check comes out.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	OK         Verdict = "ok"
-	Advice     Verdict = "advice"      // it works; something could be better
+	Advice     Verdict = "advice"      // it works, but could be better
 	Wrong      Verdict = "wrong"       // it does not work, or is not safe
-	NotChecked Verdict = "not checked" // it cannot be seen from here
+	NotChecked Verdict = "not checked" // the doctor cannot see it
 )
 
-// Finding is what one check has found.
+// Finding is one result of a check.
 type Finding struct {
 	Check   string  `json:"check"` // the name of the check
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`        // a sentence
-	Do      string  `json:"do,omitempty"` // what to do about it; empty: nothing
+	Do      string  `json:"do,omitempty"` // what to do about it; empty if nothing
 }
 
-// finding is a single finding. do may be empty.
+// finding returns a single finding. do may be empty.
 func finding(verdict Verdict, do, format string, args ...any) []Finding {
 	return []Finding{{Verdict: verdict, Found: fmt.Sprintf(format, args...), Do: do}}
 }
 
-// orOK returns the list, or one finding that all is well if the list is empty.
+// orOK returns the list, or one OK finding if the list is empty.
 func orOK(list []Finding, format string, args ...any) []Finding {
 	if len(list) > 0 {
 		return list
@@ -41,9 +41,9 @@ func orOK(list []Finding, format string, args ...any) []Finding {
 	return finding(OK, "", format, args...)
 }
 
-// Report is all findings about a deployment.
+// Report holds all findings about a deployment.
 type Report struct {
-	// Verdict is the worst of Wrong, Advice and OK that a finding has.
+	// Verdict is the worst verdict of the findings, except NotChecked.
 	Verdict Verdict   `json:"verdict"`
 	Checks  []Finding `json:"checks"`
 }
@@ -63,8 +63,8 @@ func (r Report) Complete() bool {
 	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
 }
 
-// Text returns a table of all findings, and a line that counts them. Lines are broken at a width in
-// characters; 0 means never.
+// Text returns a table of all findings and a line that counts them. Lines are wrapped at width
+// characters, or never if width is 0.
 func (r Report) Text(width int) string {
 	names, counts := 0, make(map[Verdict]int)
 	for _, f := range r.Checks {
@@ -83,10 +83,11 @@ func (r Report) Text(width int) string {
 	return text.String()
 }
 
-// minColumn is the least width of folded text, in characters, even if the terminal is narrower.
+// minColumn is the minimum width of wrapped text, in characters, even if the terminal is
+// narrower.
 const minColumn = 30
 
-// fold breaks a text at spaces so that lines end before the width. All lines but the first
+// fold wraps a text at spaces so that lines are shorter than width. All lines except the first
 // are indented.
 func fold(text string, width, indent int) string {
 	if width == 0 {

@@ -31,10 +31,10 @@ func TestReportIsComplete(t *testing.T) {
 
 func TestReportIsATableOrJSON(t *testing.T) {
 	report := newReport([]Finding{
-		{Check: "clock", Verdict: OK, Found: "it goes"},
+		{Check: "clock", Verdict: OK, Found: "it is right"},
 		{Check: "signing keys", Verdict: Wrong, Found: "one is \x1b[31mgone", Do: "find it"},
 	})
-	require.Equal(t, `ok           clock         it goes
+	require.Equal(t, `ok           clock         it is right
 wrong        signing keys  "one is \x1b[31mgone"
                            → find it
 

@@ -24,17 +24,17 @@ import (
 	"colophon/internal/server"
 )
 
-// serverAnswers are the answers of a server to all that the checks want to know.
+// serverAnswers holds everything that the checks need to know from a server.
 type serverAnswers struct {
-	url string // empty: no server was asked
-	err error  // why no server answers: all that follows is empty
+	url string // empty if no server was asked
+	err error  // why the server does not answer; all fields below are then empty
 
 	version string
-	ready   error         // why it is not ready
-	date    time.Time     // on the server's clock; zero: it did not say
-	skew    time.Duration // of the server's clock against this one
+	ready   error         // why the server is not ready
+	date    time.Time     // time of the server's clock; zero if not known
+	skew    time.Duration // how far the server's clock is ahead of this machine's
 
-	// open means that it answers a request without credentials.
+	// open means that the server answers requests without credentials.
 	open       bool
 	ledgers    []ledgerAnswers
 	ledgersErr error
@@ -43,22 +43,22 @@ type serverAnswers struct {
 	metricsErr error
 }
 
-// ledgerAnswers are the answers of a server about one ledger.
+// ledgerAnswers holds a server's answers about one ledger.
 type ledgerAnswers struct {
 	wire.LedgerDescription
 	lastEvent time.Time
 
 	entries []wire.EventLine // the last few events
-	receipt []byte           // of the last event
-	perDay  float64          // events a day in the last week; 0: not known
-	logErr  error            // why entries and receipt are not there
+	receipt []byte           // receipt of the last event
+	perDay  float64          // events per day in the last week; 0 if not known
+	logErr  error            // why entries and receipt are missing
 }
 
-// answerTimeout bounds the time of each answer.
+// answerTimeout is the maximum time of each answer.
 const answerTimeout = 10 * time.Second
 
-// askServer asks the server that the options name, or the one that the settings describe. An
-// error is one of the command line.
+// askServer queries the server that the options name, or the one that the settings describe.
+// An error means that the command line is wrong.
 func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	if d.own = o.URL == ""; d.own {
 		o.URL = d.settings.serverURL()
@@ -75,7 +75,7 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	}
 	metrics := s
 	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
-		metrics = &remote.Server{URL: base} // it asks for no token
+		metrics = &remote.Server{URL: base} // the address for metrics requires no token
 		if metrics.Client, err = metrics.NewClient(); err != nil {
 			return err
 		}
@@ -84,9 +84,9 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	return err
 }
 
-// trustOwnCertificate has the client of a server on this machine accept the certificate that the
-// settings name, whichever authority has signed it and whichever name it is for. If the
-// certificate cannot be read, nothing changes; checkCertificate reports that.
+// trustOwnCertificate makes the client of a server on this machine accept the certificate that
+// the settings name, whichever authority signed it and whatever name it is for. If the
+// certificate cannot be read, it changes nothing; checkCertificate reports that.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)
 	authorities := x509.NewCertPool()
@@ -97,8 +97,8 @@ func (s settings) trustOwnCertificate(to *remote.Server) {
 	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12, ServerName: s.certificateName(to.URL)}
 }
 
-// certificateName is a name that the server's certificate is valid for: that in the URL, if
-// possible.
+// certificateName returns a name for which the server's certificate is valid: the name in the
+// URL, if possible.
 func (s settings) certificateName(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s settings) certificateName(base string) string {
 	return pair.Leaf.DNSNames[0]
 }
 
-// get makes one request. The error says in a command's words why it failed.
+// get sends one request. The error explains a failure in the terms of the command line.
 func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -122,7 +122,8 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, er
 	return answer, nil
 }
 
-// ask asks a server for all that the checks want to know. Metrics may be at another address.
+// ask asks a server for everything that the checks need to know. Metrics can be at another
+// address.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.Anonymous()
@@ -152,8 +153,8 @@ func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) 
 	return a, nil
 }
 
-// clockDifference is how far a Date header is before or after the time in which it was written,
-// which began and ended on this clock. The header has whole seconds.
+// clockDifference returns how far a Date header lies before or after the period in which it
+// was written. This machine's clock measured the period. The header has whole seconds.
 func clockDifference(date, began, ended time.Time) time.Duration {
 	switch {
 	case date.Before(began.Truncate(time.Second)):
@@ -180,7 +181,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {
 			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
-				return nil, fmt.Errorf("the last event of ledger %q: %w", l.Name, err)
+				return nil, fmt.Errorf("read the last event of ledger %q: %w", l.Name, err)
 			}
 		}
 		if l.logErr = l.askLog(ctx, s); l.logErr == nil {
@@ -190,10 +191,10 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 	return ledgers, nil
 }
 
-// lastEvents is how many events of each ledger are verified.
+// lastEvents is the number of events of each ledger that are verified.
 const lastEvents = 16
 
-// askLog asks for the last few events and the receipt of the last.
+// askLog fetches the last few events and the receipt of the last one.
 func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	if l.TreeSize == 0 {
 		return errors.New("the ledger has no event")
@@ -210,7 +211,7 @@ func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	return nil
 }
 
-// events asks for events from a seq upwards, at most limit.
+// events fetches up to limit events, beginning with the seq from.
 func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limit uint64) ([]wire.EventLine, error) {
 	answer, err := get(ctx, s, fmt.Sprintf("%s/events?from=%d&limit=%d", s.Ledger(l.Name).Path(), from, limit))
 	if err != nil {
@@ -228,17 +229,17 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 }
 
 // minGrowthTime is the shortest period from which growth is computed. An initial import says
-// nothing about the growth to expect.
+// nothing about future growth.
 const minGrowthTime = 24 * time.Hour
 
-// growth is how many events a day the ledger got in the last week, or since its creation if
-// that is later; 0 if it is younger than a day. It searches for the first event of that time,
-// one event a request.
+// growth returns how many events per day the ledger gained in the last week, or since its
+// creation if that is later. It returns 0 if the ledger is younger than a day. It finds the
+// first event of that period by binary search, with one request for each event.
 func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.Time) (perDay float64, err error) {
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
 	if err != nil {
-		return 0, fmt.Errorf("the creation of ledger %q: %w", l.Name, err)
+		return 0, fmt.Errorf("read the creation of ledger %q: %w", l.Name, err)
 	}
 	if created.After(since) {
 		since = created
@@ -257,7 +258,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	return float64(l.TreeSize-uint64(first)) / (now.Sub(since).Hours() / 24), err
 }
 
-// timeOf asks when an event was recorded.
+// timeOf returns when an event was recorded.
 func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64) (time.Time, error) {
 	list, err := l.events(ctx, s, seq, 1)
 	if err != nil {
@@ -284,8 +285,8 @@ func askMetrics(ctx context.Context, s *remote.Server) (map[string]*dto.MetricFa
 	return parser.TextToMetricFamilies(bytes.NewReader(answer.Body))
 }
 
-// gauges returns the values of a gauge by ledger, or by "" if the gauge has no ledgers; nil if the
-// server does not show it.
+// gauges returns the values of a gauge by ledger, or by "" if the gauge has no ledgers. It
+// returns nil if the server does not show the gauge.
 func (a *serverAnswers) gauges(name string) map[string]float64 {
 	family := a.metrics[name]
 	if family == nil {

@@ -41,7 +41,7 @@ func TestAskNamesWhatAnswers(t *testing.T) {
 	}
 }
 
-// The token goes to the server, and not to the address of its metrics.
+// The token is sent to the server, but not to the address of its metrics.
 func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 	tokens := make(map[string][]string) // by path
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 func wireTime(t time.Time) wire.Time { return wire.Time(t.Format(time.RFC3339Nano)) }
 
 func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
-	// One event an hour for a long time, then ten.
+	// One event per hour for a long time, then ten per hour.
 	const slow, quick = 1000, 840
 	week := testNow.AddDate(0, 0, -7)
 	timeOf := func(seq int) time.Time {
@@ -86,12 +86,12 @@ func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
 	perDay, err := l.growth(t.Context(), s, testNow)
 	require.NoError(t, err)
 	require.InDelta(t, quick/7.0, perDay, 0.01)
-	require.LessOrEqual(t, requests, 11, "a search, not a walk")
+	require.LessOrEqual(t, requests, 11, "a binary search needs few requests")
 
 	l.Created = wireTime(testNow.Add(-time.Hour))
 	perDay, err = l.growth(t.Context(), s, testNow)
 	require.NoError(t, err)
-	require.Zero(t, perDay, "a ledger that was just made says nothing")
+	require.Zero(t, perDay, "a ledger that was just created shows no growth")
 
 	l = ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: "other", TreeSize: 10, Created: wireTime(timeOf(0))}}
 	_, err = l.growth(t.Context(), s, testNow)

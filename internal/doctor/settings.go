@@ -15,18 +15,19 @@ import (
 	"colophon/internal/server"
 )
 
-// settings are those that serve would run with.
+// settings are the settings with which serve would run.
 type settings struct {
-	config server.Config // as far as it can be read
-	file   string        // the configuration file; empty: none
-	named  bool          // the data folder was named, and is not just the default
+	config server.Config // as far as the settings can be read
+	file   string        // the configuration file; empty if there is none
+	named  bool          // the user named the data folder
 	err    error         // why serve would refuse the settings
-	// unknownVariables are the names of variables that look like settings and are not.
+	// unknownVariables are the names of environment variables that look like settings but are
+	// not.
 	unknownVariables []string
 }
 
-// readSettings resolves the settings as serve does. If the file cannot be read, the flags and
-// variables count without it.
+// readSettings resolves the settings as serve does. If the file cannot be read, it uses only
+// flags and environment variables.
 func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
 	s := settings{file: file, unknownVariables: findUnknownVariables(os.Environ()), named: given.Changed("data")}
 	s.config, s.err = server.Resolve(file, env, given)
@@ -39,15 +40,15 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 	return s
 }
 
-// Variables that are not settings of a server: those that other commands read, and prefixes of
-// those that Kubernetes sets for a service with the name colophon.
+// Variables that are not settings of a server: the variables of other commands, and prefixes
+// of the variables that Kubernetes sets for a service named colophon.
 var (
 	otherVariables   = []string{"CONFIG", "SERVER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}
 )
 
-// findUnknownVariables returns the names of COLOPHON_ variables that no command reads. The
-// environment has NAME=VALUE pairs.
+// findUnknownVariables returns the names of COLOPHON_ variables that no command reads.
+// environment holds NAME=VALUE pairs.
 func findUnknownVariables(environment []string) []string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&server.Config{}).Bind(flags)
@@ -65,8 +66,8 @@ func findUnknownVariables(environment []string) []string {
 	return names
 }
 
-// serverURL is where the settings have a server listen, as seen from this machine; empty if they
-// do not say.
+// serverURL returns where a server with these settings listens, as seen from this machine. It
+// is empty if the settings do not say.
 func (s settings) serverURL() string {
 	if s.config.TLSCert != "" {
 		return server.URLOf("https", s.config.Listen)
@@ -74,7 +75,7 @@ func (s settings) serverURL() string {
 	return server.URLOf("http", s.config.Listen)
 }
 
-// checkSettings checks that serve accepts the settings, that all variables are known, and that
+// checkSettings checks that serve accepts the settings, that it knows all variables, and that
 // only the owner can change the file.
 func checkSettings(d *deployment) []Finding {
 	s := d.settings
@@ -83,7 +84,7 @@ func checkSettings(d *deployment) []Finding {
 		list = append(list, finding(Wrong, "correct it; serve does not start with this file", "%v", s.err)...)
 	}
 	if len(s.unknownVariables) > 0 {
-		list = append(list, finding(Advice, "correct the name or remove it: serve does not read it", "%s sets nothing", strings.Join(s.unknownVariables, ", "))...)
+		list = append(list, finding(Advice, "correct the name, or remove the variable", "serve does not read %s", strings.Join(s.unknownVariables, ", "))...)
 	}
 	from := "flags and variables"
 	if s.file != "" {
@@ -93,12 +94,12 @@ func checkSettings(d *deployment) []Finding {
 	return orOK(list, "%s: serve accepts them", from)
 }
 
-// checkWritable finds that other users than its owner can change a file.
+// checkWritable reports a file that users other than its owner can change.
 func checkWritable(path string) []Finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil || !hasModes:
-		return nil // reported where the file is read
+		return nil // the check that reads the file reports this
 	case info.Mode().Perm()&0o002 != 0:
 		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can change %s", path)
 	case info.Mode().Perm()&0o020 != 0:
@@ -107,11 +108,11 @@ func checkWritable(path string) []Finding {
 	return nil
 }
 
-// hasModes says whether the mode of a file has its permissions.
+// hasModes reports whether file modes show permissions on this system.
 const hasModes = runtime.GOOS != "windows"
 
-// checkAccessFile checks that the rules of issuers and client certificates can be read, and
-// that there are rules for certificates if and only if an authority signs them.
+// checkAccessFile checks that the access file can be read, and that it has rules for client
+// certificates if and only if an authority for them is set.
 func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {
@@ -133,7 +134,7 @@ func checkAccessFile(d *deployment) []Finding {
 			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"), config.TLSClientCA)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "write rules into it, or leave --access-file out; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)
+		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "there is no rule in %s", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))

@@ -35,7 +35,7 @@ func TestCheckSettings(t *testing.T) {
 	requireFinding(t, judge("{"), Wrong, path)
 	requireFinding(t, judge("", "--max-page", "0"), Wrong, "a page has at least one row")
 	requireFinding(t, checkSettings(newDeployment(t)), OK, "flags and variables: serve accepts them")
-	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "COLOPHON_LISTN sets nothing")
+	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "serve does not read COLOPHON_LISTN")
 	if hasModes {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chmod(path, 0o666))
@@ -43,7 +43,7 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
-func TestReadSettingsGoesOnWithoutABadFile(t *testing.T) {
+func TestReadSettingsIgnoresABadFile(t *testing.T) {
 	nothing := func(string) (string, bool) { return "", false }
 	path := filepath.Join(t.TempDir(), "colophon.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("listen: 127.0.0.1:9\ncache: much\n"), 0o600))
@@ -82,7 +82,7 @@ func TestCheckAccessFile(t *testing.T) {
 	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them anything")
 }
 
-func TestUnknownVariablesAreVariablesThatNothingReads(t *testing.T) {
+func TestUnknownVariables(t *testing.T) {
 	require.Equal(t, []string{"COLOPHON_", "COLOPHON_LISTN", "COLOPHON_PORTAL"}, findUnknownVariables([]string{
 		"COLOPHON_PORTAL=x", "COLOPHON_LISTN=127.0.0.1:1", "COLOPHON_LISTEN=127.0.0.1:1", "COLOPHON_MAX_PAGE=2", "PATH=/bin", "COLOPHON_=",
 		"COLOPHON_TOKEN=secret", "COLOPHON_TOKEN_FILE=f", "COLOPHON_CA_FILE=f", "COLOPHON_SERVER=s", "COLOPHON_CONFIG=c", "COLOPHON_KEY=k",
@@ -90,7 +90,7 @@ func TestUnknownVariablesAreVariablesThatNothingReads(t *testing.T) {
 	}))
 }
 
-func TestServerURLIsWhereTheSettingsListen(t *testing.T) {
+func TestServerURLFollowsTheSettings(t *testing.T) {
 	for _, c := range []struct{ listen, certificate, want string }{
 		{"127.0.0.1:8080", "", "http://127.0.0.1:8080"},
 		{"0.0.0.0:8443", "c.pem", "https://127.0.0.1:8443"},

@@ -12,10 +12,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// storeTimeout bounds the questions to the database of the log.
+// storeTimeout bounds the time for querying the database of the log.
 const storeTimeout = 5 * time.Second
 
-// askStore asks the database of the log, if that is not in the data folder.
+// askStore queries the database of the log, if it is not in the data folder.
 func (d *deployment) askStore(ctx context.Context) {
 	if d.settings.config.Store == "" {
 		return
@@ -55,14 +55,14 @@ func (d *deployment) listTokens() ([]access.Listed, error) {
 	return access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
-// checkStore: the database of the log answers, and loses no commit.
+// checkStore checks that the database of the log answers and does not lose commits.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
 	switch {
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
-		return finding(Wrong, "the server does not start with it; set it to on", "%v", d.store)
+		return finding(Wrong, "set it to on; the server does not start otherwise", "%v", d.store)
 	case errors.Is(d.store, storage.ErrFormat):
 		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
 	case d.store != nil:

@@ -13,14 +13,14 @@ import (
 	"colophon/internal/datadir"
 )
 
-// A token that ends sooner, or was not used for longer, is reported.
+// A token that ends sooner, or has not been used for longer, is reported.
 const (
 	tokenExpiresSoon = 14 * 24 * time.Hour
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
-// checkTokens checks that the token file can be read, and only by its owner, that tokens are
-// used, and that those of administrators expire, but not soon.
+// checkTokens checks that only the owner can read the token file, that its tokens are used,
+// and that the tokens of administrators expire, but not soon.
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
@@ -30,13 +30,13 @@ func checkTokens(d *deployment) []Finding {
 		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")
 	}
 	if err != nil {
-		return finding(Wrong, "do what it says; until then the server accepts no token", "%v", err)
+		return finding(Wrong, "follow the message; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
 		if _, err := os.Stat(datadir.Access(d.data())); err == nil && d.settings.config.Store != "" {
-			return finding(Wrong, "restore the database from a backup, or make a token", "the server had tokens, and the database has none: the server does not start")
+			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, and the database has none: the server does not start")
 		} else if err == nil {
-			return finding(Wrong, "restore it from a backup, or make a token; without the folder, the server would ask for no credentials", "the file of tokens is gone from %s, and the server accepts no token", datadir.Access(d.data()))
+			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.Access(d.data()))
 		}
 		return finding(OK, "", "there are none")
 	}
@@ -48,18 +48,19 @@ func checkTokens(d *deployment) []Finding {
 			active = append(active, t.Name)
 			list = append(list, checkToken(t, d.now)...)
 		case "expired":
-			list = append(list, finding(Advice, "make its successor if a client needs it, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+			list = append(list, finding(Advice, "create its successor if a client needs one, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
-		list = append(list, finding(Wrong, "make one: colophon token create --help", "no token is valid: the server refuses all requests")...)
+		list = append(list, finding(Wrong, "create one: colophon token create --help", "no token is valid: the server refuses all requests")...)
 	}
 	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
 }
 
-// checkToken judges a valid token. The name of a token has only letters, digits, and a few signs.
+// checkToken judges a valid token. Token names consist of letters, digits, and a few other
+// characters.
 func checkToken(t access.Listed, now time.Time) []Finding {
-	renew := fmt.Sprintf("make its successor, then run: colophon token revoke %s", t.ID)
+	renew := fmt.Sprintf("create its successor, then run: colophon token revoke %s", t.ID)
 	var list []Finding
 	if !t.Expires.IsZero() && t.Expires.Sub(now) < tokenExpiresSoon {
 		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
@@ -77,12 +78,12 @@ func checkToken(t access.Listed, now time.Time) []Finding {
 	return list
 }
 
-// scopesOf is what a token may do on some ledger.
+// scopesOf returns the scopes that a token has on any ledger.
 func scopesOf(t access.Listed) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).Anywhere()
 }
 
-// unknownLedgers returns the ledgers that valid tokens name and that do not exist.
+// unknownLedgers returns the ledgers that valid tokens name but that do not exist.
 func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {

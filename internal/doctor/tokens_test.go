@@ -13,7 +13,7 @@ import (
 	"colophon/internal/datadir"
 )
 
-// makeToken makes a token at a given time.
+// makeToken creates a token at a given time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.Made {
 	t.Helper()
 	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}
@@ -34,12 +34,12 @@ func TestCheckTokens(t *testing.T) {
 		words   string
 	}{
 		{"good", yesterday, access.Write, time.Time{}, OK, "1 token valid: robot"},
-		{"administrator with an end", yesterday, access.Admin, testNow.Add(90 * day), OK, "1 token"},
+		{"administrator that expires", yesterday, access.Admin, testNow.Add(90 * day), OK, "1 token"},
 		{"administrator for ever", yesterday, access.Admin | access.Read, time.Time{}, Advice, "has the scope admin and never expires"},
 		{"ends soon", yesterday, access.Read, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
 		{"never used", testNow.Add(-60 * day), access.Read, time.Time{}, Advice, "was never used"},
 		{"expired", testNow.Add(-2 * day), access.Read, yesterday, Advice, "expired on 2026-02-28"},
-		{"none that holds", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server refuses all requests"},
+		{"no valid token", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server refuses all requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDeployment(t)
@@ -73,5 +73,5 @@ func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	requireFinding(t, checkTokens(d), Wrong, "tokens.json")
 	require.NoError(t, os.Remove(path))
-	requireFinding(t, checkTokens(d), Wrong, "is gone")
+	requireFinding(t, checkTokens(d), Wrong, "is missing")
 }

@@ -15,8 +15,9 @@ type Logger struct {
 	failures limiter
 }
 
-// New makes a Logger. fatal must end the process and must not return: Pebble would continue as
-// if the failed write had succeeded. name is the name of fatal, for the panic if it returns.
+// New makes a Logger. fatal must end the process and must not return, because Pebble would
+// then continue as if the failed write had succeeded. name is the name of fatal, for the panic
+// if it does return.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }
@@ -24,8 +25,8 @@ func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 // Infof logs what the engine does, at debug level.
 func (l *Logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
 
-// Errorf logs failures of background work. The engine repeats such work at once for as long
-// as it fails, so at most one message a second is logged.
+// Errorf logs failures of background work. The engine repeats such work immediately for as
+// long as it fails, so at most one message per second is logged.
 func (l *Logger) Errorf(format string, args ...any) {
 	if ok, skipped := l.failures.pass(time.Now()); ok {
 		l.out.Error(fmt.Sprintf(format, args...), "skipped_before", skipped)

@@ -24,16 +24,16 @@ import (
 // Options selects the content of a pack.
 type Options struct {
 	Ledger         string
-	WithoutContent bool // only events and proofs
+	WithoutContent bool // include only events and proofs
 	MaxRecords     int
 	MaxContent     size.Bytes // limit of all content together; the client must accept answers of this size
 }
 
-// Make fetches records and their proofs, all for one tree size, and builds a pack. If filter is
-// nil, the records are those of seqs. Otherwise they are all records that pass filter, which has
-// parameters of GET /records. Make adds the events that erased content of the records. It
-// verifies the pack with the keys that the server names, and fails if the pack does not verify.
-// Its errors end the command.
+// Make fetches records and their proofs, all for one tree size, and builds a pack. If filter
+// is nil, the records are those of seqs. Otherwise they are all records that match filter,
+// whose entries are parameters of GET /records. Make adds the events that erased content of
+// the records. It verifies the pack with the keys that the server names, and fails if it does
+// not verify. Its errors end the command.
 func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -55,14 +55,14 @@ type exporter struct {
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
-	redacted map[uint64]*uint64 // by record: the event that erased its content
+	redacted map[uint64]*uint64 // the event that erased a record's content, by record
 	contents map[string][]byte  // by digest
 	bytes    uint64             // total length of contents
 	state    string             // pack.ContentIncluded, or why the pack has no content
 	progress *cli.Progress
 }
 
-// choose returns the numbers of the chosen records in ascending order.
+// choose returns the seqs of the selected records in ascending order.
 func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, err error) {
 	if filter != nil {
 		if seqs, err = x.list(filter); err != nil {
@@ -73,7 +73,7 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 	seqs = slices.Compact(seqs)
 	switch {
 	case len(seqs) == 0:
-		return nil, cli.Exitf(cli.ExitFailed, "no record passes the filters; check them")
+		return nil, cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
 	case len(seqs) > x.MaxRecords:
 		return nil, x.tooMany()
 	}
@@ -81,10 +81,10 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 }
 
 func (x *exporter) tooMany() error {
-	return cli.Exitf(cli.ExitFailed, "more than %d records are chosen: choose fewer, or raise --max-records", x.MaxRecords)
+	return cli.Exitf(cli.ExitFailed, "more than %d records are selected: select fewer, or raise --max-records", x.MaxRecords)
 }
 
-// list returns the records that pass a filter. It stops when there are more than MaxRecords.
+// list returns the records that match a filter. It stops when there are more than MaxRecords.
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
@@ -97,7 +97,7 @@ func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	return seqs, nil
 }
 
-// pack builds the pack of some records, and verifies it.
+// pack builds and verifies the pack of these records.
 func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	all, needed := slices.Clone(seqs), make(map[string][]byte)
 	for _, seq := range seqs {
@@ -133,8 +133,8 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	return p, report, nil
 }
 
-// record fetches the content of a record. It returns the digests, or none if the content is
-// erased.
+// record fetches the content of a record. It returns the digests of the content, or none if it
+// is erased.
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 	return digests, nil
 }
 
-// content fetches a piece of content unless it was fetched already.
+// content fetches a piece of content unless it has it already.
 func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) error {
 	if _, found := x.contents[named.SHA256]; found {
 		return nil
@@ -176,7 +176,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 		if err != nil {
 			return err
 		}
-		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: choose fewer records, leave out content with --without-content, or raise --max-content", most)
+		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: select fewer records, leave out content with --without-content, or raise --max-content", most)
 	}
 	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {
@@ -189,7 +189,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	return nil
 }
 
-// prove fetches the receipts of events for the current tree size, and builds the pack.
+// prove fetches the receipts of events for the current tree size and builds the pack.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	if err != nil {
 		return nil, x.server.Exit(err)
 	}
-	var keys []string // only those that sign at this size: readers do not trust a replaced key
+	var keys []string // only keys that sign at this size, because readers do not trust a replaced key
 	for _, key := range history.InForce(now.TreeSize) {
 		keys = append(keys, key.String())
 	}

@@ -1,4 +1,4 @@
-// Package folderlock lets one process at a time use a folder.
+// Package folderlock allows only one process at a time to use a folder.
 package folderlock
 
 import (
@@ -17,34 +17,34 @@ import (
 	"colophon/storage"
 )
 
-// Lock is a lock on a folder. It has two parts: the engine's lock file, and, because a file
-// can be deleted and made again, a lock on the folder itself where the system has one.
+// Lock is a lock on a folder. It has two parts: the engine's lock file and, where the system
+// supports it, a lock on the folder itself, because a file can be deleted and created again.
 type Lock struct {
 	File   *engine.Lock // the engine checks it when it opens the folder
-	folder io.Closer    // nil if the system or the file system has no such locks
+	folder io.Closer    // nil if the system or the file system does not support it
 }
 
-// Take locks a folder of the operating system until the Closer is closed or the process
-// ends. It returns storage.ErrInUse if another process, or this one, has the lock. The
-// file "LOCK" is made in the folder and stays.
+// Take locks a folder of the operating system until the Closer is closed or the process ends.
+// It returns storage.ErrInUse if another process, or this one, has the lock. It creates the
+// file "LOCK" in the folder, which stays.
 func Take(dir string) (io.Closer, error) {
 	lock, err := TakeIn(vfs.Default, dir)
 	if err != nil {
-		return nil, err // with a nil Closer, not a nil *Lock in it
+		return nil, err // a nil Closer, not one that holds a nil *Lock
 	}
 	return lock, nil
 }
 
 // TakeIn locks a folder of any file system, like Take.
 func TakeIn(files vfs.FS, dir string) (*Lock, error) {
-	if vfs.Root(files) == vfs.Default { // the engine would empty what a link leads to
+	if vfs.Root(files) == vfs.Default { // the engine would empty the target of a link
 		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 	}
 	lock := new(Lock)
 	var err error
-	if vfs.Root(files) == vfs.Default { // first: the process that has the file's lock loses it with any close of the file
+	if vfs.Root(files) == vfs.Default { // locked first, because a process loses its lock on a file when it closes the file anywhere
 		if lock.folder, err = lockItself(dir); err != nil {
 			return nil, err
 		}
@@ -72,9 +72,9 @@ func (l *Lock) Close() error {
 	return err
 }
 
-// heldElsewhere reports whether a lock failed because it is held. POSIX lets fcntl return
-// EAGAIN or EACCES. EACCES with a path means missing permissions instead. A lock that this
-// process holds is known only by the text of the engine's error.
+// heldElsewhere reports whether taking a lock failed because it is held. POSIX allows fcntl to
+// return EAGAIN or EACCES. EACCES with a path means missing permissions instead. Only the text
+// of the engine's error tells that this process holds the lock.
 func heldElsewhere(err error) bool {
 	var onPath *fs.PathError
 	switch {

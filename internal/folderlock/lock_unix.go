@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// lockFiles returns a file system whose Lock neither empties a file nor follows a link.
-// The engine's does both.
+// lockFiles returns a file system whose Lock neither empties a file nor follows a link. The
+// engine's own Lock does both.
 func lockFiles(files vfs.FS) vfs.FS {
 	if vfs.Root(files) != vfs.Default {
 		return files
@@ -36,7 +36,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file; remove it", name)
 	}
-	if err == nil { // of the process, as the engine's is
+	if err == nil { // a lock of the process, like the engine's
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
 	}
 	if err != nil {
@@ -57,8 +57,8 @@ func flock(file *os.File) error {
 }
 
 // lockItself locks a folder until the Closer is closed or the process ends. It returns
-// storage.ErrInUse if the folder is locked already, and nil if the file system has no
-// such locks, like some network file systems.
+// storage.ErrInUse if the folder is locked already. It returns a nil Closer if the file system
+// has no such locks, like some network file systems.
 func lockItself(dir string) (io.Closer, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

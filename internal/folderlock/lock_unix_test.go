@@ -13,7 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// A lock empties no file, and follows no link, even one that appears after the check.
+// Taking a lock neither empties a file nor follows a link, even one that appears after the
+// check.
 func TestLockFilesAreNotEmptied(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "LOCK")

@@ -12,12 +12,11 @@ import (
 )
 
 // Files is a file system that refuses to open a damaged manifest or write-ahead log. The
-// engine would read such a file up to the damage and take that for its end: one changed
-// bit, and it deletes tables that are in use, or continues from an older state and
-// overwrites acknowledged records. The engine reads the bytes that were checked, from
-// memory. Opening a damaged file fails with an error that engine.IsCorruptionError
-// recognises, and changes nothing. Value files with a damaged footer are refused too,
-// because the engine panics on them.
+// engine would read such a file up to the damage and take that for its end. With one changed
+// bit, it would delete tables that are in use, or continue from an older state and overwrite
+// acknowledged records. The engine gets the checked bytes from memory. Opening a damaged file
+// fails with an error that engine.IsCorruptionError recognises, and changes nothing. Value
+// files with a damaged footer are refused too, because the engine panics on them.
 type Files struct{ vfs.FS }
 
 // Open implements vfs.FS.
@@ -40,7 +39,7 @@ func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness returns the check for a file with that name; nil if it needs none.
+// soundness returns the check for a file with this name, or nil if it needs none.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckLog(text, uint64(number)) }

@@ -1,9 +1,9 @@
 // Package frames finds damage in write-ahead logs and manifests before Pebble opens them.
 //
-// Both are sequences of chunks with checksums, in blocks of 32 KiB. After a crash they may
-// end in the middle of a write. Pebble therefore stops silently at the first chunk that it
-// cannot read. A bit that changed earlier in the file looks the same to it: it treats all
-// that follows as never written, and deletes it.
+// Both are sequences of chunks with checksums, in blocks of 32 KiB. After a crash they can end
+// in the middle of a write. Pebble therefore stops silently at the first chunk that it cannot
+// read. A changed bit earlier in the file looks the same to Pebble: it treats everything after
+// it as never written, and deletes it.
 package frames
 
 import (
@@ -14,9 +14,9 @@ import (
 	"math/bits"
 )
 
-// The layout of a chunk in Pebble's formats: CRC (4 bytes), length of the payload (2),
-// encoding (1). In write-ahead logs follow the number of the log (4) and the offset up to
-// which it was known to be synced (8). All are little-endian.
+// The layout of a chunk in Pebble's formats: CRC (4 bytes), length of the payload (2), and
+// encoding (1). In write-ahead logs, the number of the log (4) follows, and then the offset up
+// to which it was known to be synced (8). All are little-endian.
 const (
 	blockBytes     = 32 << 10
 	atLength       = 4
@@ -24,7 +24,7 @@ const (
 	atNumber       = 7
 	atSynced       = 11
 	manifestHeader = 7
-	olderHeader    = 11 // of logs without the synced offset, such as the first of a new database, and of all trailers
+	olderHeader    = 11 // in logs without the synced offset, such as the first of a new database, and in all trailers
 	logHeader      = 19
 )
 
@@ -39,22 +39,22 @@ const (
 	logLast       = 12
 )
 
-// Every manifest but the first of a database has at least two records.
+// Every manifest except the first of a database has at least two records.
 const (
 	firstManifest = 1
 	leastRecords  = 2
 )
 
-// file is the content of a log or manifest, and what its chunks must be like.
+// file is the content of a log or manifest, and the properties that its chunks must have.
 type file struct {
 	text   []byte
 	header int
 	least  byte   // smallest encoding of its chunks
-	most   byte   // largest
-	number uint32 // of the log, in each header
+	most   byte   // largest encoding
+	number uint32 // number of the log, which each header has
 }
 
-// CheckLog returns an error if the write-ahead log with that number is damaged before its end.
+// CheckLog returns an error if the write-ahead log with this number is damaged before its end.
 func CheckLog(text []byte, number uint64) error {
 	log := file{text, logHeader, logWhole, logLast, uint32(number)}
 	older := file{text, olderHeader, olderWhole, olderLast, uint32(number)}
@@ -67,22 +67,22 @@ func CheckLog(text []byte, number uint64) error {
 	return errors.Join(log.check(), older.check())
 }
 
-// CheckManifest returns an error if the manifest with that number is damaged before its end.
-// Every manifest but the first of a database begins with two records that are synced
-// together: the list of tables, and the last sequence number. Without the second one Pebble
-// would count from the beginning again, and old entries would hide new ones.
+// CheckManifest returns an error if the manifest with this number is damaged before its end.
+// Every manifest except the first of a database begins with two records that are synced
+// together: the list of tables and the last sequence number. Without the second one, Pebble
+// would restart its sequence numbers, and old entries would hide new ones.
 func CheckManifest(text []byte, number uint64) error {
 	f := file{text, manifestHeader, manifestWhole, manifestLast, 0}
 	if err := f.check(); err != nil {
 		return err
 	}
 	if n := f.records(); number > firstManifest && n < leastRecords {
-		return fmt.Errorf("damaged: it has %d records, at least %d expected", n, leastRecords)
+		return fmt.Errorf("damaged: it has %d records, but must have at least %d", n, leastRecords)
 	}
 	return nil
 }
 
-// records counts the complete records up to the first chunk that is not sound.
+// records counts the complete records before the first chunk that is not sound.
 func (f file) records() (n int) {
 	for at := f.skip(0); f.sound(at, f.length(at)); at = f.skip(at + f.header + f.length(at)) {
 		if encoding := f.text[at+atEncoding]; encoding == manifestWhole || encoding == manifestLast {
@@ -92,7 +92,7 @@ func (f file) records() (n int) {
 	return n
 }
 
-// check reads the chunks up to the end, or the first damage.
+// check reads the chunks up to the end or the first damage.
 func (f file) check() error {
 	at := f.skip(0)
 	for f.sound(at, f.length(at)) {
@@ -104,12 +104,12 @@ func (f file) check() error {
 	case f.oneBitOff(at):
 		return fmt.Errorf("damaged at byte %d: one bit has changed", at)
 	case f.hasSuccessor(at):
-		return fmt.Errorf("damaged at byte %d: data that was written after it is intact", at)
+		return fmt.Errorf("damaged at byte %d: data that was written later is intact", at)
 	}
 	return nil
 }
 
-// skip returns at, or the start of the next block if this one has no room for a header.
+// skip returns at, or the start of the next block if this one has no room for another header.
 func (f file) skip(at int) int {
 	if left := blockBytes - at%blockBytes; left < f.header {
 		return at + left
@@ -117,7 +117,7 @@ func (f file) skip(at int) int {
 	return at
 }
 
-// length returns the payload length that the chunk at a place states; 0 at the end.
+// length returns the payload length that the chunk at this place states, or 0 at the end.
 func (f file) length(at int) int {
 	if at+f.header > len(f.text) {
 		return 0
@@ -125,18 +125,19 @@ func (f file) length(at int) int {
 	return int(binary.LittleEndian.Uint16(f.text[at+atLength:]))
 }
 
-// fits reports whether a chunk with that payload length lies within its block and the file.
+// fits reports whether a chunk with this payload length lies within its block and the file.
 func (f file) fits(at, length int) bool {
 	end := at + f.header + length
 	return end <= len(f.text) && at%blockBytes+f.header+length <= blockBytes
 }
 
-// sound reports whether a valid chunk with that payload length begins at a place.
+// sound reports whether a valid chunk with this payload length begins at this place.
 func (f file) sound(at, length int) bool {
 	return f.fits(at, length) && f.own(f.text[at:]) && f.syndrome(at, length) == 0
 }
 
-// own reports whether a header belongs to this file: right encoding, right number.
+// own reports whether a header belongs to this file, that is, has a valid encoding and the
+// right number.
 func (f file) own(header []byte) bool {
 	encoding := header[atEncoding]
 	return encoding >= f.least && encoding <= f.most &&
@@ -145,10 +146,10 @@ func (f file) own(header []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A CRC is stored rotated by 17 bits, plus this constant.
+// CRCs are stored rotated by 17 bits, plus this constant.
 const delta = 0xa282ead8
 
-// sum computes the CRC of a chunk with that payload length.
+// sum computes the CRC of a chunk with this payload length.
 func (f file) sum(at, length int) uint32 {
 	return crc32.Checksum(f.text[at+atEncoding:at+f.header+length], castagnoli)
 }
@@ -156,13 +157,14 @@ func (f file) sum(at, length int) uint32 {
 // stored returns the CRC that a chunk states, in its stored form.
 func (f file) stored(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
 
-// syndrome returns the exclusive or of the stated and the computed CRC; 0 if they agree.
+// syndrome returns the exclusive or of the stated and the computed CRC, which is 0 if they
+// agree.
 func (f file) syndrome(at, length int) uint32 {
 	return bits.RotateLeft32(f.stored(at)-delta, 15) ^ f.sum(at, length)
 }
 
-// ends reports whether the file may end at a place: because it does, or because zeros
-// (reserved space), the trailer of a log, or the remains of an earlier log follow.
+// ends reports whether the file can end at this place: because it does end here, or because
+// zeros (reserved space), the trailer of a log, or the remains of an earlier log follow.
 func (f file) ends(at int) bool {
 	if at >= len(f.text) {
 		return true
@@ -186,8 +188,8 @@ func (f file) ends(at int) bool {
 	return true
 }
 
-// oneBitOff reports whether changing one bit makes the chunk at a place sound. A write that
-// was cut short does not look like that.
+// oneBitOff reports whether changing one bit makes the chunk at this place sound. An
+// interrupted write does not look like that.
 func (f file) oneBitOff(at int) bool {
 	if at+f.header > len(f.text) {
 		return false
@@ -203,7 +205,7 @@ func (f file) oneBitOff(at int) bool {
 	}
 	syndrome := f.syndrome(at, length)
 	if changed := f.stored(at) ^ (bits.RotateLeft32(f.sum(at, length), 17) + delta); f.own(f.text[at:]) && bits.OnesCount32(changed) == 1 {
-		return true // a bit of the checksum
+		return true // the changed bit is in the checksum
 	}
 	place, mask, found := oneBit(length+f.header-atEncoding, syndrome)
 	if !found {
@@ -216,7 +218,7 @@ func (f file) oneBitOff(at int) bool {
 	return f.own(header)
 }
 
-// oneBit finds the bit of a text of n bytes whose change alters the CRC by syndrome; found is
+// oneBit finds the bit of a text of n bytes whose change alters the CRC by syndrome. found is
 // false if there is none.
 func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	var changed [8]uint32 // how each bit of the byte at place changes the CRC
@@ -234,12 +236,12 @@ func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	return 0, 0, false
 }
 
-// hasSuccessor reports whether a later chunk shows that the chunk at a place was once synced. In
-// a log that is a chunk with a larger synced offset. In a manifest, whose records are
-// synced one by one, it is the beginning of another record. The search looks where the
-// chunk ends by its stated length, and at the beginning of each later block. The trailer of
-// a log shows nothing, because it may be written together with the last record; neither do
-// chunks without a synced offset.
+// hasSuccessor reports whether a later chunk shows that the chunk at this place was once
+// synced. In a log, a chunk with a larger synced offset shows this. In a manifest, whose
+// records are synced one by one, the beginning of another record does. The search looks at the
+// chunk's stated end and at the beginning of each later block. The trailer of a log shows
+// nothing, because it can be written together with the last record. Chunks without a synced
+// offset show nothing either.
 func (f file) hasSuccessor(at int) bool {
 	if f.fits(at, f.length(at)) && f.proves(f.skip(at+f.header+f.length(at)), at) {
 		return true
@@ -252,8 +254,8 @@ func (f file) hasSuccessor(at int) bool {
 	return false
 }
 
-// proves reports whether one of the sound chunks from a place on shows that the chunk at
-// damaged was synced.
+// proves reports whether one of the sound chunks after from shows that the chunk at damaged
+// was synced.
 func (f file) proves(from, damaged int) bool {
 	for ; f.sound(from, f.length(from)); from = f.skip(from + f.header + f.length(from)) {
 		encoding := f.text[from+atEncoding]

@@ -16,15 +16,15 @@ import (
 	"colophon/internal/frames"
 )
 
-// Numbers of the logs that these tests write, the later over the earlier.
+// Numbers of the logs that these tests write. The later log overwrites the earlier one.
 const (
 	earlier = 16
 	later   = 17
 )
 
-// writeLog writes records into a log as Pebble does, over the file's content, each synced
-// before the next. It returns the file and the ends of the records. ended says whether the log
-// is closed properly.
+// writeLog writes records into a log as Pebble does, over the given content, and syncs each
+// before it writes the next. It returns the file and the end of the records. ended says
+// whether the log is closed properly.
 func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (text []byte, end int) {
 	t.Helper()
 	files := vfs.NewMem()
@@ -36,7 +36,7 @@ func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (t
 	f, err = files.ReuseForWrite("log", "again", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	config := record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return true },
-		WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{})} // else none are written
+		WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{})} // otherwise none are written
 	w := record.NewLogWriter(f, earlier, config)
 	if number == later {
 		w = record.NewLogWriter(f, later, config)
@@ -85,7 +85,8 @@ func fill(n int, seed uint64) []byte {
 	return b
 }
 
-// eachBit flips bits of a text, one at a time: all of the first bytes, and some of the others.
+// eachBit flips bits of a text, one at a time: all bits of the first bytes, and some of the
+// others.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {
@@ -109,7 +110,7 @@ var logs = map[string][]int{
 	"one at many blocks": {200_000},
 }
 
-// Every flipped bit of a log is detected, in its last record too.
+// Every flipped bit of a log is detected, even in its last record.
 func TestEveryBitOfALogCounts(t *testing.T) {
 	for name, sizes := range logs {
 		for _, ended := range []bool{true, false} {
@@ -126,7 +127,7 @@ func TestEveryBitOfALogCounts(t *testing.T) {
 	}
 }
 
-// A log that ends in the middle of a record is sound, whatever remains of the record.
+// A log that ends in the middle of a record is sound, whatever part of the record remains.
 func TestALogMayBeCutOff(t *testing.T) {
 	for name, sizes := range logs {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestALogMayBeCutOff(t *testing.T) {
 			for at := start + 1; at < end-8; at += 37 { // the last bytes could differ in one bit by chance
 				require.NoError(t, frames.CheckLog(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
 				torn := append(bytes.Clone(after[:at]), before[min(at, len(before)):]...)
-				require.NoError(t, frames.CheckLog(torn, later), "what stood there begins at byte %d of %d to %d", at, start, end)
+				require.NoError(t, frames.CheckLog(torn, later), "the earlier content begins at byte %d of %d to %d", at, start, end)
 				zeroed := append(bytes.Clone(after[:at]), make([]byte, 5000)...)
 				require.NoError(t, frames.CheckLog(zeroed, later), "zeros begin at byte %d of %d to %d", at, start, end)
 			}
@@ -145,7 +146,7 @@ func TestALogMayBeCutOff(t *testing.T) {
 	}
 }
 
-// Larger damage is detected if later data shows that a record was there: everywhere except in
+// Larger damage is detected if later data shows that a record was there. It is not detected in
 // the last block, where a lost header hides the rest.
 func TestLostSectorsOfALog(t *testing.T) {
 	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
@@ -157,8 +158,8 @@ func TestLostSectorsOfALog(t *testing.T) {
 		}
 	}
 	damaged := bytes.Clone(text)
-	// The payload of a record, but no header. Later records show that it was synced, except
-	// possibly the next one or two.
+	// The payload of a record is damaged, but not its header. Later records show that it was
+	// synced, except possibly the next one or two.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
 	require.Error(t, frames.CheckLog(damaged, later))
 }
@@ -218,8 +219,8 @@ func TestAManifestMayBeCutOff(t *testing.T) {
 	}
 }
 
-// A manifest that replaces another begins with two records. In the first manifest of a
-// database, the second may be incomplete.
+// A manifest that replaces another one begins with two records. In the first manifest of a
+// database, the second can be incomplete.
 func TestAManifestHasASequenceNumber(t *testing.T) {
 	for name, sizes := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +234,7 @@ func TestAManifestHasASequenceNumber(t *testing.T) {
 	}
 }
 
-// The result depends only on the text that is passed in: no out-of-range reads.
+// The checks read nothing outside the text that is passed in.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{}, uint64(later))
 	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))

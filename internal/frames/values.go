@@ -10,27 +10,26 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of files of values that are stored apart from their keys, and the length of their
-// footer. The footer begins with a checksum of the rest of it.
+// Names of value files, in which values are stored apart from their keys, and the length of
+// their footer. The footer begins with a checksum of its remaining bytes.
 const (
 	valuesSuffix = ".blob"
 	footerBytes  = 38
 )
 
-// ErrFooter is wrapped by errors about a file of values with a damaged footer.
+// ErrFooter is wrapped by errors about a value file with a damaged footer.
 // engine.IsCorruptionError does not recognise it: the engine itself would panic on such a
 // file.
 var ErrFooter = errors.New("damaged")
 
-// valuesFile is a file of values whose footer was checked.
+// valuesFile is a value file whose footer was checked.
 type valuesFile struct {
 	vfs.File
 	footer []byte
 	at     int64 // offset of the footer
 }
 
-// openValues checks the footer of a file of values. It closes the file if the footer is
-// damaged.
+// openValues checks the footer of a value file. If the footer is damaged, it closes the file.
 func openValues(f vfs.File, name string) (vfs.File, error) {
 	v, err := readFooter(f)
 	if err != nil {
@@ -53,12 +52,12 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	}
 	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + delta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
-		return nil, fmt.Errorf("%w: its checksum is %08x, that of its bytes %08x", ErrFooter, stored, sum)
+		return nil, fmt.Errorf("%w: its checksum is %08x, but its bytes have %08x", ErrFooter, stored, sum)
 	}
 	return v, nil
 }
 
-// ReadAt implements io.ReaderAt. It returns the footer as it was checked.
+// ReadAt implements io.ReaderAt. For the footer it returns the bytes that were checked.
 func (v *valuesFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := v.File.ReadAt(p, offset)
 	if from := v.at - offset; n > 0 && from < int64(n) {

@@ -1,5 +1,5 @@
-// Package importer posts the records of NDJSON files, or of files that other systems wrote, to a
-// ledger, and counts the outcomes.
+// Package importer posts the records of NDJSON files, or of files that other systems wrote, to
+// a ledger, and counts the outcomes.
 package importer
 
 import (
@@ -16,24 +16,23 @@ import (
 
 // Options configures an import. Lines must be shorter than MaxLine bytes.
 type Options struct {
-	OnMismatch string // accept or reject; empty: the setting of the ledger
+	OnMismatch string // accept or reject; if empty, the ledger's setting counts
 	MaxLine    int
 	Stdin      io.Reader   // read for the file "-"
 	Read       func(n int) // called with the number of bytes read, from another goroutine
-	Native     *Native     // the format of files that another system wrote; nil for files with lines of a batch
+	Native     *Native     // the format of files that another system wrote; nil for NDJSON files of records
 }
 
-// Limits of lines that are sent and not answered yet. Short lines cost more than their bytes.
+// Limits of lines that are sent but not answered yet. Short lines cost more than their bytes.
 const (
 	windowBytes = 16 << 20
 	windowLines = windowBytes / 512
 )
 
-// Run posts every line of the files, and returns when each is answered. The error says why the
-// import stopped; it comes from client.RecordsService.Batch or from ctx. The tally has the lines
-// that were answered until then. A line without idempotency_key and run_id gets a key from its
-// digest and from the number of times it has occurred, so that a repeated import adds nothing
-// twice.
+// Run posts every line of the files, and returns when all are answered. The error says why the
+// import stopped; it comes from client.RecordsService.Batch or from ctx. The tally has the
+// lines that were answered until then. A line without idempotency_key and run_id gets a key
+// from its digest and its occurrence number, so that repeating an import adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	lines := o.lines(files, counted)
@@ -58,7 +57,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 		}
 		a, err := reader.read(result.Text)
 		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
-			err = fmt.Errorf("the receipt is for a record of kind %.100q of ledger %.100q", a.kind, a.ledger)
+			err = fmt.Errorf("the receipt is for a record of kind %.100q in ledger %.100q", a.kind, a.ledger)
 		}
 		if err != nil {
 			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrAnswer, line.place(), err)
@@ -73,8 +72,8 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), counted.failed()
 }
 
-// change makes the change of state or the validation that follows a record, and counts it. It
-// returns an error only if the server cannot be reached or refuses for now.
+// change makes and counts the change of state or the validation that follows a record. It
+// returns an error only if the server cannot be reached or refuses temporarily.
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
@@ -103,7 +102,7 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	return nil
 }
 
-// lines yields the lines of all files, and counts those that cannot be read.
+// lines yields the lines of all files. It counts those that cannot be read.
 func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
 	return func(yield func(client.Line) bool) {
 		keys := newKeyer()

@@ -17,10 +17,10 @@ import (
 
 type line struct {
 	file   string
-	number int            // from 1
+	number int            // line number, starting at 1
 	kind   string         // the kind in the line; empty if it has none
-	text   []byte         // without the line end
-	entry  *formats.Entry // of an import with a format
+	text   []byte         // without the newline
+	entry  *formats.Entry // set in imports with a format
 }
 
 func (l *line) place() string {
@@ -34,12 +34,12 @@ func (l *line) place() string {
 type input struct {
 	name    string // "-" is the standard input
 	stdin   io.Reader
-	maxLine int         // bytes
+	maxLine int         // in bytes
 	read    func(n int) // called with the number of bytes read; may be nil
 }
 
-// lines yields the lines that are not blank. An error comes with the line that it is about. The
-// sequence continues after an error if the file can be read.
+// lines yields the lines that are not blank. An error is yielded together with the line that
+// it is about. If the file can still be read, the sequence continues after an error.
 func (in *input) lines() iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -54,7 +54,7 @@ func (in *input) lines() iter.Seq2[line, error] {
 			at.text, err = readLine(buffer, in.maxLine)
 			switch {
 			case errors.Is(err, errTooLong):
-				if !yield(at, fmt.Errorf("%w than %d bytes; it was not sent", err, in.maxLine)) {
+				if !yield(at, fmt.Errorf("%w than %d bytes and was not sent", err, in.maxLine)) {
 					return
 				}
 				continue
@@ -75,7 +75,7 @@ func (in *input) lines() iter.Seq2[line, error] {
 var errTooLong = errors.New("the line is longer")
 
 // readLine reads up to the next line feed. If the line is longer than limit, it skips the line
-// and returns errTooLong. The last line may come with io.EOF.
+// and returns errTooLong. The last line can come with io.EOF.
 func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 	tooLong := false
 	for {
@@ -103,7 +103,7 @@ var (
 // maxWindow limits the memory that a zstd file can require, in bytes.
 const maxWindow = 128 << 20
 
-// open opens the file and decompresses it. The first bytes say how it is compressed.
+// open opens and decompresses the file. The first bytes tell how it is compressed.
 func (in *input) open() (io.ReadCloser, error) {
 	file := io.NopCloser(in.stdin)
 	if in.name != "-" {

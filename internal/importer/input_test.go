@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read returns all lines of an input, and the number of errors.
+// read returns all lines of an input and the number of errors.
 func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int) {
 	total := 0
 	in := &input{name: "-", stdin: bytes.NewReader(text), maxLine: maxLine, read: func(n int) { total += n }}
 	last := 0
 	for line, err := range in.lines() {
-		require.GreaterOrEqual(t, line.number, last, "numbers do not fall")
+		require.GreaterOrEqual(t, line.number, last, "line numbers never decrease")
 		last = line.number
 		if err != nil {
 			failures++
@@ -38,8 +38,8 @@ func compressed(t testing.TB, encoder *zstd.Encoder, text []byte) [][]byte {
 	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
 }
 
-// FuzzInput compares the lines of an input with bytes.Split. It does the same for the
-// compressed input, and for the compressed input cut off.
+// FuzzInput compares the lines of an input with bytes.Split, also for the compressed input,
+// and for the compressed input cut off.
 func FuzzInput(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(10))
 	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))
@@ -50,7 +50,7 @@ func FuzzInput(f *testing.F) {
 	defer encoder.Close()
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16) {
 		maxLine := int(limit) + 1
-		_, _ = read(t, text, maxLine) // whatever it is
+		_, _ = read(t, text, maxLine) // must not fail on arbitrary bytes
 		if bytes.HasPrefix(text, gzipMagic) || bytes.HasPrefix(text, zstdMagic) {
 			return
 		}
@@ -72,14 +72,14 @@ func FuzzInput(f *testing.F) {
 			require.Equal(t, want, got)
 			require.Equal(t, tooLong, failures)
 			part, failures := read(t, form[:len(form)-1], maxLine)
-			require.Positive(t, failures, "it breaks off")
+			require.Positive(t, failures, "the input ends too early")
 			require.LessOrEqual(t, len(part), len(want))
 			require.True(t, slices.Equal(want[:len(part)], part), "%q", part)
 		}
 	})
 }
 
-// FuzzAnswer: no answer of a server makes the reader panic.
+// FuzzAnswer: no server's answer makes the reader panic.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"ledger":"default","seq":1,"kind":"ipc_record","checks":{"input_hash":{"result":"mismatch"}}}`))
 	f.Add([]byte(`{"ledger":"default"}`))

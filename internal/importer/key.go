@@ -9,20 +9,20 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// keyer adds idempotency keys to lines that have none (spec: Idempotency): from the digest of
-// kind and record, and the number of times they have occurred. It is not safe for concurrent
-// use.
+// keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of
+// the digest of the kind and record, and of the number of times they have occurred. It is not
+// safe for concurrent use.
 type keyer struct {
 	document pyjson.Document
 	scratch  []byte
-	// seen counts the lines that got a key, by digest.
+	// seen counts the lines that were given a key, by digest.
 	seen map[[sha256.Size]byte]uint64
 }
 
 func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
 
-// complete sets the kind of a line, and adds a key if it has neither key nor run_id. It does not
-// change a malformed line; the server refuses it.
+// complete sets the kind of a line, and adds a key if the line has neither key nor run_id. It
+// does not change a malformed line, which the server refuses.
 func (k *keyer) complete(l *line) {
 	if k.document.Parse(l.text) != nil {
 		return
@@ -43,8 +43,8 @@ func (k *keyer) complete(l *line) {
 	l.text = append(text, `"}`...)
 }
 
-// identifies reports whether a value can be an idempotency key. It is true for values of wrong
-// types, which the server refuses.
+// identifies reports whether a value can be an idempotency key. It is also true for values of
+// wrong types, which the server refuses.
 func identifies(v pyjson.Value) bool {
 	return v.Given() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
 }
@@ -60,7 +60,7 @@ func onlyLineMembers(root pyjson.Value) bool {
 	return true
 }
 
-// next returns import:<digest>:<n> for the n-th record with this digest, from 1.
+// next returns import:<digest>:<n> for the nth record with this digest, counted from 1.
 func (k *keyer) next(kind, record pyjson.Value) []byte {
 	k.scratch = append(append(k.scratch[:0], kind.Text()...), 0)
 	k.scratch = record.AppendCanonical(k.scratch, pyjson.Compact)

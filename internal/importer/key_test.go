@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// keyOf returns the idempotency key that a line has when it is sent.
+// keyOf returns the idempotency key with which a line is sent.
 func keyOf(t require.TestingT, line []byte) string {
 	parsed, err := record.ParseLine(line)
 	require.NoError(t, err)
@@ -19,7 +19,7 @@ func keyOf(t require.TestingT, line []byte) string {
 	return parsed.Key
 }
 
-func TestKeysOfLinesWithoutOne(t *testing.T) {
+func TestKeysOfLinesWithoutAKey(t *testing.T) {
 	const body = `{"payload":{"a":1.0},"model":"m","temperature":1,"max_tokens":16,"seed":1}`
 	keys := newKeyer()
 	complete := func(text string) string {
@@ -44,7 +44,7 @@ func TestKeysOfLinesWithoutOne(t *testing.T) {
 		`{"kind":"ipc_record","record":{}`,
 		`[]`, `null`, ``,
 	} {
-		require.Equal(t, line, complete(line), "stays as it is")
+		require.Equal(t, line, complete(line), "the line must not change")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestEqualLinesCountApart(t *testing.T) {
 			l := line{text: fmt.Appendf(nil, `{"kind":"ipc_record","record":{"payload":{"seed":%d},"model":"m","temperature":1,"max_tokens":16}}`, seed)}
 			keys.complete(&l)
 			key := keyOf(t, l.text)
-			require.False(t, seen[key], "no key comes twice")
+			require.False(t, seen[key], "no key may occur twice")
 			seen[key] = true
 		}
 	})

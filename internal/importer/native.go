@@ -19,28 +19,29 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Native configures an import of what another system wrote.
+// Native configures an import of files that another system wrote.
 type Native struct {
 	Format formats.Format
-	// Zone is the zone of times without one; nil if none is stated.
+	// Zone is the time zone of times that state none; nil if it is not given.
 	Zone *time.Location
-	// Project is that of a validation cache. Subject is that of citations; if it is empty, the
-	// name of the folder of the file takes its place.
+	// Project is the project of a validation cache. Subject is the subject of citations; if it
+	// is empty, the name of the file's folder is used.
 	Project, Subject string
-	DryRun           bool      // convert and check everything, and send nothing
-	Report           io.Writer // gets one line of JSON for each entry; may be nil
+	DryRun           bool      // convert and check everything, but send nothing
+	Report           io.Writer // receives one line of JSON for each entry; may be nil
 }
 
-// TakesFolders reports whether the format may be given as folders.
+// TakesFolders reports whether an import of this format accepts folders.
 func TakesFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
 
-// maxFile bounds a file that is one native value, in bytes.
+// maxFile is the maximum length, in bytes, of a file that is one native value.
 const maxFile = 64 << 20
 
-// native is one native value and its position. It has no text if it only accounts for others.
+// native is one native value and its position. It has no text if it only accounts for other
+// files or tables.
 type native struct {
 	line
-	run string // the name of its folder, for citations
+	run string // for citations, the name of the file's folder
 	// others are files of the folder, or tables of the database, that do not belong to the
 	// format.
 	others []formats.Member
@@ -51,14 +52,14 @@ func (n *native) leave(name, why string) {
 	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Fate: formats.Left, As: why})
 }
 
-// nativeLines yields the entries of all files as lines of a batch. It accounts for every member,
-// and counts the entries that have no record that the ledger takes.
+// nativeLines yields the entries of all files as lines of a batch. It accounts for every
+// member, and counts the entries that do not have a record that the ledger accepts.
 func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.Line] {
 	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
 	return func(yield func(client.Line) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
-				entries := []formats.Entry{{Left: "it is not of the format"}}
+				entries := []formats.Entry{{Left: "it does not have this format"}}
 				if err == nil && n.text != nil {
 					options.RunID, options.Subject = n.run, o.Native.Subject
 					if options.Subject == "" {
@@ -91,17 +92,17 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 	}
 }
 
-// account counts the members of an entry, and reports whether its record is to be sent.
+// account counts the members of an entry and reports whether its record is to be sent.
 func (o Options) account(l *line, counted *counter) (send bool) {
 	e := l.entry
 	counted.members(l, e.Members)
 	err := e.Check(record.DefaultLimits())
 	o.report(l, err, counted)
 	switch {
-	case e.Kind == "": // about the file
+	case e.Kind == "": // an entry about the file itself
 		return false
 	case err != nil:
-		counted.refuse(l, fmt.Errorf("left: %w", err))
+		counted.refuse(l, fmt.Errorf("left out: %w", err))
 		return false
 	case !o.Native.DryRun:
 		return true
@@ -110,8 +111,8 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// report writes the line of the report about an entry. left says why it has no record that the ledger
-// takes.
+// report writes the line of the report about an entry. left says why the entry does not have a
+// record that the ledger accepts.
 func (o Options) report(l *line, left error, counted *counter) {
 	if o.Native.Report == nil {
 		return
@@ -197,7 +198,7 @@ func (o Options) readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// walk calls visit for each file of that name at or below a path.
+// walk calls visit for each file with this name at or below a path.
 func walk(path, file string, visit func(path string, err error) bool) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -216,12 +217,12 @@ func walk(path, file string, visit func(path string, err error) bool) {
 		return nil
 	})
 	if !found {
-		visit(path, fmt.Errorf("there is no %s in the folder or below it", file))
+		visit(path, fmt.Errorf("neither the folder nor a folder below it has a file %s", file))
 	}
 }
 
-// citationFiles reads a file, or each citations.json below a folder. The run is named by the
-// folder of the file.
+// citationFiles reads a file, or each citations.json below a folder. The name of the file's
+// folder becomes the run.
 func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	walk(name, "citations.json", func(path string, err error) bool {
 		n := native{line: line{file: path, number: 1}}
@@ -235,8 +236,8 @@ func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	})
 }
 
-// saves reads each folder at or below a path that has a metadata.json, and accounts for the files
-// in the other folders.
+// saves reads each folder at or below a path that has a metadata.json, and accounts for the
+// files in the other folders.
 func (o Options) saves(name string, yield func(native, error) bool) {
 	more := true
 	_ = filepath.WalkDir(name, func(at string, d fs.DirEntry, err error) error {
@@ -270,7 +271,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 	})
 }
 
-// readSave makes one native value of the files of a folder.
+// readSave makes one native value from the files of a folder.
 func (o Options) readSave(n *native) error {
 	files, err := os.ReadDir(n.file)
 	if err != nil {
@@ -281,7 +282,7 @@ func (o Options) readSave(n *native) error {
 	for _, f := range files {
 		known, is := formats.SaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
-			n.leave(f.Name(), "it is not a file of a save")
+			n.leave(f.Name(), "it does not belong to a save")
 			continue
 		}
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))

@@ -13,10 +13,10 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// long is a member that no field and no label has.
+// long is a member that neither a field nor a label can hold.
 var long = `"remark":"` + strings.Repeat("word ", 1000) + `"`
 
-// imported is a dry run of an import of files with the given texts, by name.
+// imported makes a dry run of an import of files with these texts, by name.
 func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, []reportLine) {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,13 +41,13 @@ func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, 
 	return tally, lines
 }
 
-// A long member of any format is content, or the import names file, line, and member.
+// A long member of any format becomes content, or the import names its file, line, and member.
 func TestLongMembersAreKeptOrNamed(t *testing.T) {
 	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`
 	const generation = `"payload":{"seed":1},"model":"m"`
 	for f, c := range map[formats.Format]struct {
 		files map[string]string
-		left  string // the end of the place and the member; empty: it is content
+		left  string // end of the place, and the member; empty if the member becomes content
 	}{
 		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
 		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
@@ -76,7 +76,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 	}
 }
 
-// The report has a line for each line of a file, also for one that cannot be read.
+// The report has a line for each line of a file, even for one that cannot be read.
 func TestReportsOfUnreadableLines(t *testing.T) {
 	for f, files := range map[formats.Format]map[string]string{
 		formats.AxisLog:         {"file": `{"payload":{"seed":1},"model":"m"}` + "\n{broken\n[]\n\n" + strings.Repeat("x", 1<<20+1)},
@@ -104,7 +104,7 @@ func TestReportsOfUnreadableLines(t *testing.T) {
 	}
 }
 
-// Only the first members that were left are named, and all are counted.
+// Only the first members that are left out are named, but all are counted.
 func TestLeftMembersAreBounded(t *testing.T) {
 	var lines strings.Builder
 	for range 25 {
@@ -113,5 +113,5 @@ func TestLeftMembersAreBounded(t *testing.T) {
 	tally, _ := imported(t, formats.AxisLog, map[string]string{"file": lines.String()})
 	require.Len(t, tally.Left, maxDescribed)
 	require.Equal(t, 25, tally.LeftOut)
-	require.Contains(t, tally.Left[9], "file:10: /x was left out: it holds a lone surrogate")
+	require.Contains(t, tally.Left[9], "file:10: /x was left out: it contains a lone surrogate")
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // rows yields each row of the table providence_cache as an object, and accounts for the other
-// tables. The database is only read: it may be in use.
+// tables. It opens the database for reading only, because it may be in use.
 func (o Options) rows(name string, yield func(native, error) bool) {
 	number, more := 1, true
 	err := o.eachRow(name, func(n native) bool {
@@ -34,7 +34,7 @@ func (o Options) rows(name string, yield func(native, error) bool) {
 		return more
 	})
 	if err != nil && more {
-		yield(native{line: line{file: name, number: number}}, fmt.Errorf("the database cannot be read from this row on: %w", err))
+		yield(native{line: line{file: name, number: number}}, fmt.Errorf("the database cannot be read beyond this row: %w", err))
 	}
 }
 
@@ -59,7 +59,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 		return err
 	}
 	if len(columns) == 0 {
-		return errors.New("it has no table " + cacheTable)
+		return errors.New("the database has no table " + cacheTable)
 	}
 	tables, err := names(ctx, db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('"+cacheTable+"', 'sqlite_sequence', 'sqlite_stat1')")
 	if err != nil {
@@ -74,7 +74,8 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	quoted := make([]string, len(columns))
 	for i, c := range columns {
-		// The unary plus hides the declared type of the column, by which the driver would convert some texts to times.
+		// The unary plus hides the declared type of the column, because of which the driver
+		// would convert some texts to times.
 		quoted[i] = `+"` + strings.ReplaceAll(c, `"`, `""`) + `"`
 	}
 	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+" FROM "+cacheTable) // #nosec G202 -- names of columns, quoted
@@ -97,7 +98,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	return rows.Err()
 }
 
-// names returns the texts that a query returns.
+// names returns the texts in the result of a query.
 func names(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
@@ -114,7 +115,7 @@ func names(ctx context.Context, db *sql.DB, query string) (names []string, err e
 	return names, rows.Err()
 }
 
-// rowJSON returns a row as a JSON object. Bytes that are not UTF-8 are in base64.
+// rowJSON returns a row as a JSON object. Bytes that are not UTF-8 are encoded in base64.
 func rowJSON(columns []string, values []any) []byte {
 	w := new(pyjson.Builder)
 	w.Open()

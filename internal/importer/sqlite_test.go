@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// database writes an SQLite file, which stays open and in use until the test ends.
+// database writes an SQLite file, which stays open until the test ends.
 func database(t *testing.T, statements ...string) (name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "cache #1?.db")
@@ -35,8 +35,8 @@ func rowsOf(name string) (rows []string, err error) {
 	return rows, err
 }
 
-// TestRowsOfADatabaseInUse: a row in the write-ahead log counts, and values come as they are
-// stored, whatever type their column declares.
+// TestRowsOfADatabaseInUse: rows in the write-ahead log are read too, and values are read as
+// they are stored, whatever type their column declares.
 func TestRowsOfADatabaseInUse(t *testing.T) {
 	name := database(t, `PRAGMA journal_mode=WAL`,
 		`CREATE TABLE providence_cache (id INTEGER PRIMARY KEY, "created ""at""" DATETIME, score REAL, flag BOOLEAN, blob BLOB, none TEXT)`,
@@ -52,7 +52,7 @@ func TestRowsOfADatabaseInUse(t *testing.T) {
 	}, rows)
 }
 
-// The other tables of a database are accounted for.
+// The import accounts for the other tables of a database.
 func TestOtherTablesOfADatabase(t *testing.T) {
 	name := database(t, `CREATE TABLE providence_cache (id INTEGER PRIMARY KEY AUTOINCREMENT)`, `CREATE TABLE notes (id)`,
 		`INSERT INTO providence_cache VALUES (7)`)
@@ -65,11 +65,11 @@ func TestOtherTablesOfADatabase(t *testing.T) {
 	tally := counted.tally()
 	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "it is not the table providence_cache", Count: 1})
 	require.Equal(t, 1, tally.Total().Refused)
-	require.Contains(t, tally.Failures[0], ":1: left: it has no run-DAG")
+	require.Contains(t, tally.Failures[0], ":1: left out: it has no run-DAG")
 }
 
 func TestDatabasesWithoutTheTable(t *testing.T) {
 	rows, err := rowsOf(database(t, `CREATE TABLE other (id)`))
 	require.Empty(t, rows)
-	require.ErrorContains(t, err, "it has no table providence_cache")
+	require.ErrorContains(t, err, "the database has no table providence_cache")
 }

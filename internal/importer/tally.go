@@ -18,12 +18,12 @@ import (
 type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
-	incomplete []string // what an IPC record lacks
-	// What the server says; no proof is checked.
+	incomplete []string // the parts that an IPC record lacks
+	// Values from the server; no proof is checked.
 	seq, ledger, kind string
 }
 
-// answerReader parses receipts one after the other.
+// answerReader parses receipts one after another.
 type answerReader struct {
 	document pyjson.Document
 }
@@ -49,7 +49,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	return a, nil
 }
 
-// Counts has the number of lines of each outcome.
+// Counts holds the number of lines for each outcome.
 type Counts struct {
 	Accepted, Replayed, Mismatched, Incomplete, Refused int
 }
@@ -62,21 +62,23 @@ func (c *Counts) add(d Counts) {
 	c.Refused += d.Refused
 }
 
-// Tally has the outcomes of the lines of an import.
+// Tally holds the outcomes of the lines of an import.
 type Tally struct {
-	// Kinds has the kinds that occurred, in the order of the specification, and UnknownKind
-	// last.
+	// Kinds has the counts of the kinds that occurred, in the order of the specification, with
+	// UnknownKind last.
 	Kinds []KindCounts
 	// Lacking counts the accepted IPC records that lack a part, by its name.
 	Lacking map[string]int
-	// Notes describes the first accepted lines with claims that do not hold. Failures describes
-	// the first lines that were refused or could not be read. Each has at most ten.
+	// Notes describes the first accepted lines that have wrong claims. Failures describes the
+	// first lines that were refused or could not be read. Each has at most ten.
 	Notes, Failures []string
-	// Left names the first members that no part of a record has, at most ten, and why. LeftOut is the
-	// number of all of them. A member that is null does not count.
+	// Left names the first members, at most ten, that no part of a record could hold, each
+	// with the reason. LeftOut is the number of all such members. Members that are null do not
+	// count.
 	Left    []string
 	LeftOut int
-	// Members counts what became of the members of native values, in the order of their patterns.
+	// Members counts what became of the members of native values, in the order of their
+	// patterns.
 	Members []MemberCount
 }
 
@@ -88,7 +90,7 @@ type MemberCount struct {
 	Count   int
 }
 
-// KindCounts has the counts of one kind.
+// KindCounts holds the counts of one kind.
 type KindCounts struct {
 	Kind string
 	Counts
@@ -102,7 +104,7 @@ func (t *Tally) Total() (total Counts) {
 	return total
 }
 
-// UnknownKind is the kind of lines whose kind the ledger does not know.
+// UnknownKind stands for all kinds that the ledger does not know.
 const UnknownKind = "(unknown)"
 
 const maxDescribed = 10
@@ -116,8 +118,8 @@ type counter struct {
 	notes    []string
 	left     []string
 	leftOut  int
-	fates    map[MemberCount]int // by member, without its count
-	err      error               // that ended the report
+	fates    map[MemberCount]int // by MemberCount with Count 0
+	err      error               // the error that ended the report
 }
 
 func newCounter() *counter {
@@ -145,11 +147,11 @@ func (t *counter) tally() *Tally {
 	return done
 }
 
-// maxPatterns bounds the rows of Tally.Members.
+// maxPatterns is the maximum number of rows in Tally.Members.
 const maxPatterns = 1000
 
-// members counts what became of the members of an entry, and names those that were left. What is left
-// with an entry that has no record is told as a failure.
+// members counts what became of the members of an entry, and names those that were left out.
+// If the entry has no record, its failure is reported instead.
 func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +188,7 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry of a dry run whose record the ledger would take.
+// tryOut counts an entry of a dry run whose record the ledger would accept.
 func (t *counter) tryOut(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {
@@ -246,7 +248,7 @@ func (t *counter) accept(l *line, a answer) {
 	}
 	c.Mismatched++
 	if len(t.notes) < maxDescribed {
-		t.notes = append(t.notes, fmt.Sprintf("%s: taken as event %s, but these claims do not hold: %s",
+		t.notes = append(t.notes, fmt.Sprintf("%s: accepted as event %s, but these claims are wrong: %s",
 			l.place(), a.seq, strings.Join(a.mismatched, ", ")))
 	}
 }

@@ -28,12 +28,12 @@ func Current() Limits {
 		l.Machine = bytes
 	}
 	if bytes, err := memlimit.FromCgroup(); err == nil && (l.Machine == 0 || bytes < l.Machine) {
-		l.Container = bytes // some systems report no limit as a value above the machine's memory
+		l.Container = bytes // some systems report "no limit" as a value above the machine's memory
 	}
 	return l
 }
 
-// Available returns the memory that the process can have before the system refuses more, in
+// Available returns the memory that the process can use before the system refuses more, in
 // bytes; 0 if it is not known.
 func (l Limits) Available() uint64 { return least(l.Machine, l.Container) }
 

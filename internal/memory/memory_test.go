@@ -16,10 +16,10 @@ func TestShare(t *testing.T) {
 		usable uint64
 		want   int64
 	}{
-		"nothing is known":     {0, 256 << 20},
-		"a quarter":            {2 * gib, gib / 2},
-		"no more than 2 GiB":   {64 * gib, 2 * gib},
-		"no less than is said": {gib / 2, 256 << 20},
+		"nothing is known":   {0, 256 << 20},
+		"a quarter":          {2 * gib, gib / 2},
+		"no more than 2 GiB": {64 * gib, 2 * gib},
+		"no less than least": {gib / 2, 256 << 20},
 	} {
 		require.Equal(t, of.want, memory.Share(of.usable, 4, 256<<20), name)
 	}
@@ -27,11 +27,11 @@ func TestShare(t *testing.T) {
 
 func TestUsable(t *testing.T) {
 	all := memory.Usable()
-	require.NotZero(t, all, "every system that the tests run on says what it has")
+	require.NotZero(t, all, "every system that the tests run on reports its memory")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
 	require.EqualValues(t, 64<<20, memory.Usable())
 	debug.SetMemoryLimit(1 << 60)
-	require.Less(t, memory.Usable(), uint64(1<<60), "the machine has less")
+	require.Less(t, memory.Usable(), uint64(1<<60), "no machine has that much")
 }
 
 func TestLimits(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// MisdirectedError is a connection error that repeats until the command line, the certificate or
-// the server changes. It is a client.ErrMisdirected.
+// MisdirectedError is a connection error that recurs until the command line, the certificate,
+// or the server changes. It is a client.ErrMisdirected.
 type MisdirectedError struct {
 	Err    error
 	Advice string // what to change
@@ -23,7 +23,7 @@ func (e *MisdirectedError) Error() string { return e.Err.Error() + "; " + e.Advi
 
 func (e *MisdirectedError) Unwrap() error { return e.Err }
 
-// explained is an error of package client with another message.
+// explained is an error of package client with a different message.
 type explained struct {
 	text string
 	err  error
@@ -32,7 +32,7 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain rewrites an error of package client for users of a command, and adds what to do.
+// Explain rewrites an error of package client for users of a command, and adds advice.
 // errors.Is and errors.As still find the original error. It returns other errors unchanged.
 func (s *Server) Explain(err error) error {
 	var problem *client.Error
@@ -53,8 +53,8 @@ func (s *Server) Explain(err error) error {
 	return err
 }
 
-// Exit is like Explain, for an error that ends the command. It sets the exit code, and adds a
-// hint if no server answers.
+// Exit does the same as Explain for an error that ends the command. It also sets the exit
+// code, and adds a hint if the server does not answer.
 func (s *Server) Exit(err error) error {
 	explained := s.Explain(err)
 	switch {
@@ -66,8 +66,8 @@ func (s *Server) Exit(err error) error {
 	return explained
 }
 
-// OrNoGrant completes the message that a ledger does not exist: the token may have no grant on
-// it.
+// OrNoGrant completes the message that a ledger does not exist: perhaps the token has no grant
+// on it.
 func (s *Server) OrNoGrant() string {
 	if s.Token == "" {
 		return ""
@@ -75,11 +75,11 @@ func (s *Server) OrNoGrant() string {
 	return ", or the token has no grant on it"
 }
 
-// reason returns the reason in a problem, with what to do about credentials and redirects.
+// reason returns the reason in a problem, with advice about credentials and redirects.
 func (s *Server) reason(problem *client.Error) string {
 	switch {
 	case problem.Status == http.StatusUnauthorized && s.Token == "":
-		return "the server requires a token: put one into COLOPHON_TOKEN, or into a file and name that with --token-file; " +
+		return "the server requires a token: put one into COLOPHON_TOKEN, or into a file that you name with --token-file; " +
 			"the server's operator creates it with colophon token create"
 	case problem.Status == http.StatusUnauthorized:
 		return "the server rejects the token: it is unknown, revoked or expired; " +
@@ -95,7 +95,7 @@ func (s *Server) withoutPackage(err error) error {
 	return &explained{strings.TrimPrefix(err.Error(), "client: "), err}
 }
 
-// advice says how to end a MisdirectedError.
+// advice says how to resolve a MisdirectedError.
 func (s *Server) advice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -112,9 +112,9 @@ func (s *Server) advice(err error) string {
 	case errors.As(err, &authority):
 		return "this machine does not know the authority that signed the certificate: name the file of that authority's certificate with --ca-file"
 	case errors.As(err, &verification):
-		return "the certificate is not valid: give the server another, and name the file of its authority with --ca-file"
+		return "the certificate is not valid: give the server a valid one, and name the file of its authority with --ca-file"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return fmt.Sprintf("the server does not speak TLS there: use http%s", strings.TrimPrefix(s.URL, "https"))
+		return fmt.Sprintf("the server does not speak TLS at this address: use http%s", strings.TrimPrefix(s.URL, "https"))
 	}
 	return fmt.Sprintf("the server speaks TLS: use https%s (and --ca-file, if the authority of its certificate is your own)", strings.TrimPrefix(s.URL, "http"))
 }

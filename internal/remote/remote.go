@@ -27,7 +27,7 @@ const DefaultURL = "http://127.0.0.1:8080"
 // token, because other users of the machine can read command lines.
 type Options struct {
 	URL       string
-	TokenFile string // empty: the token, if any, is in COLOPHON_TOKEN
+	TokenFile string // if empty, COLOPHON_TOKEN holds the token, if there is one
 	CAFile    string // PEM; empty: the system's authorities
 }
 
@@ -39,16 +39,16 @@ func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 // BindCredentials adds the flags except --server, for a command that gets the URL otherwise.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to believe in place of the system's, or COLOPHON_CA_FILE")
+	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
 // Server is a client of a server, and how to reach it.
 type Server struct {
 	*client.Client
 	URL       string            // without a trailing slash
-	Token     string            // empty: none
+	Token     string            // empty if there is none
 	CAFile    string            // named in error messages; empty: the system's authorities
-	Transport http.RoundTripper // nil: a new one with the system's authorities
+	Transport http.RoundTripper // if nil, a new one with the system's authorities is used
 }
 
 // Connect returns a client of the server. It sends nothing. Unless the caller's options say so,
@@ -59,7 +59,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 		return nil, cli.Exitf(cli.ExitUsage, "--server: %q is not a URL like %s", o.URL, DefaultURL)
 	}
 	if u.User != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not have a user and password; put a token into a file and name that with --token-file")
+		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not have a user and password; put a token into a file that you name with --token-file")
 	}
 	token, err := o.token(c)
 	if err != nil {

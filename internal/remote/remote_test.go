@@ -62,7 +62,7 @@ func TestServerOverTLS(t *testing.T) {
 	require.Empty(t, said)
 }
 
-func TestAdviceIfTheTheServerSpeaksTLS(t *testing.T) {
+func TestAdviceIfTheServerSpeaksTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake fails
 	server.StartTLS()

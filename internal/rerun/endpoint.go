@@ -17,10 +17,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// API is the shape of an endpoint's requests and answers.
+// API is the kind of an endpoint's requests and answers.
 type API string
 
-// The shapes.
+// The kinds of APIs.
 const (
 	Ollama API = "ollama" // /api/generate and /api/chat
 	OpenAI API = "openai" // /chat/completions
@@ -28,25 +28,25 @@ const (
 
 // Limits of an endpoint's answer.
 const (
-	maxAnswer = 4 << 20 // bytes
+	maxAnswer = 4 << 20 // in bytes
 	maxValues = 1 << 20 // JSON values; Ollama lists the tokens of the prompt
 )
 
 // Endpoint generates texts.
 type Endpoint struct {
 	API API
-	// Key is the API key; empty for none. KeyVariable names the environment variable that
-	// holds it, for messages.
+	// Key is the API key; empty if there is none. KeyVariable names the environment variable
+	// that holds it, for messages.
 	Key, KeyVariable string
 	// Timeout bounds each request.
 	Timeout time.Duration
 
-	base string // without a slash at its end, and without the path of a call
+	base string // without a trailing slash and without the path of a call
 	http *http.Client
 }
 
 // NewEndpoint returns the endpoint at a URL. If api is empty, a path that ends in /v1 or
-// /chat/completions says that it is OpenAI; any other endpoint is Ollama. NewEndpoint sends nothing.
+// /chat/completions means OpenAI, and any other means Ollama. NewEndpoint sends nothing.
 func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
@@ -74,7 +74,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 	}
 	return &Endpoint{API: api, base: base, http: &http.Client{
 		Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		// The target of a redirect must not get the key.
+		// The target of a redirect must not receive the key.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -82,7 +82,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 // String returns the URL.
 func (e *Endpoint) String() string { return e.base }
 
-// Exposed reports whether the key goes unencrypted over a network.
+// Exposed reports whether the key is sent unencrypted over a network.
 func (e *Endpoint) Exposed() bool {
 	u, err := url.Parse(e.base)
 	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname())
@@ -93,9 +93,9 @@ func (e *Endpoint) at(path string) string { return e.base + path }
 // Generation is one answer of the endpoint.
 type Generation struct {
 	Output string
-	Usage  json.RawMessage // an object with token counts; nil for none
-	// Fingerprint is OpenAI's system_fingerprint: the same seed promises the same output only
-	// under one fingerprint. Empty for none.
+	Usage  json.RawMessage // an object with token counts; nil if there are none
+	// Fingerprint is OpenAI's system_fingerprint. The same seed promises the same output only
+	// under the same fingerprint. It is empty if there is none.
 	Fingerprint string
 }
 
@@ -125,7 +125,7 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 	case output.Kind() != pyjson.String:
 		return nil, e.malformed(r.URL, "it has no text")
 	case pyjson.HasLoneSurrogate(output.Text()):
-		return nil, cli.Exitf(cli.ExitFailed, "the text from %s has half of a surrogate pair, which no ledger records; run the command again", r.URL)
+		return nil, cli.Exitf(cli.ExitFailed, "the text from %s has half of a surrogate pair, which a ledger cannot record; run the command again", r.URL)
 	}
 	g := &Generation{Output: string(output.Text()), Usage: usage(counts)}
 	if print := root.Member("system_fingerprint"); print.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(print.Text()) {
@@ -150,7 +150,7 @@ func usage(counts pyjson.Value) json.RawMessage {
 }
 
 // ModelDigest returns the digest of a model at an Ollama endpoint, or "" if the endpoint does
-// not say it.
+// not report it.
 func (e *Endpoint) ModelDigest(ctx context.Context, model string) string {
 	if e.API != Ollama {
 		return ""
@@ -202,33 +202,33 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	return answer, nil
 }
 
-// unanswered explains a request without a whole answer.
+// unanswered explains why a request has no complete answer.
 func (e *Endpoint) unanswered(ctx context.Context, target string, err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
-		err = cause.Err // without the request
+		err = cause.Err // without the request in the text
 	}
 	certificate := (*tls.CertificateVerificationError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.Exitf(cli.ExitUnreachable, "no whole answer from %s within %s; give a longer --timeout, or check that the model fits the machine of the endpoint", target, e.Timeout)
+		return cli.Exitf(cli.ExitUnreachable, "no complete answer from %s within %s; give a longer --timeout, or check that the endpoint's machine has enough memory for the model", target, e.Timeout)
 	case errors.As(err, &certificate):
-		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; give the endpoint a certificate that this machine trusts", target, err)
+		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; install a certificate on the endpoint that this machine trusts", target, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http in place of https", target, err)
 	}
 	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
 }
 
-// refused explains an answer with another status than 200.
+// refused explains an answer whose status is not 200.
 func (e *Endpoint) refused(target string, response *http.Response, body []byte) error {
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.Key == "":
 		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another with --key-variable", e.KeyVariable)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid one there", e.KeyVariable)
+		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.KeyVariable)
 	case status == http.StatusNotFound && strings.Contains(reason, "model"):
 		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or give another --endpoint"
 	case status == http.StatusNotFound && e.API == Ollama:
@@ -236,13 +236,13 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	case status == http.StatusNotFound:
 		advice = "it is not OpenAI's API: for Ollama's own, give its URL without a path, or --api ollama"
 	case status/100 == 3:
-		advice = fmt.Sprintf("it redirects to %.200q: if that is the endpoint, give its URL", response.Header.Get("Location"))
+		advice = fmt.Sprintf("it redirects to %.200q: if that is the endpoint, give that URL", response.Header.Get("Location"))
 	case status == http.StatusTooManyRequests:
 		advice = "the endpoint limits requests: wait, then run the command with -n for the rest"
 	case status == http.StatusServiceUnavailable:
 		advice = "the endpoint is busy: wait, then run the command with -n for the rest"
 	case status/100 == 4 && strings.Contains(reason, "seed"):
-		advice = "the endpoint takes no seed, so it cannot repeat this record; give an --endpoint that does, such as Ollama"
+		advice = "the endpoint accepts no seed, so it cannot repeat this record; give an --endpoint that accepts one, such as Ollama"
 	case status/100 == 4:
 		advice = "the endpoint does not accept the request; --dry-run prints it"
 	}
@@ -252,8 +252,8 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
 }
 
-// reasonOf returns the reason in the body of a refusal, quoted: error of Ollama, error.message of
-// OpenAI, or message or detail of other servers. It is "" for any other body.
+// reasonOf returns the reason in the body of a refusal, quoted: Ollama's error, OpenAI's
+// error.message, or the message or detail of other servers. It is "" for any other body.
 func reasonOf(body []byte) string {
 	var problem, inner struct {
 		Error, Message, Detail json.RawMessage
@@ -261,7 +261,7 @@ func reasonOf(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil {
 		return ""
 	}
-	_ = json.Unmarshal(problem.Error, &inner) // a text has no members
+	_ = json.Unmarshal(problem.Error, &inner) // a text, which has no members, is not an error
 	for _, value := range []json.RawMessage{problem.Error, inner.Message, problem.Message, problem.Detail} {
 		if text := ""; json.Unmarshal(value, &text) == nil && text != "" {
 			return fmt.Sprintf("%.300q", text)
@@ -271,5 +271,5 @@ func reasonOf(body []byte) string {
 }
 
 func (e *Endpoint) malformed(target, why string) error {
-	return cli.Exitf(cli.ExitFailed, "the answer from %s is not one of %s's API: %s; give --api ollama or --api openai, whichever the endpoint has", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+	return cli.Exitf(cli.ExitFailed, "the answer from %s does not have the form of %s's API: %s; give --api ollama or --api openai, whichever the endpoint implements", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
 }

@@ -1,5 +1,5 @@
-// Package rerun generates the output of an IPC record again with its recorded conditions, posts
-// each new output to the ledger, and counts how many equal the recorded output.
+// Package rerun generates the output of an IPC record again under the recorded conditions,
+// posts each new output to the ledger, and counts how many equal the recorded output.
 package rerun
 
 import (
@@ -17,25 +17,25 @@ import (
 	"colophon/internal/cli"
 )
 
-// Record is an IPC record with the content that generating it again needs.
+// Record is an IPC record with the content that is needed to generate it again.
 type Record struct {
 	Seq        uint64
 	State      wire.State
-	Mismatches []string // fields whose claims do not hold, sorted
+	Mismatches []string // fields with wrong claims, sorted
 	Event      *wire.IPCRecordEvent
 	Payload    json.RawMessage // an object, as it was posted
 	// SystemPrompt is nil if the record has none.
 	SystemPrompt *string
 }
 
-// Read fetches a record and its content. Errors of the server are those of package client.
+// Read fetches a record and its content. Errors from the server are those of package client.
 func Read(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error) {
 	row, err := from.Records.Get(ctx, seq, nil)
 	if err != nil {
 		return nil, err
 	}
 	if row.Kind != wire.KindIPCRecord {
-		return nil, cli.Exitf(cli.ExitFailed, "event %d is of kind %.60s, which has no model to run; give the seq of an ipc_record", seq, row.Kind)
+		return nil, cli.Exitf(cli.ExitFailed, "event %d is of kind %.60s, which names no model to run; give the seq of an ipc_record", seq, row.Kind)
 	}
 	body, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -57,10 +57,11 @@ func Read(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error)
 	return r, r.readContent(ctx, from)
 }
 
-// requireContent returns an error if the ledger lacks what generating the record again needs.
+// requireContent returns an error if the ledger lacks content that is needed to generate the
+// record again.
 func (r *Record) requireContent(redactedBy *uint64) error {
 	missing := func(content, hash string) error {
-		return cli.Exitf(cli.ExitFailed, "event %d was posted with %s alone, so the ledger does not have its %s; give the seq of a record that was posted with its %s", r.Seq, hash, content, content)
+		return cli.Exitf(cli.ExitFailed, "event %d was posted with %s only, so the ledger does not have its %s; give the seq of a record that was posted with its %s", r.Seq, hash, content, content)
 	}
 	switch {
 	case redactedBy != nil:
@@ -100,7 +101,7 @@ func (r *Record) readContent(ctx context.Context, from *client.Ledger) error {
 	return nil
 }
 
-// content fetches content, and checks that it is what the event names.
+// content fetches a piece of content and checks it against the digest in the event.
 func (r *Record) content(ctx context.Context, from *client.Ledger, name string) ([]byte, error) {
 	text, err := from.Records.Content(ctx, r.Seq, name)
 	if err != nil {

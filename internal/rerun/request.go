@@ -15,23 +15,23 @@ import (
 type Request struct {
 	URL  string          `json:"url"`
 	Body json.RawMessage `json:"body"`
-	// Unsent lists the members of the payload that no part of the request has, sorted.
+	// Unsent lists the members of the payload that the request does not include, sorted.
 	Unsent []string `json:"unsent"`
 }
 
-// sampling are the members of a payload that are settings of the model. The names are those of
-// both kinds of endpoints.
+// sampling are the members of a payload that are settings of the model. Both kinds of
+// endpoints use these names.
 var sampling = []string{"top_p", "top_k", "min_p", "stop", "presence_penalty", "frequency_penalty", "repeat_penalty"}
 
-// prompt is what the model is asked: a list of messages, or one text.
+// prompt is the input of the model: a list of messages, or one text.
 type prompt struct {
 	messages []json.RawMessage // nil if the prompt is text
 	text     string
 }
 
-// Request builds the request that repeats a record. member names the member of the payload that
-// is the prompt. If it is empty, the prompt is the list messages or the text prompt; a payload
-// with neither is itself the prompt, as the JSON text that was posted.
+// Request builds the request that repeats a record. member names the member of the payload
+// that is the prompt. If it is empty, the prompt is the list messages or the text prompt. If
+// the payload has neither, the whole payload is the prompt, as the JSON text that was posted.
 func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(r.Payload, &payload); err != nil {
@@ -43,10 +43,10 @@ func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
 	}
 	if used == nil {
 		for name := range payload {
-			used = append(used, name) // the prompt has all of them
+			used = append(used, name) // the prompt includes all members
 		}
 	}
-	used = append(used, "seed") // the record's seed is sent in its place
+	used = append(used, "seed") // the record's seed is sent instead
 	settings := make(map[string]json.RawMessage)
 	copySetting := func(name string, value json.RawMessage) {
 		if string(value) != "null" {
@@ -81,8 +81,8 @@ func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
 	return &request, err
 }
 
-// readPrompt returns the prompt and the names of the members that it is from, or nil if it is
-// the whole payload.
+// readPrompt returns the prompt and the names of the members that it consists of, or nil if it
+// is the whole payload.
 func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (prompt, []string, error) {
 	if member == "" {
 		for _, name := range []string{"messages", "prompt"} {
@@ -119,7 +119,7 @@ func promptOf(value json.RawMessage) (p prompt, ok bool) {
 	return p, true
 }
 
-// role returns the role of a message, "" if it is not a message.
+// role returns the role of a message, or "" if it is not a message.
 func role(message json.RawMessage) string {
 	var m struct {
 		Role string `json:"role"`
@@ -130,8 +130,8 @@ func role(message json.RawMessage) string {
 	return m.Role
 }
 
-// chat returns the prompt as messages. The recorded system prompt comes first unless a message
-// has one.
+// chat returns the prompt as messages. The recorded system prompt comes first, unless a
+// message is a system prompt.
 func (p prompt) chat(system *string) ([]json.RawMessage, error) {
 	type message struct {
 		Role    string `json:"role"`
@@ -197,7 +197,7 @@ func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawM
 	return e.at("/chat/completions"), text, err
 }
 
-// addConditions sets the conditions that the record has. They replace those of the payload.
+// addConditions sets the conditions in the record. They replace those in the payload.
 func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens string) error {
 	if t := r.Event.Temperature; t != nil {
 		text, err := json.Marshal(*t)

@@ -20,14 +20,14 @@ type Plan struct {
 	Endpoint *Endpoint
 	Request  *Request
 	Runs     int
-	Labels   map[string]string // of each run that is posted, in addition to rerun_of
+	Labels   map[string]string // labels of each posted run, in addition to rerun_of
 }
 
-// Run is one new output, posted to the ledger, and what the ledger says of it.
+// Run is one new output that was posted to the ledger, and the ledger's comparison of it.
 type Run struct {
 	Seq         uint64            `json:"seq"`
 	OutputHash  string            `json:"output_hash"`
-	Equal       bool              `json:"equal"` // to the recorded output
+	Equal       bool              `json:"equal"` // equals the recorded output
 	Cause       wire.Cause        `json:"cause"`
 	Differences []wire.Difference `json:"differences"`
 	Says        string            `json:"says"` // cause and differences in words
@@ -38,15 +38,15 @@ type Report struct {
 	Record          uint64 `json:"record"`
 	OutputHash      string `json:"output_hash"` // the recorded one
 	Endpoint        string `json:"endpoint"`
-	Requested       int    `json:"requested"` // runs
-	Equal           int    `json:"equal"`     // runs with the recorded output
+	Requested       int    `json:"requested"` // number of runs requested
+	Equal           int    `json:"equal"`     // number of runs with the recorded output
 	DistinctOutputs int    `json:"distinct_outputs"`
 	Says            string `json:"says"`
 	Runs            []Run  `json:"runs"`
 }
 
-// Do generates the output as often as the plan says, one after the other, posts each, and
-// calls done with it. If it fails, the report has the runs before the failure. Errors of the
+// Do generates the output as often as the plan says, one run after another, posts each, and
+// calls done with it. If a run fails, the report has the runs before it. Errors from the
 // ledger's server are those of package client.
 func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
@@ -86,7 +86,7 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 		if err == nil {
 			run.Cause, run.Differences, run.Says = found.Cause, found.Differences, found.Says
 		}
-		if err := errors.Join(err, done(run)); err != nil { // the run is posted, even if the ledger says nothing of it
+		if err := errors.Join(err, done(run)); err != nil { // the run is posted, even if the ledger did not compare it
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 }
 
 // record returns the IPC record of a new output. Its environment has only the digest that the
-// endpoint gives for its model, because the rest is not known.
+// endpoint reports for its model, because nothing else is known.
 func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	recorded := p.Record.Event
 	posted := &wire.IPCRecord{
@@ -115,7 +115,7 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 }
 
 // spelling returns a model's digest as the record spells it, if the two differ only in their
-// prefix or in their length: ollama list shows only the first digits.
+// prefix or length: ollama list shows only the first digits.
 func (r *Record) spelling(digest string) string {
 	const shown = 12 // digits that ollama list shows
 	recorded := r.Event.Environment["model_digest"]
@@ -140,7 +140,7 @@ func (p *Plan) conclude(r *Report) string {
 	case n == 1:
 		return "Not reproduced: " + counted + " More runs (-n) show whether the endpoint repeats its own output."
 	}
-	return "Not reproduced, but stable: " + counted + " Something differs from the recorded run that the record does not name: the build of the model, the form of the prompt, or a setting."
+	return "Not reproduced, but stable: " + counted + " Something that the record does not name differs from the recorded run: the build of the model, the form of the prompt, or a setting."
 }
 
 func having(runs int) string {
@@ -158,5 +158,5 @@ func (p *Plan) whyDistinct() string {
 	case p.Record.Event.Seed == "":
 		return "The record has no seed, so the output is left to chance: record a seed with each run."
 	}
-	return "The endpoint ignores the seed, or cannot keep to it: give an --endpoint that takes a seed, and let it serve one request at a time."
+	return "The endpoint ignores the seed, or cannot reproduce its own output: give an --endpoint that accepts a seed, and let it serve one request at a time."
 }

@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// openLedger returns an empty ledger on a server of its own, and the URL of that server.
+// openLedger returns an empty ledger on its own server, and the URL of that server.
 func openLedger(t *testing.T) (*client.Ledger, string) {
 	t.Helper()
 	url, stop := ledgertest.Serve(t, t.TempDir())
@@ -172,7 +172,7 @@ func TestConclusions(t *testing.T) {
 		equal, different int
 		says             string
 	}{
-		"stable":        {other, false, 3, wire.CauseStochasticOrModelInternal, 0, 1, "Not reproduced, but stable: 0 of 3 runs have the recorded output; 1 distinct output. Something differs"},
+		"stable":        {other, false, 3, wire.CauseStochasticOrModelInternal, 0, 1, "Not reproduced, but stable: 0 of 3 runs have the recorded output; 1 distinct output. Something that the record does not name differs"},
 		"one run":       {other, false, 1, wire.CauseStochasticOrModelInternal, 0, 1, "Not reproduced: 0 of 1 run has the recorded output; 1 distinct output. More runs (-n) show"},
 		"seed ignored":  {other, true, 3, wire.CauseStochasticOrModelInternal, 0, 3, "Not reproducible here: 0 of 3 runs have the recorded output; 3 distinct outputs. The endpoint ignores the seed"},
 		"temperature 0": {cold, true, 2, wire.CauseStochasticOrModelInternal, 0, 2, "Not reproducible here: 0 of 2 runs have the recorded output; 2 distinct outputs. The temperature is 0"},
@@ -195,7 +195,7 @@ func TestConclusions(t *testing.T) {
 	}
 }
 
-// The digest of the model is that of the endpoint, in the spelling of the record.
+// The recorded model digest is the endpoint's, in the spelling of the record.
 func TestModelDigests(t *testing.T) {
 	to, _ := openLedger(t)
 	server := startLLM(t)
@@ -226,8 +226,8 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	for says, seq := range map[string]uint64{
 		"event 0 is of kind ledger_created":         0,
 		"event 2 has erased the content of event 1": erased,
-		"was posted with input_hash alone":          post(t, to, hashed),
-		"was posted with system_prompt_hash alone":  post(t, to, prompted),
+		"was posted with input_hash only":           post(t, to, hashed),
+		"was posted with system_prompt_hash only":   post(t, to, prompted),
 		"has no output to compare new ones with":    post(t, to, silent),
 	} {
 		_, err := rerun.Read(t.Context(), to, seq)
@@ -237,7 +237,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err = rerun.Read(t.Context(), to, 99)
 	require.ErrorIs(t, err, client.ErrNotFound)
 
-	// A server that sends other content than the event names is found out.
+	// If a server sends content that differs from the event, Read detects it.
 	seq := post(t, to, generation(`{"q":2}`, "Ana."))
 	liar := proxy(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		lies := strings.HasSuffix(r.URL.Path, "/content/payload")
@@ -336,13 +336,13 @@ func TestEndpointFails(t *testing.T) {
 		"busy":          {"", "", "", answer(503, `{"error":"server busy"}`), cli.ExitFailed, "the endpoint is busy"},
 		"broken":        {"", "", "", answer(500, `{"message":"out of memory"}`), cli.ExitFailed, `500 "out of memory"; see the log of the endpoint`},
 		"redirect":      {"", "secret", "", answer(307, ``), cli.ExitFailed, `redirects to "http://thief.example/"`},
-		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint takes no seed"},
+		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint accepts no seed"},
 		"other request": {"/v1", "", "", answer(400, `{"error":{"message":"Unsupported parameter: 'max_tokens'"}}`), cli.ExitFailed, "the endpoint does not accept the request; --dry-run prints it"},
-		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "is not one of Ollama's API: it has no text; give --api"},
-		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "is not one of OpenAI's API: invalid JSON"},
+		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "does not have the form of Ollama's API: it has no text; give --api"},
+		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "does not have the form of OpenAI's API: invalid JSON"},
 		"no choice":     {"/v1", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "it has no text"},
 		"half a pair":   {"", "", "", answer(200, `{"response":"\ud800"}`), cli.ExitFailed, "half of a surrogate pair"},
-		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "is not one of Ollama's API"},
+		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "does not have the form of Ollama's API"},
 		"too long":      {"", "", "", answer(200, `{"response":"`+strings.Repeat("x", 4<<20)+`"}`), cli.ExitFailed, "is longer than 4194304 bytes"},
 		"broken off": {"", "", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -381,10 +381,10 @@ func TestEndpointFails(t *testing.T) {
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer encrypted.Close()
 	_, err = plan(t, to, endpoint(t, encrypted.URL, ""), seq, 1).Do(t.Context(), to, ignore)
-	require.ErrorContains(t, err, "a certificate that this machine trusts")
+	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
 }
 
-// What was posted before a failure is in the report.
+// The report has the runs that were posted before a failure.
 func TestReportOfAFailure(t *testing.T) {
 	to, ledger := openLedger(t)
 	server := startLLM(t)
@@ -401,7 +401,7 @@ func TestReportOfAFailure(t *testing.T) {
 	require.Equal(t, 2, report.Equal)
 	require.Equal(t, 5, report.Requested)
 
-	// The ledger's server fails at the second run, and then at the question what it says.
+	// The ledger's server fails at the second run, and then at the request for a comparison.
 	for failing, runs := range map[string]int{"/ipc-records": 1, "/drift/attribution": 2} {
 		seen := 0
 		between := proxy(t, ledger, func(w http.ResponseWriter, r *http.Request) bool {
@@ -419,7 +419,8 @@ func TestReportOfAFailure(t *testing.T) {
 	}
 }
 
-// proxy returns the URL of a proxy in front of a server. It passes on what answer does not answer.
+// proxy returns the URL of a proxy in front of a server. It passes on the requests that answer
+// does not answer.
 func proxy(t *testing.T, server string, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(server)

@@ -11,7 +11,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// WriteText writes the request that goes to an endpoint. It never writes the key.
+// WriteText writes the request as it would be sent to an endpoint. It never writes the key.
 func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", r.URL)
@@ -26,8 +26,8 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	return err
 }
 
-// Cells returns a run as a row of a table: the event, whether the output is equal, its hash,
-// and the cause.
+// Cells returns a run as a row of a table: the event, whether the output is equal, the
+// output's hash, and the cause.
 func (r *Run) Cells() []string {
 	equal, cause := "no", cli.None
 	if r.Equal {
@@ -39,7 +39,8 @@ func (r *Run) Cells() []string {
 	return []string{cli.Decimal(r.Seq), equal, cli.Plain(r.OutputHash), cause}
 }
 
-// WriteText writes what the ledger says of the runs, each sentence once, and the conclusion.
+// WriteText writes what the ledger says about the runs, each sentence once, and the
+// conclusion.
 func (r *Report) WriteText(out io.Writer) error {
 	said := make(map[string]uint64)
 	for _, run := range r.Runs {

@@ -9,7 +9,7 @@ import (
 	"colophon/internal/rerun"
 )
 
-// The text of a request names the variable of the key, and not the key.
+// The text of a request names the variable with the key, but does not contain the key.
 func TestRequestAsText(t *testing.T) {
 	var out bytes.Buffer
 	request := &rerun.Request{URL: "http://127.0.0.1/v1", Body: []byte(`{"seed":7}`)}
@@ -20,7 +20,7 @@ func TestRequestAsText(t *testing.T) {
 	require.NotContains(t, out.String(), "Authorization")
 }
 
-// A report has each sentence once, with the number of its runs.
+// A report has each sentence once, with its number of runs.
 func TestReportAsText(t *testing.T) {
 	var out bytes.Buffer
 	report := &rerun.Report{Says: "Not reproducible.", Runs: []rerun.Run{{Says: "It changed."}, {}, {Says: "It changed."}, {Says: "A\x1bb."}}}

@@ -14,13 +14,13 @@ func Replace(name string, text []byte) (err error) {
 			err = fmt.Errorf("writing %s: %w", name, err)
 		}
 	}()
-	// The temporary name is new each time: two processes may write the same file at once, and
-	// the folder may have files of the user's.
+	// The temporary name is new each time, because two processes can write the same file at
+	// once, and the folder can have files of the user.
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the rename
+	defer os.Remove(f.Name()) // fails if the file was renamed
 	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

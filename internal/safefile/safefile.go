@@ -1,5 +1,5 @@
-// Package safefile opens files in folders in which another user may have put links, pipes, or
-// files. On systems without owners and modes it checks only that files are regular.
+// Package safefile opens files in folders into which another user may have put links, pipes,
+// or files. On systems without owners and modes, it checks only that files are regular.
 package safefile
 
 import (
@@ -24,7 +24,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 }
 
 // OpenIn is like Open, for a name in a root. It never opens a file outside the root, even if
-// another user replaces a folder in it by a link.
+// another user replaces a folder in it with a link.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -39,8 +39,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return file, err
 }
 
-// checkOpened refuses an open file that is not regular: it may have been replaced after the
-// check of its name.
+// checkOpened refuses an open file that is not regular: it may have been replaced after its
+// name was checked.
 func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err := checkRegular(path, info, err); err != nil {
@@ -56,16 +56,17 @@ func CheckRegular(path string) error {
 	return checkRegular(path, info, err)
 }
 
-// checkRegular is CheckRegular for the result of Lstat or Stat.
+// checkRegular does the same as CheckRegular, for a result of Lstat or Stat.
 func checkRegular(path string, info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file; remove it, or replace it by the file itself", path)
+		err = fmt.Errorf("%s is not a regular file; remove it, or replace it with the file itself", path)
 	}
 	return err
 }
 
 // Read reads a file that only its owner can change. The owner must be this user or the
-// administrator. If this user is the administrator, the owner of the folder will do too.
+// administrator. If this user is the administrator, the owner can also be the owner of the
+// folder.
 func Read(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error {
 		if hasBits(info, 0o002) {
@@ -92,8 +93,8 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// CheckPrivate refuses a file or folder that others than its owner can read or write. The error
-// says how to change that.
+// CheckPrivate refuses a file or folder that users other than its owner can read or write. The
+// error says how to change that.
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
 		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)
@@ -101,8 +102,8 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	return nil
 }
 
-// CheckFolder refuses a folder into which others than its owner can put files. dir may be a link
-// that belongs to this user or the administrator.
+// CheckFolder refuses a folder into which users other than its owner can put files. dir can be
+// a link that belongs to this user or the administrator.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
 		return err
@@ -119,7 +120,7 @@ func CheckFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// checkLinkOwner refuses a link of another user, because they could make it point to any folder.
+// checkLinkOwner refuses a link of another user, who could make it point to any folder.
 func checkLinkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSymlink {
@@ -131,9 +132,9 @@ func checkLinkOwner(path string) error {
 	return nil
 }
 
-// CheckDataFolder is like CheckFolder, for the parent of folders that CheckFolder checks. Its
-// group may write to it, as container platforms arrange. The administrator may work with any
-// user's folder.
+// CheckDataFolder is like CheckFolder, for the parent of folders that CheckFolder checks. The
+// folder's group may write to it, as container platforms arrange. The administrator may use
+// the folder of any user.
 func CheckDataFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -149,7 +150,7 @@ func CheckDataFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// CheckNoLink refuses a link instead of a folder.
+// CheckNoLink refuses a link in place of a folder.
 func CheckNoLink(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
@@ -159,7 +160,7 @@ func CheckNoLink(dir string) error {
 }
 
 // CheckNamed checks a file that the user named, and follows links. It refuses a file that
-// anyone can write, and a secret that anyone can read.
+// anyone can write to, and a secret that anyone can read.
 func CheckNamed(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -168,7 +169,7 @@ func CheckNamed(path string, secret bool) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder; name a file", path)
 	case !info.Mode().IsRegular():
-		return nil // a pipe has only what its writer sends
+		return nil // a pipe has only the data that its writer sends
 	case secret && hasBits(info, 0o007):
 		return fmt.Errorf("anyone can read or write %s; run: chmod o= %s", path, path)
 	case hasBits(info, 0o002):
@@ -177,8 +178,8 @@ func CheckNamed(path string, secret bool) error {
 	return nil
 }
 
-// CheckOwner refuses a file or folder of another user. The administrator may work with files of
-// the folder's owner.
+// CheckOwner refuses a file or folder of another user. The administrator may use files that
+// belong to the folder's owner.
 func CheckOwner(path string, info fs.FileInfo) error {
 	owner, known := Owner(info)
 	self := os.Geteuid()

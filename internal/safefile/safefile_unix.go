@@ -10,7 +10,7 @@ import (
 // openAtOnce opens a file without waiting for a writer, and without following a link.
 const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 
-// hasBits reports whether a mode has at least one of the bits.
+// hasBits reports whether a file's mode has at least one of the bits.
 func hasBits(info fs.FileInfo, bits fs.FileMode) bool { return info.Mode().Perm()&bits != 0 }
 
 // Owner returns the id of the user who owns a file.

@@ -14,7 +14,7 @@ import (
 
 const stranger = 54321 // the id of another user
 
-// give changes the owner of a file. Only the administrator can do that.
+// give changes the owner of a file, which only the administrator can do.
 func give(t *testing.T, path string, uid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -105,7 +105,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.NoError(t, os.Symlink(dir, link))
 	require.ErrorContains(t, CheckNoLink(link), "is a link")
 	require.NoError(t, CheckNoLink(dir))
-	require.NoError(t, CheckFolder(link), "of a folder that its owner has put elsewhere")
+	require.NoError(t, CheckFolder(link), "the owner may move the folder and leave a link")
 	require.NoError(t, os.Chmod(path, 0o600))
 	named := filepath.Join(dir, "named")
 	require.NoError(t, os.Symlink(path, named))
@@ -148,11 +148,11 @@ func TestLinksOfOthers(t *testing.T) {
 	give(t, link, stranger)
 	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user, with id 54321")
 	give(t, filepath.Dir(link), stranger)
-	require.Error(t, CheckFolder(link), "nor where the folder around it is theirs")
+	require.Error(t, CheckFolder(link), "a link in a folder of another user is refused too")
 }
 
-// Every file that is opened or made in a root is inside it, even if folders are swapped
-// meanwhile.
+// Every file that is opened or created in a root is inside it, even if folders are swapped at
+// the same time.
 func TestNothingOutsideOfARoot(t *testing.T) {
 	outside, other := made(t, 0o700, 0o600)
 	dir := t.TempDir()

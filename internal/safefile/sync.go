@@ -6,10 +6,11 @@ import (
 	"runtime"
 )
 
-// syncsFolders: folders can be synced. Windows keeps names in the journal of its file system.
+// syncsFolders reports whether folders can be synced. Windows keeps names in the journal of
+// its file system.
 const syncsFolders = runtime.GOOS != "windows"
 
-// SyncDir makes creations, renames and removals in a folder durable.
+// SyncDir makes creations, renames, and removals in a folder durable.
 func SyncDir(dir string) error {
 	if !syncsFolders {
 		return nil
@@ -17,7 +18,7 @@ func SyncDir(dir string) error {
 	return syncOpened(os.Open(dir))
 }
 
-// SyncDirIn is SyncDir for a folder inside root.
+// SyncDirIn does the same as SyncDir, for a folder inside root.
 func SyncDirIn(root *os.Root, name string) error {
 	if !syncsFolders {
 		return nil

@@ -19,7 +19,7 @@ import (
 // gate authenticates requests and encrypts connections.
 type gate struct {
 	who    *access.Authenticator
-	tls    *tls.Config // nil: no encryption
+	tls    *tls.Config // nil if connections are not encrypted
 	shared io.Closer   // the database of the tokens; nil if they are in the data folder
 }
 
@@ -44,14 +44,14 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 			return gate{}, cli.Refused("access-file %s: %w", config.AccessFile, err)
 		}
 		if len(rules.OIDC)+len(rules.MTLS) == 0 {
-			return gate{}, cli.Refused("access-file %s: there is no rule in it; write some, or leave --access-file out", config.AccessFile)
+			return gate{}, cli.Refused("access-file %s has no rules; write some, or omit --access-file", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
 	case certificates && config.TLSClientCA == "":
 		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: its mtls rules need --tls-client-ca, the authority that signs client certificates", config.AccessFile)
 	case !certificates && config.TLSClientCA != "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no client certificate may do anything; write mtls rules into --access-file")
+		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no rule grants client certificates anything; write mtls rules into --access-file")
 	}
 	log = log.With("part", "access")
 	var g gate
@@ -84,8 +84,8 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if !who.Required() && !config.Insecure && !cli.Loopback(host) {
-		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, and there is no authentication: anyone who can reach it may write to the ledgers. "+
-			"Make a token (colophon token create --help), describe who may do what in --access-file, or listen on 127.0.0.1; "+
+		return gate{}, cli.Exitf(cli.ExitUsage, "listen: %s can be reached from other machines, but there is no authentication: anyone who can reach it may write to the ledgers. "+
+			"Create a token (colophon token create --help), write rules into --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure if anyone on the network may do anything", config.Listen)
 	}
 	g.who = who

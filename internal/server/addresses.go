@@ -35,8 +35,8 @@ func (at addresses) close() {
 	}
 }
 
-// shared returns the addresses for one of several servers that run one after the other. A
-// server that is shut down leaves them open, and connections wait for the next server.
+// shared returns the addresses for one of several servers that run one after another. A server
+// that is shut down leaves them open, and connections wait for the next server.
 func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {
@@ -45,7 +45,7 @@ func (at addresses) shared() addresses {
 	return at
 }
 
-// sharedListener is a listener whose Close leaves the address open.
+// sharedListener is a listener whose Close keeps the address open.
 type sharedListener struct {
 	*net.TCPListener
 	closed atomic.Bool
@@ -56,7 +56,7 @@ func shareListener(l net.Listener) net.Listener {
 	if !ok {
 		return l
 	}
-	_ = tcp.SetDeadline(time.Time{}) // set when the previous server was closed
+	_ = tcp.SetDeadline(time.Time{}) // the deadline was set when the previous server was closed
 	return &sharedListener{TCPListener: tcp}
 }
 
@@ -75,8 +75,8 @@ func (l *sharedListener) Close() error {
 	return l.SetDeadline(time.Now())
 }
 
-// listen opens an address, host:port, that a flag has set. An IPv4 address listens on IPv4
-// only: 0.0.0.0 does not include the addresses of IPv6.
+// listen opens the address host:port of a flag. An IPv4 address listens on IPv4 only: 0.0.0.0
+// does not include IPv6 addresses.
 func listen(address, flag string) (net.Listener, error) {
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {

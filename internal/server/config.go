@@ -23,26 +23,27 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Config holds all settings of a server. A flag overrides the environment variable of its name
-// (COLOPHON_LOG_LEVEL for --log-level), a variable overrides the configuration file, and the
-// file overrides the default. The file uses the names of the flags.
+// Config holds all settings of a server. A flag overrides the environment variable with the
+// corresponding name (COLOPHON_LOG_LEVEL for --log-level), a variable overrides the
+// configuration file, and the file overrides the default. The file uses the names of the
+// flags.
 type Config struct {
-	// Data is the folder of everything that must not be lost: the database in
-	// db, the signing keys in keys. Its folder index can be rebuilt.
+	// Data is the folder with everything that must not be lost: the database in db and the
+	// signing keys in keys. Its folder index can be rebuilt.
 	Data string `yaml:"data"`
-	// Store is the URL of a PostgreSQL database that has the log in place of the folder db. It
-	// may contain a password.
+	// Store is the URL of a PostgreSQL database that holds the log instead of the folder db.
+	// It can contain a password.
 	Store string `yaml:"store"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
-	// Insecure permits an address that other machines can reach without requiring
-	// credentials. Anyone who can reach the address may do anything.
+	// Insecure allows an address that other machines can reach without requiring credentials.
+	// Anyone who can reach the address may do anything.
 	Insecure bool `yaml:"insecure"`
-	// AccessFile says what tokens of OpenID Connect issuers and client certificates
-	// may do (access.Rules). API tokens do not need this file.
+	// AccessFile says what tokens of OpenID Connect issuers and client certificates may do
+	// (access.Rules). API tokens do not need this file.
 	AccessFile string `yaml:"access-file"`
-	// TLSCert has the server's certificate, followed by the intermediate ones, and TLSKey its
-	// key, both in PEM. The server reloads the files when they change.
+	// TLSCert holds the server's certificate, followed by intermediate certificates, and
+	// TLSKey its key, both in PEM. The server reloads the files when they change.
 	TLSCert string `yaml:"tls-cert"`
 	TLSKey  string `yaml:"tls-key"`
 	// TLSClientCA names a PEM file with the authorities that sign client certificates.
@@ -52,28 +53,28 @@ type Config struct {
 	// loopback.
 	AllowHost HostNames `yaml:"allow-host"`
 	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
-	// it is empty, /metrics is at Listen.
+	// it is empty, Listen serves /metrics.
 	MetricsListen string `yaml:"metrics-listen"`
-	// Pprof adds profiles of the process, under /debug/pprof, to MetricsListen.
+	// Pprof makes MetricsListen also serve profiles of the process under /debug/pprof.
 	Pprof bool `yaml:"pprof"`
 	// LogFormat is text or json. The log goes to the standard error.
 	LogFormat string `yaml:"log-format"`
-	// LogLevel is the lowest level that is logged: debug, info, warn or error.
+	// LogLevel is the lowest level that is logged: debug, info, warn, or error.
 	LogLevel logLevel `yaml:"log-level"`
 	// MinFreeSpace is the free disk space, in bytes, below which writes get status 503. 0 means
 	// 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
-	// Cache is the memory of the database for uncompressed blocks; 0 means a sixteenth of
-	// what the process may use, 64 MiB to 2 GiB.
+	// Cache is the memory of the database for uncompressed blocks. 0 means a sixteenth of the
+	// memory that the process may use, 64 MiB to 2 GiB.
 	Cache size.Bytes `yaml:"cache"`
-	// IndexCache is the memory of the index: its blocks, rows and batches; 0 means a
-	// sixteenth of what the process may use, 256 MiB to 2 GiB.
+	// IndexCache is the memory of the index for blocks, rows, and batches. 0 means a sixteenth
+	// of the memory that the process may use, 256 MiB to 2 GiB.
 	IndexCache size.Bytes `yaml:"index-cache"`
 	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Load bounds what clients may ask of the server.
+	// Load bounds the load that clients can put on the server.
 	limits.Load `yaml:",inline"`
 }
 
@@ -93,7 +94,7 @@ func setDefault[T comparable](to *T, value T) {
 	}
 }
 
-// validate says what is wrong and what to do.
+// validate returns an error that says which setting is wrong and how to correct it.
 func (c Config) validate() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
@@ -103,11 +104,11 @@ func (c Config) validate() error {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
 	case c.Store != "" && !postgres.IsURL(c.Store):
-		return errors.New("store: it is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("tls-cert, tls-key: one needs the other")
+		return errors.New("tls-cert and tls-key: set both or neither")
 	case c.TLSClientCA != "" && c.TLSCert == "":
-		return errors.New("tls-client-ca: it needs tls-cert and tls-key")
+		return errors.New("tls-client-ca: set tls-cert and tls-key too")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
 	case c.IndexCache != 0 && c.IndexCache < index.MinMemory:
@@ -127,35 +128,35 @@ type logLevel struct{ slog.Level }
 // UnmarshalText reads the name of a level.
 func (l *logLevel) UnmarshalText(text []byte) error {
 	if err := l.Level.UnmarshalText(text); err != nil {
-		return fmt.Errorf("%q is not a log level; it must be debug, info, warn or error", text)
+		return fmt.Errorf("%q is not a log level; it must be debug, info, warn, or error", text)
 	}
 	return nil
 }
 
-// Bind makes a flag of every field.
+// Bind creates a flag for every field.
 func (c *Config) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Data, "data", c.Data, "`folder` of the database and the keys; created if it does not exist")
-	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
+	flags.StringVar(&c.Data, "data", c.Data, "`folder` for the database and the keys; created if it does not exist")
+	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
-	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server speaks https")
+	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
-	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default any, but on loopback none")
+	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts as its host in addition to localhost; default: any, but none on loopback")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
-	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn or error")
+	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn, or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
 	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
-	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
+	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
 	c.Load.Bind(flags)
 }
 
-// Resolve merges the sources of settings: the given flags override the environment, which
-// overrides the file at path, if any.
+// Resolve merges the sources of settings. The given flags override the environment, which
+// overrides the file at path, if path is not empty.
 func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {
@@ -183,14 +184,15 @@ func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet)
 	}
 	page := config.MaxPage
 	config = config.WithDefaults()
-	config.MaxPage = page // an explicit 0, which validate refuses
+	config.MaxPage = page // keeps an explicit 0, which validate refuses
 	return config, config.validate()
 }
 
-// goType is how the YAML library names a type that is not a basic one.
+// goType matches how the YAML library names Go types.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// readFile reads a YAML file over c. A name that it does not know is an error.
+// readFile reads a YAML file into c. Settings that the file does not name keep their values.
+// An unknown name is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckNamed(path, false); err != nil {
 		return err
@@ -210,7 +212,7 @@ func (c *Config) readFile(path string) error {
 		return err
 	}
 	if err := decoder.Decode(new(Config)); !errors.Is(err, io.EOF) {
-		return errors.New("holds more than one document")
+		return errors.New("the file has more than one document")
 	}
 	return nil
 }

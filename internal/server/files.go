@@ -6,17 +6,17 @@ import (
 	"colophon/api/limits"
 )
 
-// OtherFiles is the largest number of files that a server opens beside connections and the
+// OtherFiles is the maximum number of files that a server opens apart from connections and the
 // spools of batches: two databases with 2,048 and 512 tables, their logs, and a few more.
 const OtherFiles = 2750
 
-// FilesNeeded is the largest number of files and connections that a server opens.
+// FilesNeeded returns the maximum number of files and connections that a server opens.
 func FilesNeeded(load limits.Load) uint64 {
 	return uint64(limits.MaxOpen(load) + load.Batches + OtherFiles)
 }
 
-// checkOpenFiles warns if the process may open fewer files than its connections and databases
-// may need.
+// checkOpenFiles warns if the process may not open as many files as its connections and
+// databases can need.
 func checkOpenFiles(load limits.Load, log *slog.Logger) {
 	need := FilesNeeded(load)
 	if limit, known := OpenFileLimit(); known && limit < need {

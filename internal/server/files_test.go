@@ -11,7 +11,7 @@ import (
 	"colophon/api/limits"
 )
 
-func TestTooFewOpenFilesAreWarnedOf(t *testing.T) {
+func TestWarningOfTooFewOpenFiles(t *testing.T) {
 	limit, known := OpenFileLimit()
 	if !known {
 		t.Skip("this system has no such limit")

@@ -13,7 +13,7 @@ import (
 	"colophon/internal/size"
 )
 
-// FuzzConfigurationFile: a configuration file is parsed, or the error describes the fault
+// FuzzConfigurationFile: a configuration file can be read, or the error describes the fault
 // without names of Go types.
 func FuzzConfigurationFile(f *testing.F) {
 	f.Add([]byte("listen: 127.0.0.1:80\ncache: 64MiB\nmax-page: 10\nlog-level: warn\nshutdown-limit: 3s\n"))
@@ -28,19 +28,19 @@ func FuzzConfigurationFile(f *testing.F) {
 		if err == nil {
 			err = config.WithDefaults().validate()
 		}
-		if err != nil && !bytes.Contains(text, []byte(" in")) { // which may be repeated
+		if err != nil && !bytes.Contains(text, []byte(" in")) { // the error may repeat it
 			require.NotRegexp(t, goType, err.Error())
 		}
 	})
 }
 
-// text is a flag value that is printed in the form in which it is read.
+// text is a flag value that prints in the form in which it can be parsed.
 type text interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }
 
-// FuzzFlags: a value that a flag prints can be parsed and prints the same again.
+// FuzzFlags: the printed form of a flag value can be parsed and prints the same again.
 func FuzzFlags(f *testing.F) {
 	for _, given := range []string{"64MiB", "1 TiB", "9223372036854775807", "a.example,b", "10.0.0.0/8, ::1", "warn+3", "90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

@@ -29,7 +29,7 @@ func shareNow() int {
 }
 
 // The percentage falls when much memory is in use, rises when the memory is free again, and
-// ends at its default.
+// ends at the default.
 func TestGarbageIsPaced(t *testing.T) {
 	if before := shareNow(); before != usualGarbage {
 		t.Skipf("GOGC is %d", before)
@@ -39,7 +39,7 @@ func TestGarbageIsPaced(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { runtime.GC(); return shareNow() == want }, time.Minute, time.Millisecond)
 	}
-	inUse := make([]byte, 1<<30) // of which no page is touched
+	inUse := make([]byte, 1<<30) // no page of it is touched
 	comes(leastGarbage)
 	runtime.KeepAlive(inUse)
 	inUse = nil
@@ -50,11 +50,11 @@ func TestGarbageIsPaced(t *testing.T) {
 	require.Equal(t, usualGarbage, shareNow())
 	runtime.GC()
 	runtime.GC()
-	require.Equal(t, usualGarbage, shareNow(), "the pace has ended")
+	require.Equal(t, usualGarbage, shareNow(), "pacing has ended")
 	runtime.KeepAlive(inUse)
 }
 
-func TestGarbageIsAsTheEnvironmentHasIt(t *testing.T) {
+func TestEnvironmentSetsGarbage(t *testing.T) {
 	defer paceGarbage(func(name string) (string, bool) { return "50", name == "GOGC" })()
 	inUse := make([]byte, 1<<30)
 	before := shareNow()

@@ -6,12 +6,13 @@ import (
 	"colophon/ledger/index"
 )
 
-// leastCache is the smallest block cache if none is configured, in bytes. A cache that is
-// smaller than what requests read at random makes the slowest answers slower: 1 GiB is too
+// leastCache is the minimum default size of the block cache, in bytes. A cache that is smaller
+// than the data that requests read at random makes the slowest answers slower: 1 GiB is too
 // little for a million records.
 const leastCache = 64 << 20
 
-// WithCaches sizes the caches that are not set: each a share of the usable memory, in bytes.
+// WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable
+// memory, in bytes.
 func (c Config) WithCaches(usable uint64) Config {
 	setDefault(&c.Cache, size.Bytes(memory.Share(usable, 16, leastCache)))
 	setDefault(&c.IndexCache, size.Bytes(memory.Share(usable, 16, index.DefaultMemory)))

@@ -36,7 +36,7 @@ func (s storageCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Desc
 func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	m, err := s.database.Metrics()
 	if err != nil {
-		s.log.Warn("no metrics of the storage", "error", err)
+		s.log.Warn("metrics of the storage are not available", "error", err)
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(storageDisk, prometheus.GaugeValue, float64(m.DiskBytes))
@@ -50,15 +50,15 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	var age time.Duration
 	if m.Erasing.Pieces > 0 {
-		age = max(0, time.Since(m.Erasing.Oldest)) // the clock may have been set back
+		age = max(0, time.Since(m.Erasing.Oldest)) // the clock can be set back
 	}
 	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.Erasing.Pieces))
 	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())
 	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
 }
 
-// sparse drops most of the database's hundred buckets: each bucket that stays is at least half
-// again as long as the one before.
+// sparse drops most of the database's hundred buckets. The bound of each remaining bucket is
+// at least 1.5 times the bound of the previous one.
 func sparse(buckets []pebble.Bucket) map[float64]uint64 {
 	kept := make(map[float64]uint64)
 	var last time.Duration

@@ -1,5 +1,5 @@
-// Package server assembles the process that serves: settings, access, TLS, ledgers, index,
-// metrics, and the API over them.
+// Package server assembles the serving process: settings, access, TLS, ledgers, index,
+// metrics, and the API on top of them.
 package server
 
 import (
@@ -24,23 +24,23 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database   // database, if it is in the data folder; else nil
-	remote   *postgres.Database // database, if it is not; else nil
-	lock     io.Closer          // on the data folder, if the database is elsewhere; else nil
-	settings *settingsFollower  // if the database is elsewhere; else nil
+	local    *pebble.Database   // the database if it is in the data folder; otherwise nil
+	remote   *postgres.Database // the database if it is not; otherwise nil
+	lock     io.Closer          // lock on the data folder if the database is elsewhere; otherwise nil
+	settings *settingsFollower  // if the database is elsewhere; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
 	made     datadir.Folder
-	// madeDefault is true if this start made the ledger "default".
+	// madeDefault is true if this start created the ledger "default".
 	madeDefault bool
-	version     string // of the program
+	version     string // version of the program
 	// welcomed is true if the banner was printed before the folder was opened again.
 	welcomed bool
 }
 
-// Open opens the data folder. The first start makes the folder and the ledger "default". If it
-// fails, it leaves nothing behind that was not there before.
+// Open opens the data folder. The first start creates the folder and the ledger "default". If
+// Open fails, it removes everything that it created.
 func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	switch {
 	case config.Store != "":
@@ -50,7 +50,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	}
 	made, err := datadir.Make(config.Data)
 	if err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
 		Dir:          datadir.Database(config.Data),
@@ -61,7 +61,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start once more, in case it was the reading that failed; if this stays, restore the folder from a backup", err)
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, in case reading failed only once; if the error remains, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())
@@ -116,7 +116,7 @@ func (n *Node) makeDefault(ctx context.Context) error {
 	return err
 }
 
-// Close closes the index, then the ledgers, then the database.
+// Close closes the index, the ledgers, and the database, in this order.
 func (n *Node) Close() error {
 	var errs []error
 	if n.settings != nil {
@@ -136,7 +136,7 @@ func (n *Node) Close() error {
 }
 
 // fullBy reports whether an error comes from a full disk and concerns a folder that only
-// writes need. A server that is open for reading only continues without it.
+// writes need. A server that is open for reading only continues without that folder.
 func (n *Node) fullBy(err error) bool {
 	return n.readOnly() && errors.Is(err, syscall.ENOSPC)
 }

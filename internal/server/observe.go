@@ -16,8 +16,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// serveMetrics serves /metrics to anyone who can reach the address, until it is closed.
-// Collecting metrics reads the database; underWay keeps it open meanwhile.
+// serveMetrics serves /metrics to anyone who can reach the address, until the returned server
+// is closed. Collecting metrics reads the database; underWay keeps it open meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
@@ -38,7 +38,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the address for metrics has stopped", "error", err)
+			log.Error("serving the address for metrics has stopped", "error", err)
 		}
 	}()
 	return server
@@ -59,7 +59,7 @@ func known(hosts api.Hosts, handler http.Handler) http.Handler {
 func (c Config) checkObservation() error {
 	if c.MetricsListen == "" {
 		if c.Pprof {
-			return errors.New("pprof: it needs an address of its own: set metrics-listen, like 127.0.0.1:9464")
+			return errors.New("pprof: profiles need a separate address: set metrics-listen, for example to 127.0.0.1:9464")
 		}
 		return nil
 	}
@@ -71,13 +71,13 @@ func (c Config) checkObservation() error {
 	case err != nil:
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
 	case c.Pprof && !c.Insecure && !cli.Loopback(host):
-		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show what is in the server's memory: "+
+		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show data from the server's memory: "+
 			"listen on 127.0.0.1, or pass --insecure if anyone on the network may see it", c.MetricsListen)
 	}
 	return nil
 }
 
-// HostNames are the names that a Host header may have, separated by commas.
+// HostNames are the names that a Host header may contain, separated by commas.
 type HostNames []string
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
@@ -90,12 +90,12 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	}
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); !hostForm.MatchString(name) {
-			return fmt.Errorf("%q is not a host name; write it without scheme and port; separate several with commas", name)
+			return fmt.Errorf("%q is not a host name; write it without scheme and port; separate several names with commas", name)
 		}
 		*h = append(*h, name)
 	}
 	return nil
 }
 
-// MarshalText writes the names as UnmarshalText reads them.
+// MarshalText writes the names in the form that UnmarshalText reads.
 func (h HostNames) MarshalText() ([]byte, error) { return []byte(strings.Join(h, ",")), nil }

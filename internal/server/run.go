@@ -43,13 +43,13 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !datadir.HasDatabase(config.Data) {
-		return busy // before anything is made
+		return busy // before anything is created
 	}
-	// The folder comes first: a second server on the same folder reports that even if the
-	// address is free.
+	// The folder is opened first, so that a second server on the same folder reports this even
+	// if the address is free.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
-		return nil // asked to end before it began
+		return nil // told to stop before it began to serve
 	}
 	if err != nil {
 		return err
@@ -64,10 +64,10 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 			if err := errors.Join(err, node.Close()); err != nil {
 				return err
 			}
-			log.Info("ended")
+			log.Info("stopped")
 			return nil
 		}
-		log.Info("there is room on the disk again: opening the data folder for writing")
+		log.Info("there is free disk space again: opening the data folder for writing")
 		if err := node.Close(); err != nil {
 			return err
 		}
@@ -90,10 +90,10 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, options))
 }
 
-// Serve serves requests until ctx is done, then finishes the running ones.
+// Serve serves requests until ctx is done, and then finishes the requests in progress.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
-	var snapshot admin.Snapshot // nil for a database elsewhere, which has backups of its own
+	var snapshot admin.Snapshot // nil for a database elsewhere, which has its own backups
 	if n.local == nil {
 		metrics.Register(&databaseCollector{database: n.remote, log: n.log})
 	} else {
@@ -109,7 +109,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		Snapshot: snapshot,
 	})
 	if err != nil {
-		return fmt.Errorf("making the server: %w", err)
+		return fmt.Errorf("creating the server: %w", err)
 	}
 	checkOpenFiles(config.Load, n.log)
 	server := service.HTTP()
@@ -117,8 +117,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	server.Handler = Locked(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
 	go func() { ended <- g.serve(server, service.Listen(at.server)) }()
-	// Close does not wait for handlers, and they read the database, which must
-	// not close before they have ended.
+	// server.Close does not wait for handlers. They read the database, which must not close
+	// before they have returned.
 	defer underWay.Lock()
 	if at.metrics != nil {
 		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
@@ -135,20 +135,20 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	case err := <-ended:
 		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 	case <-ctx.Done():
-		n.log.Info("ending: finishing the requests that are under way", "limit", config.ShutdownLimit)
+		n.log.Info("stopping: finishing the requests in progress", "limit", config.ShutdownLimit)
 	case <-n.room(watched):
 		room = errRoom
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 	defer cancel()
 	if err := server.Shutdown(limited); err != nil {
-		n.log.Warn("closing the connections that are left", "reason", err)
+		n.log.Warn("closing the remaining connections", "reason", err)
 		return errors.Join(room, server.Close())
 	}
 	return room
 }
 
-// Locked holds a lock during each request of a handler.
+// Locked holds a lock during each request to a handler.
 func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lock.Lock()
@@ -157,8 +157,8 @@ func Locked(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// welcome prints the addresses, the folder, and the key to the standard output, once the
-// server answers.
+// welcome prints the addresses, the folder, and the key to the standard output once the server
+// answers.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
 	l, err := n.Host.Ledger(ledger.Default)
 	if err != nil {
@@ -182,7 +182,7 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Place())
 	}
 	if n.madeDefault {
-		fmt.Fprintf(table, "  made\ta new ledger%s\n", datadir.NewKeyNote(data))
+		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.NewKeyNote(data))
 	}
 	for _, l := range n.Host.Ledgers() {
 		if err := l.Writable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) {
@@ -202,8 +202,8 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 	return nil
 }
 
-// URLOf returns the URL of a listening address, as seen from this machine. It is empty without
-// an address, and if the port is unknown.
+// URLOf returns the URL of a listening address, as seen from this machine. It is empty if
+// there is no address or the port is not known.
 func URLOf(scheme, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
@@ -215,13 +215,14 @@ func URLOf(scheme, listen string) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// errRoom: the database is open for reading only, and there is space to write again.
-var errRoom = errors.New("there is room on the disk again")
+// errRoom means that the database is open for reading only and there is space to write again.
+var errRoom = errors.New("there is free disk space again")
 
 // roomPause is the time between two checks for space.
 const roomPause = time.Second
 
-// room returns a channel that is closed when a read-only database could be opened for writing. It is nil for any other database. The check ends with ctx.
+// room returns a channel that is closed when a read-only database could be opened for writing.
+// The channel is nil for any other database. The check ends with ctx.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.readOnly() {
 		return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder
-// has the signing keys, the marks, and the index. Another server on the same
-// database, with a folder of its own, loses its ledgers to this one (see storage/postgres).
+// has the signing keys, the marks, and the index. Another server that uses the
+// same database with its own folder loses its ledgers to this one (see storage/postgres).
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckElsewhere(config.Data); err != nil {
 		return nil, err

@@ -16,15 +16,15 @@ import (
 )
 
 // tlsFiles are the server's certificate, its key, and the authorities for client certificates,
-// in files that may be replaced at any time.
+// in files that can be replaced at any time.
 type tlsFiles struct {
 	cert, key string
-	clientCA  string // empty: no client certificates
+	clientCA  string // empty if client certificates are not accepted
 	log       *slog.Logger
 
-	mu sync.Mutex // guards what follows
-	// seen describes the files when they were last read, whether they were valid or not; nil
-	// for a file that could not be opened.
+	mu sync.Mutex // guards the fields below
+	// seen holds the states of the files when they were last read, whether they were valid or
+	// not. It is nil for a file that could not be opened.
 	seen   [3]fs.FileInfo
 	looked time.Time
 	config *tls.Config // from the last valid files
@@ -32,9 +32,9 @@ type tlsFiles struct {
 	authorities map[string]bool
 }
 
-// OpenTLS reads the files, which must be valid now. Each handshake checks whether they have
-// changed. If the new files are not valid, that is logged, and the last valid ones stay in
-// use: certificate and key are never replaced at the same instant.
+// OpenTLS reads the files, which must be valid at that time. Each handshake checks whether
+// they have changed. If the new files are not valid, this is logged, and the last valid ones
+// stay in use, because certificate and key are never replaced at the same instant.
 func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
@@ -46,8 +46,8 @@ func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
 
-// trusts reports whether the file of authorities contains one. It checks for changes of the
-// file at most once a second.
+// trusts reports whether the file of authorities contains this one. It checks at most once a
+// second whether the file has changed.
 func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *tlsFiles) refresh() {
 	}
 	f.seen = now
 	if err := f.load(); err != nil {
-		f.log.Error("the new certificate cannot be used; continuing with the last one", "error", err)
+		f.log.Error("the new certificate cannot be used; continuing with the previous one", "error", err)
 		return
 	}
 	f.log.Info("the certificate was read again", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
@@ -103,8 +103,8 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 	return true
 }
 
-// load reads the files. A client certificate is optional, and verified if present; what a
-// request may do is decided per request. After an error nothing has changed.
+// load reads the files. A client certificate is optional, and is verified if present; access
+// is decided for each request. After an error, nothing has changed.
 func (f *tlsFiles) load() error {
 	if err := errors.Join(safefile.CheckNamed(f.cert, false), safefile.CheckNamed(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
@@ -129,7 +129,7 @@ func (f *tlsFiles) load() error {
 	}
 	authorities := certificatesIn(text)
 	if len(authorities) == 0 {
-		return errors.New("tls-client-ca " + f.clientCA + ": there is no PEM certificate in it")
+		return errors.New("tls-client-ca " + f.clientCA + ": the file has no PEM certificate")
 	}
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 	f.config, f.authorities = config, make(map[string]bool, len(authorities))
@@ -140,8 +140,8 @@ func (f *tlsFiles) load() error {
 	return nil
 }
 
-// certificatesIn returns the certificates in PEM. Like x509.CertPool it skips other blocks and
-// invalid certificates.
+// certificatesIn returns the certificates in a PEM text. Like x509.CertPool, it skips other
+// blocks and invalid certificates.
 func certificatesIn(text []byte) (list []*x509.Certificate) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {

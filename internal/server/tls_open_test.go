@@ -33,8 +33,8 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor returns the identity that the server gives the client, or "" if it refuses. If fresh
-// is set, the client opens a new connection.
+// actor returns the identity that the server gives the client, or "" if it refuses the client.
+// If fresh is set, the client opens a new connection.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()
 	reused := false
@@ -53,7 +53,7 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 	return string(text), response.TLS
 }
 
-// A revoked token is refused on an open connection too.
+// A revoked token is refused even on an open connection.
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := authority.New(t)
 	config := withCertificate(t, s, "server")
@@ -79,8 +79,8 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 	}
 }
 
-// If an authority is removed from the file, its client certificates are refused on an open
-// connection, and on one that resumes a session.
+// If an authority is removed from the file, its client certificates are refused on open
+// connections and on connections that resume a session.
 func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	s, other := authority.New(t), authority.New(t)
 	config := withCertificate(t, s, "server")
@@ -107,13 +107,13 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 			connections = append(connections, o)
 		}
 		resumed := false
-		for range 2 { // the second resumes the session of the first
+		for range 2 { // the second connection resumes the session of the first
 			o := newOpenConnection(t, url, clientConfig(version, caches[version]), true)
 			actor, state := o.actor(true)
 			require.Equal(t, "mtls:pipe", actor)
 			resumed = state.DidResume
 		}
-		require.True(t, resumed, "sessions are resumed, or this shows nothing")
+		require.True(t, resumed, "the test shows nothing unless sessions are resumed")
 	}
 
 	path := s.Write("clients.pem", "CERTIFICATE", other.Cert.Raw)
@@ -123,7 +123,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	for _, cache := range caches {
 		o := newOpenConnection(t, url, clientConfig(0, cache), true)
 		r, err := o.client.Get(url)
-		if err == nil { // else the handshake refuses it
+		if err == nil { // otherwise the handshake refuses the certificate
 			text, err := io.ReadAll(r.Body)
 			require.NoError(t, err)
 			require.NoError(t, r.Body.Close())

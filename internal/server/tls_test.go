@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// lockedBuffer is a log that is written and read by several goroutines.
+// lockedBuffer is a log that several goroutines write and read.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -50,7 +50,7 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind serves the client's name behind a gate, and returns the URL.
+// behind serves the client's name behind a gate and returns the URL.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func behind(t *testing.T, g gate) string {
 	return g.scheme() + "://" + listener.Addr().String()
 }
 
-// visit makes a request over a new connection. It returns the body and the name of the
+// visit sends a request over a new connection. It returns the body and the name in the
 // server's certificate.
 func visit(t *testing.T, url string, config *tls.Config) (body, server string, proto int, err error) {
 	t.Helper()
@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 	require.ErrorContains(t, err, "protocol version")
 }
 
-func TestCertificatesAreReadAnew(t *testing.T) {
+func TestChangedCertificatesAreReloaded(t *testing.T) {
 	s := authority.New(t)
 	log := new(lockedBuffer)
 	config := withCertificate(t, s, "first")
@@ -131,7 +131,7 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "the certificate was read again"))
 
 	// After half of a change the server still uses the old certificate, until the new key is
-	// there too.
+	// in place too.
 	second, err := os.ReadFile(config.TLSKey)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))
@@ -152,7 +152,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "ca.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
-	config.Listen = "0.0.0.0:8080" // not used here: it may be, with rules
+	config.Listen = "0.0.0.0:8080" // never opened; allowed because there are rules
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, "client certificates", g.describe(config))
@@ -163,15 +163,15 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 		require.Equal(t, want, body)
 	}
 	body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
-	require.NoError(t, err, "none is needed for a connection")
+	require.NoError(t, err, "a connection needs no client certificate")
 	require.Empty(t, body)
 	pair := other.Client("pipeline")
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
-	require.Error(t, err, "of another authority") // an alert, or a closed connection before it is read
+	require.Error(t, err, "a certificate of another authority") // an alert, or a closed connection before it is read
 
 	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "there is no PEM certificate in it")
+	require.ErrorContains(t, err, "the file has no PEM certificate")
 	require.NoError(t, os.Remove(config.TLSClientCA))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "tls-client-ca: ")
@@ -199,7 +199,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("none: only this machine can reach it", "")
 	config.Listen = "192.0.2.1:80"
 	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, and there is no authentication")
+	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, but there is no authentication")
 	config.Insecure = true
 	says("none: anyone who can reach it may do anything", "there is no authentication")
 	config.Insecure = false
@@ -209,12 +209,12 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("1 token", "tokens travel unencrypted")
 	_, err = store.Revoke("one")
 	require.NoError(t, err)
-	says("no token that holds", "tokens travel unencrypted")
+	says("no valid token", "tokens travel unencrypted")
 	config.Listen = "127.0.0.1:80"
-	says("no token that holds", "")
+	says("no valid token", "")
 }
 
-// A start as the wrong user fails and says as which user to run.
+// A start as the wrong user fails, and the error says which user to run as.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")

@@ -40,8 +40,8 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 // maxMemberValue is the number of bytes of a value that a table shows.
 const maxMemberValue = 60
 
-// memberValue returns the value of a payload member as a table cell: as it was posted if the answer has
-// that, or else its digest.
+// memberValue returns the value of a payload member as a table cell. It is the posted value if
+// the answer has it, and otherwise its digest.
 func memberValue(digest *string, value json.RawMessage) string {
 	switch {
 	case digest == nil:
@@ -75,8 +75,8 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 	return caveats(c, a, b)
 }
 
-// caveats prints which of the records are not live, and which have claims that do not hold. A
-// comparison with such a record can mislead.
+// caveats prints which of the records are not live and which have wrong claims. A comparison
+// with such a record can mislead.
 func caveats(c *cli.Console, a, b *wire.RecordRow) error {
 	records := []*wire.RecordRow{a, b}
 	if a.Seq == b.Seq {
@@ -95,7 +95,7 @@ func caveats(c *cli.Console, a, b *wire.RecordRow) error {
 			}
 		}
 		slices.Sort(fields)
-		if err := printNames(c, fmt.Sprintf("Claims of event %d that do not hold", r.Seq), fields); err != nil {
+		if err := printNames(c, fmt.Sprintf("Wrong claims of event %d", r.Seq), fields); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func printNames(c *cli.Console, what string, names []string) error {
 	return err
 }
 
-// Value returns the value of a variable as a table cell. A hash is shortened unless full is set,
-// and stands beside the first words of its text in record seq.
+// Value returns the value of a variable as a table cell. A hash is shortened unless full is
+// set, and followed by the first words of its text in record seq.
 func (t *Texts) Value(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
@@ -134,7 +134,7 @@ func plainValue(value json.RawMessage) string {
 	return cli.PlainOr(text)
 }
 
-// TextDiff prints the figures of a text, and the diff if there is a difference.
+// TextDiff prints the figures of a text, and the diff if the texts differ.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.Counted(x.A.Words, "word"))
@@ -152,7 +152,7 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return diff(c, x.Edits)
 }
 
-// EffectTexts prints how far the outputs of all pairs changed.
+// EffectTexts prints how much the outputs of all pairs changed.
 func EffectTexts(c *cli.Console, t *wire.EffectTexts) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil

@@ -28,7 +28,8 @@ var (
 	}}
 )
 
-// An attribution has the cause, what makes the comparison doubtful, and the variables that differ.
+// An attribution shows the cause, what makes the comparison doubtful, and the variables that
+// differ.
 func TestIPCChange(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	x := &wire.IPCChange{Says: "The output changed.", Cause: "multiple_inputs", Differences: []wire.Difference{
@@ -38,7 +39,7 @@ func TestIPCChange(t *testing.T) {
 	require.Equal(t, `From event 1 to event 2: The output changed.
 Cause: multiple_inputs.
 Event 2 is stale, not live.
-Claims of event 2 that do not hold: ipc_id, output_hash
+Wrong claims of event 2: ipc_id, output_hash
 
 VARIABLE    EVENT 1        EVENT 2
 seed        7              -
@@ -52,14 +53,14 @@ other_hash  abababababab…  "\x1b"
 	}))
 }
 
-// A comparison of a record with itself names its faults once. Lists without names are left out.
+// A comparison of a record with itself names its faults once. Empty lists are left out.
 func TestRunDAGChange(t *testing.T) {
 	x := &wire.RunDAGChange{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.
 Differing stages: plan, "a\nb"
 Only in event 2: check
 Event 2 is stale, not live.
-Claims of event 2 that do not hold: ipc_id, output_hash
+Wrong claims of event 2: ipc_id, output_hash
 `, printed(t, func(c *cli.Console) error { return show.RunDAGChange(c, x, doubtful, doubtful) }))
 }
 
@@ -83,7 +84,7 @@ func TestTextDiff(t *testing.T) {
 	require.Equal(t, "\nThe output is the same: 2 words.\n", printed(t, print))
 }
 
-// A diff marks words, and passes on no codes that a text has.
+// A diff marks words, and does not pass on escape codes in a text.
 func TestDiffIsMarked(t *testing.T) {
 	x := &wire.TextDiff{A: wire.DiffedText{SHA256: "a"}, B: wire.DiffedText{SHA256: "b"}, Edits: []wire.TextEdit{
 		{Op: wire.EditEqual, Text: "The"}, {Op: wire.EditDelete, Text: " fer\x1b[2Jry"}, {Op: wire.EditInsert, Text: " boat"}}}

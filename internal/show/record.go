@@ -18,10 +18,10 @@ type shownEvent struct {
 	Record map[string]json.RawMessage `json:"record"`
 }
 
-// maxValue bounds a value that is shown, in bytes.
+// maxValue is the maximum length of a value that is shown, in bytes.
 const maxValue = 200
 
-// Record prints a record or another event: what it says, its hashes with their checks, and its
+// Record prints a record or another event: its values, its hashes with their checks, and its
 // content with the first words.
 func Record(ctx context.Context, c *cli.Console, t *Texts, r *wire.RecordRow, full bool) error {
 	var e shownEvent
@@ -36,7 +36,7 @@ func Record(ctx context.Context, c *cli.Console, t *Texts, r *wire.RecordRow, fu
 		return err
 	}
 	if r.RedactedBy != nil {
-		if _, err := fmt.Fprintf(c.Out, "Its content is withdrawn: event %d says why.\n", *r.RedactedBy); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "Its content was erased: event %d says why.\n", *r.RedactedBy); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func section(c *cli.Console, rows [][]string, columns ...cli.Column) error {
 	return cli.NewTable(c.Out, columns...).Write(rows)
 }
 
-// members returns what the event says of the record, except hashes and content.
+// members returns what the event states about the record, except hashes and content.
 func members(e *shownEvent) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(e.Record)) {
 		value := string(e.Record[name])

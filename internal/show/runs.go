@@ -91,7 +91,7 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, full bool) error {
 	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
 }
 
-// sourceChanges prints the sources that have other chunks than they had.
+// sourceChanges prints the sources whose chunks have changed.
 func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	var rows [][]string
 	for _, lost := range x.LostChunks {

@@ -1,4 +1,4 @@
-// Package show shows records and their texts to people.
+// Package show prints records and their texts for people.
 package show
 
 import (
@@ -22,24 +22,24 @@ type Texts struct {
 	Ledger string
 
 	words  map[string]string // by digest
-	texts  map[string][]byte // by their first words, if these are not all
+	texts  map[string][]byte // longer texts, by their first words
 	denied bool              // the credentials do not allow reading content
 }
 
-// maxTexts bounds the texts that one command reads for their first words. Further digests are
-// shown without words.
+// maxTexts is the maximum number of texts that one command reads for their first words.
+// Further digests are shown without words.
 const maxTexts = 2000
 
-// contents maps the name of a hash to the name of the content that it is computed from.
+// contents maps the name of a hash to the name of the content from which it is computed.
 var contents = map[string]string{
 	"input": "payload", "input_hash": "payload", "ipc_id": "payload", "system_prompt": "system_prompt", "system_prompt_hash": "system_prompt", "output_hash": "output",
 	"question_hash": "question", "content_fingerprint": "content", "raw_content_fingerprint": "content",
 }
 
-// Of returns the first words of the text that has a digest, in quotation marks after a space. name
-// says which hash the digest is, and seq is a record that has it. If an earlier text has the same
-// first words, they are those from where the texts differ. The result is "" if the text cannot be
-// read.
+// Of returns the first words of the text with this digest, in quotation marks after a space.
+// name says which hash the digest is, and seq is a record that has it. If an earlier text has
+// the same first words, Of returns words from where the texts differ. It returns "" if the
+// text cannot be read.
 func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
@@ -72,7 +72,7 @@ func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string 
 	return words
 }
 
-// maxWords bounds the first words of a text, in characters.
+// maxWords is the maximum length of the first words of a text, in characters.
 const maxWords = 40
 
 // FirstWords returns the beginning of a text on one line. For a JSON object, it returns the
@@ -96,7 +96,8 @@ func longestText(text []byte) []byte {
 	return text
 }
 
-// differsAt returns where the word begins in which a text differs from another one.
+// differsAt returns the position of the word at which a text begins to differ from another
+// one.
 func differsAt(text, other []byte) int {
 	n := 0
 	for n < min(len(text), len(other)) && text[n] == other[n] {
@@ -133,7 +134,7 @@ func diff(c *cli.Console, edits []wire.TextEdit) error {
 	if c.Colours() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
 	}
-	codes := cli.Unfiltered(c.Out) // c.Out escapes the codes of colours, and those in the texts
+	codes := cli.Unfiltered(c.Out) // c.Out would escape the colour codes, as it does codes in texts
 	for _, e := range edits {
 		for _, part := range []struct {
 			raw  bool

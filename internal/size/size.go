@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Bytes is a number of bytes, 0 or more. Its text is a decimal number, with or without the suffix
-// KiB, MiB, GiB or TiB.
+// Bytes is a number of bytes, 0 or more. Its text is a decimal number with or without the
+// suffix KiB, MiB, GiB, or TiB.
 type Bytes int64
 
 // binaryUnits lists the units, the largest first.
@@ -28,7 +28,7 @@ func (b Bytes) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(b), 10), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the form that MarshalText writes.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	digits, factor := string(text), Bytes(1)
 	for _, unit := range binaryUnits {

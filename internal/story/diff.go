@@ -10,22 +10,22 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Prose returns a text in the form that its content_fingerprint is computed from: without links,
-// and with the white space normalised (spec: Content fingerprints).
+// Prose returns a text in the form from which its content_fingerprint is computed: without
+// links, and with normalised white space (spec: Content fingerprints).
 func Prose(content string) string {
 	return string(rules.AppendWhitespaceRule(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }
 
-// token is a word, or the white space between two.
+// token is a word or the white space between two words.
 var token = regexp.MustCompile(`\S+|\s+`)
 
-// maxDiffTime bounds the search for the shortest difference of two texts. After it the difference
-// is correct, but longer than necessary.
+// maxDiffTime bounds the search for the shortest difference of two texts. If the time runs
+// out, the difference is correct but longer than necessary.
 const maxDiffTime = 5 * time.Second
 
-// Diff returns how the prose of a text became that of another, as Markdown: a block quotation
+// Diff shows how the prose of one text became that of another, as Markdown: a block quotation
 // of the paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…"
-// stands for paragraphs that are equal.
+// stands for equal paragraphs.
 func Diff(before, after string) string {
 	var words vocabulary
 	a, b := words.encode(Prose(before)), words.encode(Prose(after))
@@ -40,8 +40,8 @@ func Diff(before, after string) string {
 	return p.markdown()
 }
 
-// vocabulary numbers words, so that a text becomes runes, which the library compares. It
-// leaves out surrogates, because a string cannot hold them.
+// vocabulary numbers words, so that a text becomes a string of runes for the library to
+// compare. It leaves out surrogates, because a string cannot hold them.
 type vocabulary struct {
 	numbers map[string]rune
 	texts   map[rune]string
@@ -69,7 +69,7 @@ type paragraphs struct {
 	done    []string // empty for equal paragraphs
 	current strings.Builder
 	changed bool
-	open    diffmatchpatch.Operation // of the tag that is open
+	open    diffmatchpatch.Operation // operation of the open tag
 }
 
 var tags = map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "del", diffmatchpatch.DiffInsert: "ins"}
@@ -90,7 +90,7 @@ func (p *paragraphs) add(op diffmatchpatch.Operation, word string) {
 	p.current.WriteString(escape(word))
 }
 
-// tag closes the tag that is open and opens that of op.
+// tag closes the open tag and opens the tag of op.
 func (p *paragraphs) tag(op diffmatchpatch.Operation) {
 	if op == p.open {
 		return
@@ -129,11 +129,11 @@ func (p *paragraphs) markdown() string {
 	return strings.Join(lines, ">\n")
 }
 
-// special escapes the characters that have a meaning in Markdown, or in the HTML in it.
+// special escapes characters that have a meaning in Markdown or in HTML within it.
 var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", " ", "\r", " ")
 
-// listItem matches a word that begins an item of a list at the beginning of a line.
+// listItem matches a word that begins a list item at the beginning of a line.
 var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
 
 // escape returns a text that Markdown shows as it is.

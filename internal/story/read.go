@@ -1,5 +1,5 @@
-// Package story reads the routes of a branching story from the folder that its build writes, and
-// describes in Markdown how they differ from those of another build.
+// Package story reads the routes of a branching story from the folder that its build writes,
+// and describes in Markdown how they differ from those of another build.
 package story
 
 import (
@@ -13,28 +13,30 @@ import (
 	"strings"
 )
 
-// Path is a route through the story and the text along it.
+// Path is a route through the story, with the text along it.
 type Path struct {
 	Route   []string
 	Content string
-	file    string // that it was read from, for messages
+	file    string // the file that it was read from, for messages
 }
 
-// maxFile bounds a file in bytes. The file of all paths repeats every passage in every path.
+// maxFile is the maximum length of a file in bytes. The file of all paths repeats each passage
+// in every path that contains it.
 const maxFile = 256 << 20
 
-// Files of a build, in the folder of the story or in its folder dist. The second name of a pair is
-// that of earlier builds.
+// Files of a build, in the folder of the story or in its folder dist. The second name of each
+// pair is from earlier builds.
 var (
 	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
 	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}
 	texts     = []string{"allpaths-clean", "allpaths-text"}
 )
 
-// Read returns the paths of a story. It takes the list of paths with the text of each passage
-// (allpaths-intermediate/paths.json). If there is none, it takes the texts of the paths
-// (allpaths-clean/path-ID.txt), and their routes from the validation cache
-// (allpaths-validation-status.json). Each of these is in the folder or in its folder dist.
+// Read returns the paths of a story. It reads the list of paths with the text of each passage
+// (allpaths-intermediate/paths.json). If there is no such list, it reads the texts of the
+// paths (allpaths-clean/path-ID.txt) and takes their routes from the validation cache
+// (allpaths-validation-status.json). Each of these files is in the folder or in its folder
+// dist.
 func Read(folder fs.FS) ([]Path, error) {
 	file, text, err := readFirst(folder, pathLists)
 	if err != nil {
@@ -52,7 +54,7 @@ func Read(folder fs.FS) ([]Path, error) {
 	return found, checkRoutes(found)
 }
 
-// checkRoutes refuses two texts for one route.
+// checkRoutes returns an error if two texts have the same route.
 func checkRoutes(found []Path) error {
 	byRoute := make(map[string]Path)
 	for _, p := range found {
@@ -65,11 +67,12 @@ func checkRoutes(found []Path) error {
 	return nil
 }
 
-// Joined returns a route as people read it, and as its path_id is computed.
+// Joined returns a route as people read it, which is also the form from which its path_id is
+// computed.
 func Joined(route []string) string { return strings.Join(route, " → ") }
 
-// readFirst reads the first of some files that is in the folder or in dist; file is empty if none
-// is.
+// readFirst reads the first of the named files that exists in the folder or in dist. file is
+// empty if none exists.
 func readFirst(folder fs.FS, names []string) (file string, text []byte, err error) {
 	for _, name := range names {
 		for _, file := range [...]string{name, path.Join("dist", name)} {
@@ -95,8 +98,8 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 	return text, err
 }
 
-// parsePaths reads the list of paths. The text of a path is that of its passages, without the
-// white space around each, with an empty line between them.
+// parsePaths reads the list of paths. The text of a path consists of the texts of its
+// passages, without the white space around each, separated by empty lines.
 func parsePaths(file string, text []byte) ([]Path, error) {
 	var list struct {
 		Paths []struct {
@@ -118,7 +121,7 @@ func parsePaths(file string, text []byte) ([]Path, error) {
 		for _, name := range p.Route {
 			passage, has := p.Content[name]
 			if !has {
-				return nil, fmt.Errorf("%s has no text of the passage %.200q; build the story again", at, name)
+				return nil, fmt.Errorf("%s has no text for the passage %.200q; build the story again", at, name)
 			}
 			passages = append(passages, strings.TrimSpace(passage))
 		}
@@ -127,8 +130,8 @@ func parsePaths(file string, text []byte) ([]Path, error) {
 	return found, nil
 }
 
-// readTexts reads the texts of paths, one in a file, with the routes of the validation cache. The
-// cache also has the routes of earlier builds; these have no text.
+// readTexts reads the texts of paths, one per file, and takes their routes from the validation
+// cache. The cache also has routes of earlier builds, which have no text.
 func readTexts(folder fs.FS) ([]Path, error) {
 	dir, entries, err := readFolder(folder)
 	if err != nil {
@@ -156,7 +159,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 		id := name[strings.LastIndexByte(name, '-')+1:]
 		route, known := routes[id]
 		if !known {
-			return nil, fmt.Errorf("%s: %s has no route of the path %q; build the story again", file, cache, id)
+			return nil, fmt.Errorf("%s: %s has no route for the path %q; build the story again", file, cache, id)
 		}
 		text, err := readFile(folder, file)
 		if err != nil {
@@ -167,7 +170,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 	return found, nil
 }
 
-// readFolder returns the folder of the paths' texts and what is in it.
+// readFolder returns the folder with the paths' texts and its entries.
 func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 	for _, name := range texts {
 		for _, dir := range [...]string{name, path.Join("dist", name)} {
@@ -180,8 +183,8 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 	return "", nil, fmt.Errorf("the folder has neither %s nor %s, nor has its folder dist; build the story first", pathLists[0], texts[0])
 }
 
-// parseCache returns the routes of a validation cache by id. It skips members that are not
-// objects: they are about the file.
+// parseCache returns the routes in a validation cache by path id. It skips members that are
+// not objects, because they describe the file.
 func parseCache(file string, text []byte) (map[string][]string, error) {
 	var cache map[string]json.RawMessage
 	if err := json.Unmarshal(text, &cache); err != nil {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Report is what a ledger says of the paths of a build.
+// Report is what a ledger says about the paths of a build.
 type Report struct {
 	Project, Build string
-	Base           string // the build that it is compared with; empty: none
+	Base           string // the build with which it is compared; empty if there is none
 	UnknownBase    string // a base that the project does not have
 	Paths          []Checked
 }
 
-// Checked is a path of the build, or of its base if it is gone.
+// Checked is a path of the build, or of its base if the build no longer has it.
 type Checked struct {
 	PathID          string
 	Route           []string
 	Status          string // new, modified, unchanged, incomparable, or gone
 	Validated       bool
-	ValidatedBefore uint64 // event that validated the same text earlier; 0 if there is none
+	ValidatedBefore uint64 // event that validated the same text earlier; 0 if none did
 	LinksChanged    bool
 	Renamed         [][]string // routes of the other build with the same text
 	// Diff is Markdown; NoDiff says why there is none. Both are empty for a path whose text is not
@@ -38,8 +38,8 @@ func (r *Report) Unvalidated() (n int) {
 	return n
 }
 
-// WriteMarkdown writes the report: a summary, then each path that is not validated, with what
-// changed in it, then those that are gone.
+// WriteMarkdown writes the report: a summary, then each path that is not validated with the
+// changes in it, then the paths that are gone.
 func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	counts := make(map[string]int)
@@ -61,7 +61,7 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 		w.WriteString("\nEvery path is validated.\n")
 	}
 	if n := counts["incomparable"]; n > 0 {
-		fmt.Fprintf(&w, "\nThe ledger cannot compare %d of the paths: the hash version changed, and one of the two records came without its text.\n", n)
+		fmt.Fprintf(&w, "\nThe ledger cannot compare %d of the paths: the hash version changed, and one of the two records was posted without its text.\n", n)
 	}
 	for _, status := range [...]string{"modified", "incomparable", "new", "unchanged"} {
 		r.section(&w, title(status)+", not validated", func(p *Checked) bool { return p.Status == status && !p.Validated })

@@ -51,12 +51,12 @@ func TestReadSaysWhatIsMissing(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"build the story first":                            {"README.md": ""},
 		"no allpaths-validation-status.json beside it":     {text: "It rained."},
-		`has no route of the path "0a1b2c3d"`:              {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
+		`has no route for the path "0a1b2c3d"`:             {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
 		"allpaths-validation-status.json: unexpected":      {text: "It rained.", "allpaths-validation-status.json": `{"`},
 		`status.json: path "a": json`:                      {text: "It rained.", "allpaths-validation-status.json": `{"a":{"route":7}}`},
 		"paths.json: invalid":                              {"allpaths-intermediate/paths.json": `x`},
 		"paths.json: path 1 has no route":                  {"allpaths-intermediate/paths.json": `{"paths":[{}]}`},
-		`path 1 has no text of the passage "Start"`:        {"allpaths-intermediate/paths.json": `{"paths":[{"route":["Start"]}]}`},
+		`path 1 has no text for the passage "Start"`:       {"allpaths-intermediate/paths.json": `{"paths":[{"route":["Start"]}]}`},
 		"have the same route":                              {"allpaths-intermediate/paths.json": `{"paths":[{"route":["a"],"content":{"a":""}},{"route":["a"],"content":{"a":"b"}}]}`},
 		"path-0a1b2c3d.txt and allpaths-clean/path-1b.txt": {text: "x", "allpaths-clean/path-1b.txt": "y", "allpaths-validation-status.json": `{"0a1b2c3d":{"route":"a"},"1b":{"route":"a"}}`},
 	} {
@@ -80,8 +80,8 @@ func TestDiffShowsTheWords(t *testing.T) {
 
 var tagged = regexp.MustCompile(`<del>.*?</del>`)
 
-// Without its deletions, a difference that shows every paragraph is the later text, whatever
-// the words are.
+// A difference that shows every paragraph equals the later text if its deletions are removed,
+// whatever the words are.
 func TestDiffEndsWithTheLaterText(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "door", "wall", "é"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func TestDiffEndsWithTheLaterText(t *testing.T) {
 	})
 }
 
-// More different words than there are runes below the surrogates.
+// The texts have more different words than there are runes below the surrogates.
 func TestDiffOfManyWords(t *testing.T) {
 	var words []string
 	for i := range 0xD900 {

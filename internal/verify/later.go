@@ -10,23 +10,24 @@ import (
 	"colophon/proofs"
 )
 
-// ErrReplacedKey means that only a replaced key signed, and no later tree shows that its tree
-// belongs to the log. ErrNotLater means that the later tree shows that it does not.
+// ErrReplacedKey means that only a replaced key signed, and no later tree shows that the
+// checkpoint's tree belongs to the log. ErrNotLater means that the later tree shows that it
+// does not belong to the log.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("not the beginning of the later tree")
 )
 
-// laterTree is the answer of GET /proofs/consistency: a checkpoint, and the proof that an
-// earlier tree is the beginning of its tree.
+// laterTree is an answer of GET /proofs/consistency: a checkpoint, and the proof that an
+// earlier tree is the beginning of the checkpoint's tree.
 type laterTree struct {
 	AsOf       uint64   `json:"as_of"`
 	Hashes     []string `json:"hashes"`
 	Checkpoint string   `json:"checkpoint"`
 }
 
-// verifyingKeys returns the keys with which to verify a file. Replaced keys count for trees that
-// are the beginning of the later tree.
+// verifyingKeys returns the keys with which to verify a file. Replaced keys count only for
+// trees that are the beginning of the later tree.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrusted(o.Key)
 	if err != nil {
@@ -48,8 +49,8 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	return keys, nil
 }
 
-// readLater reads the file of --later. The function that it returns returns nil for a checkpoint
-// whose tree is the beginning of the later tree, and wraps ErrNotLater otherwise.
+// readLater reads the file of --later. The returned function returns nil for a checkpoint
+// whose tree is the beginning of the later tree. Otherwise its error wraps ErrNotLater.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -57,7 +58,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	var later laterTree
 	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: not an answer of GET …/proofs/consistency?first=TREE_SIZE: it has no checkpoint", name)
+		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file is not an answer of GET …/proofs/consistency?first=TREE_SIZE, because it has no checkpoint", name)
 	}
 	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
 	if err != nil {
@@ -71,7 +72,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	return func(earlier proofs.Checkpoint) error {
 		if earlier.Origin != signed.Origin {
-			return fmt.Errorf("%w: its origin is %.100q, but that of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
+			return fmt.Errorf("%w: its origin is %.100q, but the origin of %s is %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
 			return fmt.Errorf("%w: %s has a tree of %d entries, and this one has %d (fetch it with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
@@ -80,7 +81,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}, nil
 }
 
-// afterRotation adds what to do if the reader's key has been replaced.
+// afterRotation adds advice for the case that the user's key has been replaced.
 func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):

@@ -35,7 +35,7 @@ type acceptedCitation struct {
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// verifyNested verifies a nested proof, the text that is in it, and the text of --text.
+// verifyNested verifies a nested proof, the text in it, and the text of --text.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	return part, nil
 }
 
-// verifyText checks that a text is the text of a part (spec: Nested proofs).
+// verifyText checks that a text is the text of the proved part (spec: Nested proofs).
 func verifyText(n *proofs.Nested, text []byte) error {
 	if HasHash(n, text) {
 		return nil
@@ -90,7 +90,7 @@ func verifyText(n *proofs.Nested, text []byte) error {
 	if n.Citation != nil {
 		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have another", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have another hash", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
 func HasHash(n *proofs.Nested, text []byte) bool {

@@ -23,14 +23,14 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
-	Claimed        int    `json:"claimed"`           // checks of those, with nothing to compute them from
-	Unknown        int    `json:"unknown,omitempty"` // of those, records without cache key and digest
-	OwnPage        bool   `json:"own_page"`          // the page is the page that this program writes
+	Claimed        int    `json:"claimed"`           // checks in recomputed records whose hashes the pack cannot compute
+	Unknown        int    `json:"unknown,omitempty"` // recomputed records except for their cache key and digest
+	OwnPage        bool   `json:"own_page"`          // the page is exactly what this program writes
 	coverage
 }
 
-// packCoverage returns the coverage of an audit pack. verifier_keys are not the keys with which
-// the pack is verified.
+// packCoverage returns the coverage of an audit pack. verifier_keys is not among the proved
+// members: these are not the keys with which the pack is verified.
 func packCoverage() coverage {
 	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
@@ -72,11 +72,11 @@ func (p *acceptedPack) print(c *cli.Console) error {
 		text += fmt.Sprintf("  CLAIMED     %s that no content of these records gives\n", count(p.Claimed, "claim"))
 	}
 	if p.Unknown > 0 {
-		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover words that are too long for an event\n", count(p.Unknown, "record"))
+		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover texts that are too long for an event\n", count(p.Unknown, "record"))
 	}
 	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person that made the pack")
 	if !p.OwnPage {
-		text += "  page        is not the one that this version makes: what it shows in a browser need not be so\n"
+		text += "  page        differs from the page that this version makes: what it shows in a browser may be false\n"
 	}
 	_, err := fmt.Fprint(c.Out, text)
 	return err

@@ -9,7 +9,7 @@ import (
 	"colophon/proofs"
 )
 
-// verifyReceipt verifies a receipt of either form, and the record of --record.
+// verifyReceipt verifies a receipt in either form, and the record of --record.
 func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
@@ -63,8 +63,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return p.VerifyEntry(entry, keys...)
 }
 
-// readEntry reads an entry from a file, which has the entry itself or its line in the answer of
-// GET …/events.
+// readEntry reads an entry from a file. The file holds the entry itself or its line in an
+// answer of GET …/events.
 func readEntry(c *cli.Console, name string) ([]byte, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {

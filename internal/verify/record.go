@@ -16,9 +16,9 @@ import (
 	"colophon/proofs"
 )
 
-// verifyRecord checks that an event is about a record and that it is, byte for byte, the event
-// that this program computes from the record. The caller has verified the event. The error wraps
-// ErrRecord or ErrRecomputed.
+// verifyRecord checks that an event is about a record, and that the event is byte for byte the
+// one that this program computes from the record. The caller has verified the event. The error
+// wraps ErrRecord or ErrRecomputed.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
@@ -43,10 +43,10 @@ func verifyRecord(body, posted []byte) error {
 		return fmt.Errorf("%w: its digest is %x, but the event's is %x", ErrRecord, r.Digest, want)
 	}
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
-		return fmt.Errorf("%w: it was checked by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
+		return fmt.Errorf("%w: the event was computed by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
 	}
 	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.Key() == nil {
-		return fmt.Errorf("%w: a refusal without its idempotency key", proofs.ErrMalformed)
+		return fmt.Errorf("%w: the refusal has no idempotency key", proofs.ErrMalformed)
 	}
 	if !moment.IsOfEvent(e.TimeText) {
 		return fmt.Errorf("%w: the event's time is %.100q", proofs.ErrMalformed, e.TimeText)
@@ -63,19 +63,19 @@ func verifyRecord(body, posted []byte) error {
 		return pointer == contentPointer || has.Kind() == makes.Kind() && strings.HasPrefix(pointer, membersPointer)
 	})
 	if !found {
-		return nil // the same JSON, posted in another spelling
+		return nil // the event is of the same JSON in another spelling
 	}
 	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
 }
 
-// parsePosted parses a record of a kind, or a line with one.
+// parsePosted parses a record of this kind, or a line with one.
 func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {
 		root := document.Root()
 		if own := root.Member("kind"); own.Given() && root.Member("record").Given() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: it is a %.100q, but the event is about a %.100q", ErrRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: its kind is %.100q, but the event is about a record of kind %.100q", ErrRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
@@ -87,13 +87,13 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 	return r, err
 }
 
-// contentPointer is where an event names the digests of the exact bytes that were posted. The
-// record's own digest is over its canonical form, so these digests may differ for the same
-// record in another JSON spelling.
+// contentPointer is the place where an event names the digests of the bytes exactly as they
+// were posted. The record's own digest covers its canonical form, so the same record in
+// another JSON spelling can have different content digests.
 const contentPointer = "/record/content"
 
-// membersPointer begins the places of the digests of payload members, which only readers of the
-// ledger's secret can make.
+// membersPointer begins the pointers to the digests of payload members, which only readers of
+// the ledger's secret can compute.
 const membersPointer = "/record/payload_members/"
 
 // shown formats a value for a message.

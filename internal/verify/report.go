@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// Reject reports what does not verify.
+// Reject reports why a file does not verify.
 func Reject(c *cli.Console, o Options, cause error) error {
 	for _, v := range Verdicts() {
 		if !errors.Is(cause, v.err) {
@@ -53,8 +53,8 @@ type accepted struct {
 	coverage
 }
 
-// coverage lists the members of a file: those that its proof covers, and those for which the
-// reader must trust the server or the author of the file.
+// coverage lists the members of a file that its proof covers, and those for which the reader
+// must trust the server or the author of the file.
 type coverage struct {
 	Proved    []string `json:"proved"`
 	NotProved []string `json:"not_proved"`
@@ -64,8 +64,8 @@ func receiptCoverage(r *proofs.Receipt) coverage {
 	return coverage{r.CoveredMembers(), append([]string{}, r.UncoveredMembers()...)}
 }
 
-// unproved formats the members that no proof covers, and returns "" if there are none. word says
-// whose word they are.
+// unproved formats the members that no proof covers. It returns "" if there are none. word
+// names the party that must be trusted for them.
 func (c coverage) unproved(word string) string {
 	const most = 20
 	if len(c.NotProved) == 0 {
@@ -114,8 +114,8 @@ func ledgerName(name string) error {
 	return nil
 }
 
-// fingerprint returns the fingerprint of the key that signed a checkpoint, and the last one if
-// several did.
+// fingerprint returns the fingerprint of the key that signed a checkpoint. If several did, it
+// returns the last one's.
 func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	for _, key := range keys {
 		if _, err := proofs.OpenCheckpoint(checkpoint, key); err == nil {
@@ -135,7 +135,7 @@ func (a *accepted) print(c *cli.Console) error {
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", a.Origin, a.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", a.KeyFingerprint) + checks
 	if a.RecordVerified {
-		text += "  record      is the one recorded, and all that the event says of it was computed again"
+		text += "  record      is the one recorded, and the event's values were computed again from it"
 		if claimed > 0 {
 			text += ", except " + cli.Counted(uint64(claimed), "claim")
 		}
@@ -146,7 +146,7 @@ func (a *accepted) print(c *cli.Console) error {
 	return err
 }
 
-// summarise formats the ledger's checks of the record: the number of each result, and each
+// summarise formats the ledger's checks of the record: how often each result occurs, and each
 // failed check. claimed is the number of hashes that are only claimed.
 func summarise(checks []byte) (text string, claimed int, err error) {
 	var document pyjson.Document

@@ -1,5 +1,5 @@
-// Package verify verifies receipts, nested proofs and audit packs offline, with keys that the
-// reader trusts. It reports what each proves, and which members no proof covers.
+// Package verify verifies receipts, nested proofs, and audit packs offline, with keys that the
+// user trusts. It reports what each proves, and which members no proof covers.
 package verify
 
 import (
@@ -11,17 +11,17 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Verdict is a result of a failed verification.
+// Verdict is one possible result of a failed verification.
 type Verdict struct {
 	Code    int    // exit code
 	name    string // machine-readable
 	meaning string
-	err     error // errors that wrap it have this verdict
+	err     error // errors that wrap this error have the verdict
 }
 
-// ErrRecord means that the event is about another record. ErrRecomputed means that the event is
-// about the record, but has values that do not follow from it. ErrText means that a text is not
-// the text of the proved part.
+// ErrRecord means that the event is about another record. ErrRecomputed means that the event
+// is about the record, but has values that do not follow from it. ErrText means that a text is
+// not the text of the proved part.
 var (
 	ErrRecord     = errors.New("the record does not hash to the event")
 	ErrRecomputed = errors.New("the event's values do not follow from the record")
@@ -42,8 +42,8 @@ func Verdicts() []Verdict {
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
 		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
 		{16, "wrong_record", "the event is about another record than this one", ErrRecord},
-		{18, "wrong_checks", "the event is about this record, but what it says of it is not what comes out", ErrRecomputed},
-		{18, "wrong_checks", "the event says something else of its content than what comes out", pack.ErrHashes},
+		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrRecomputed},
+		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashes},
 		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
 		{20, "wrong_text", "the text is not the one that was recorded", ErrText},
 		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContent},
@@ -74,7 +74,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// only returns an error if a flag is set that is for another kind of file.
+// only returns an error if a flag is set that does not apply to this kind of file.
 func (o Options) only(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
 		if value != "" && !slices.Contains(allowed, flag) {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Cause is the reason why the outputs of two runs differ or agree (spec: Causes).
+// Cause says why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
 // The causes. The first six are the variables that form an ipc_id. Variables of the
@@ -57,8 +57,8 @@ var Causes = [...]Cause{
 type Difference struct {
 	Variable string
 	A, B     []byte
-	// Members are the payload members that differ, of the input; empty if one of the runs has no
-	// digests of them.
+	// Members are the payload members that differ, if the variable is the input. It is empty
+	// if one of the runs has no digests of payload members.
 	Members []MemberDifference
 }
 
@@ -78,8 +78,8 @@ type Attribution struct {
 	OutputChanged bool
 }
 
-// Sets are the latest citation sets of the run_ids of two runs (spec: Evidence). The zero value
-// means that not both have one; they are then not compared.
+// Sets are the latest citation sets of the run_ids of two runs (spec: Evidence). In the zero
+// value, at least one run_id has no set, and nothing is compared.
 type Sets struct {
 	A, B   uint64 // their seqs
 	Differ bool   // in their chunks, or in the sources of a chunk
@@ -119,21 +119,21 @@ func memberDifferences(a, b members.Digests) (list []MemberDifference) {
 	return list
 }
 
-// CauseOf returns the cause that Attribute would return, without the differences. setsDiffer is
-// Sets.Differ.
+// CauseOf returns the cause that Attribute would return, without listing the differences.
+// setsDiffer is Sets.Differ.
 func CauseOf(a, b *event.IPC, setsDiffer bool) Cause {
 	c := compare(a, b, setsDiffer)
 	return c.cause(a, b)
 }
 
-// variables names everything that is compared except the output.
+// variables lists everything that is compared except the output.
 var variables = [...]string{
 	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
 	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
 }
 
-// Positions in variables. From environment on, an unknown value counts as equal to any other. The
-// event of a run does not have the value of evidence.
+// Positions in variables. From environment on, an unknown value counts as equal to any other.
+// The event of a run does not contain the value of evidence.
 const (
 	input       = 0
 	model       = 2
@@ -147,8 +147,9 @@ func IsEnvironment(variable string) bool {
 	return slices.Contains(variables[environment:evidence], variable)
 }
 
-// values returns the values of two runs in the order of variables. If either run brought only
-// input_hash, or their input_hashes agree, the value of input is the input_hash of each.
+// values returns the values of two runs in the order of variables. The value of input is
+// input_hash if either run had only that or if both have the same input_hash, and otherwise
+// the hash without the seed.
 func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
 	ofA, ofB = valuesOf(a), valuesOf(b)
 	if !a.HasPayload || !b.HasPayload || bytes.Equal(a.InputHash, b.InputHash) {
@@ -195,7 +196,7 @@ func compare(a, b *event.IPC, setsDiffer bool) comparison {
 	return c
 }
 
-// cause returns the cause after all variables are compared.
+// cause returns the cause once all variables are compared.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
 	case !a.IsRun() || !b.IsRun():
@@ -210,7 +211,7 @@ func (c *comparison) cause(a, b *event.IPC) Cause {
 		return ModelInternal
 	case c.counted == 1:
 		return Cause(variables[c.last])
-	case a.Seed == nil: // and b has none either
+	case a.Seed == nil: // and b has none, since the seeds agree
 		return Unseeded
 	case a.ModelDigest != nil && b.ModelDigest != nil:
 		return Stochastic

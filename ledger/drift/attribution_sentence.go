@@ -40,9 +40,9 @@ func (r *Attribution) Sentence() string {
 // comparedHashes lists the compared fields that are hashes.
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
-// MismatchSentence returns a sentence that names the compared hashes of event seq which do not
+// MismatchSentence returns a sentence that names the compared hashes of event seq that do not
 // match their claims. fields are the fields with the check "mismatch" (spec: Checks). The
-// sentence is empty if none of them is a compared hash.
+// sentence is empty if no compared hash is among them.
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {
@@ -83,7 +83,7 @@ func (d *Difference) show(value []byte) string {
 	return abbreviate(value)
 }
 
-// maxShownMembers is the number of payload members that a sentence names.
+// maxShownMembers is the greatest number of payload members that a sentence names.
 const maxShownMembers = 3
 
 // membersText names the payload members that differ. It is empty or begins with a space.
@@ -101,7 +101,7 @@ func (d *Difference) membersText() string {
 	return " in " + strings.Join(names, ", ")
 }
 
-// maxShownBytes is the number of bytes of a value that a sentence shows.
+// maxShownBytes is the greatest number of bytes of a value that a sentence shows.
 const maxShownBytes = 48
 
 // abbreviate returns a value, truncated if it is long. It returns the first digits of a hash.

@@ -43,30 +43,30 @@ func seeded(seed, output string) event.IPC {
 	return r
 }
 
-// payload returns a run that brought its payload.
+// payload returns the run with its payload in the record.
 func payload(r event.IPC) event.IPC {
 	r.HasPayload = true
 	return r
 }
 
-// A seed within the payload is one variable, not two. If either run brought only its input_hash,
-// both are compared by that.
+// A seed within the payload is one variable, not two. If either run has only its input_hash,
+// the inputs are compared by input_hash.
 func TestSeedInThePayload(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b      event.IPC
 		cause     Cause
 		variables []string
 	}{
-		"another seed":                             {seeded("1", "x"), seeded("2", "y"), Seed, []string{"seed"}},
-		"the same seed":                            {seeded("1", "x"), seeded("1", "y"), StochasticOrModelInternal, nil},
-		"without effect":                           {seeded("1", "x"), seeded("2", "x"), NoEffect, []string{"seed"}},
-		"beside the other payload":                 {seeded("1", "x"), payload(with("seed", "2", "output", "y")), Seed, []string{"seed"}},
-		"the same, beside the other":               {seeded("1", "x"), payload(with("seed", "1", "output", "y")), StochasticOrModelInternal, nil},
-		"only a hash, the same payload":            {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), StochasticOrModelInternal, nil},
-		"only a hash, another payload":             {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), Confounded, []string{"input", "seed"}},
-		"only a hash, without the seed":            {seeded("1", "x"), with("seed", "1", "output", "y"), Input, []string{"input"}},
-		"the same payload, another seed beside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), Seed, []string{"seed"}},
-		"another payload, the same seed":           {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
+		"another seed":                        {seeded("1", "x"), seeded("2", "y"), Seed, []string{"seed"}},
+		"the same seed":                       {seeded("1", "x"), seeded("1", "y"), StochasticOrModelInternal, nil},
+		"without effect":                      {seeded("1", "x"), seeded("2", "x"), NoEffect, []string{"seed"}},
+		"one seed outside the payload":        {seeded("1", "x"), payload(with("seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"same seed, once outside the payload": {seeded("1", "x"), payload(with("seed", "1", "output", "y")), StochasticOrModelInternal, nil},
+		"only a hash, the same payload":       {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), StochasticOrModelInternal, nil},
+		"only a hash, another payload":        {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), Confounded, []string{"input", "seed"}},
+		"only a hash, without the seed":       {seeded("1", "x"), with("seed", "1", "output", "y"), Input, []string{"input"}},
+		"same payload, other seed outside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), Seed, []string{"seed"}},
+		"another payload, the same seed":      {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, back := Attribute(&c.a, &c.b, Sets{}), Attribute(&c.b, &c.a, Sets{})
@@ -163,7 +163,7 @@ func TestEachVariableIsACause(t *testing.T) {
 	}
 }
 
-// Citation sets that differ are a variable, which stands behind the others and is no part of the
+// Citation sets that differ are a variable. It comes after the others and is not part of the
 // environment.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
@@ -177,13 +177,13 @@ func TestEvidence(t *testing.T) {
 		{"alone", with(), with("output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"},
 			"The output changed because the citation set differs (event 12, then event 15); nothing else does."},
 		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"}, ""},
-		{"no other chunks", with(), with("output", "other"), Sets{12, 15, false}, StochasticOrModelInternal, nil, ""},
+		{"the same chunks", with(), with("output", "other"), Sets{12, 15, false}, StochasticOrModelInternal, nil, ""},
 		{"the same output", with(), with(), Sets{12, 15, true}, NoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
-		{"beside a variable", with(), with("model", "m", "output", "other"), Sets{12, 15, true}, Confounded, []string{"model", "evidence"},
+		{"and another variable", with(), with("model", "m", "output", "other"), Sets{12, 15, true}, Confounded, []string{"model", "evidence"},
 			"The output changed, and so did several things at once, so that none of them can be named as the cause: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
-		{"beside the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), Sets{12, 15, true}, Confounded,
+		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), Sets{12, 15, true}, Confounded,
 			[]string{"model_digest", "evidence"}, ""},
 		{"no output", with(), with("output", "null"), Sets{12, 15, true}, Incomplete, []string{"evidence"}, ""},
 	} {
@@ -201,7 +201,7 @@ func TestEvidence(t *testing.T) {
 	require.True(t, IsEnvironment("model_digest"))
 }
 
-// drawRun draws a run with few values, so that runs differ in few.
+// drawRun draws a run from few values, so that two runs differ in few variables.
 func drawRun(t *rapid.T, name string) event.IPC {
 	value := func(variable string) []byte {
 		return rapid.SampledFrom([][]byte{[]byte("a"), []byte("a"), []byte("a"), []byte("b"), nil}).Draw(t, name+" "+variable)

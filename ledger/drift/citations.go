@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// ChunkChange is the difference between two citation sets in their chunks, each counted once
-// (spec: Citation drift).
+// ChunkChange is the difference between the chunks of two citation sets. Each chunk counts
+// once (spec: Citation drift).
 type ChunkChange struct {
 	Added   []string // in the order of the later set
 	Removed []string // in the order of the earlier set
 	Kept    []string // in the order of the later set
-	// Jaccard is the number of kept chunks divided by the number of all, rounded to six
-	// decimals. It is 1 if both sets are empty.
+	// Jaccard is the number of kept chunks divided by the number of distinct chunks in both
+	// sets, rounded to six decimals. It is 1 if both sets are empty.
 	Jaccard float64
 }
 
@@ -44,8 +44,8 @@ func CompareChunks(before, after []string) ChunkChange {
 	return r
 }
 
-// distinct returns a map with the value true for each text. Callers clear a text's value after
-// they have listed it.
+// distinct returns a map with the value true for each text. Callers set a value to false once
+// they have listed the text.
 func distinct(texts []string) map[string]bool {
 	set := make(map[string]bool, len(texts))
 	for _, text := range texts {
@@ -59,18 +59,18 @@ func has[K comparable, V any](set map[K]V, key K) bool {
 	return ok
 }
 
-// Citation is a chunk and the source that a citation set cites it from.
+// Citation is a chunk and the source under which a citation set cites it.
 type Citation struct{ Chunk, Source string }
 
-// CitationChange is the difference between two citation sets in their chunks, and in the sources
-// of the kept ones (spec: Evidence).
+// CitationChange is the difference between two citation sets: in their chunks, and in the
+// sources of the kept chunks (spec: Evidence).
 type CitationChange struct {
 	ChunkChange
 	OtherSources []ChunkSources // in the order of Kept
 }
 
-// ChunkSources is a chunk that two sets cite from different sources. A and B are the sources in
-// each set, sorted.
+// ChunkSources is a chunk that two sets cite under different sources. A and B are its sources
+// in each set, sorted.
 type ChunkSources struct {
 	Chunk string
 	A, B  []string
@@ -81,7 +81,7 @@ func (c *CitationChange) Differ() bool {
 	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
 }
 
-// CompareCitations compares what two citation sets cite. Weights, sections, and the order do not
+// CompareCitations compares the citations of two sets. Weights, sections, and order do not
 // count.
 func CompareCitations(before, after []Citation) CitationChange {
 	chunks := func(list []Citation) (hashes []string) {

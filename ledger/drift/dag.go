@@ -12,11 +12,12 @@ import (
 // StageChange is the difference between the stages of run-DAGs a and b (spec: Run-DAG
 // comparison).
 //
-// Two stages correspond if they have the same name, and each is the n-th of that name in its
-// list. Both lists are walked together. A stage differs if only one list has it, if its hash
-// differs, or if b has it later than a. If both lists continue with a stage that the other
-// lacks, the stage that the known shapes have earlier comes first, and otherwise the stage of
-// b. So no stage differs if and only if the lists, and therefore the roots, are equal.
+// Two stages correspond if they have the same name and the same position among the stages of
+// that name in their lists. Both lists are walked together. A stage differs if only one list
+// has it, if its hash differs, or if b has it later than a. Where both lists continue with a
+// stage that the other lacks, the walk takes the stage that is earlier in the known shapes, or
+// else the stage of b. So no stage differs if and only if the lists, and therefore the roots,
+// are equal.
 type StageChange struct {
 	// Differing names all stages that differ, in the order of the walk. A name appears once
 	// for each stage of that name that differs.
@@ -24,17 +25,18 @@ type StageChange struct {
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
-	// Outcome is true if preflight rejected one of the two, the other was answered, and
-	// neither their questions nor their preflights differ. So they diverge at no stage that
-	// both have.
+	// Outcome is true if preflight rejected one run and the other was answered, and neither
+	// their questions nor their preflights differ. The runs then diverge at no stage that both
+	// have.
 	Outcome bool
 }
 
-// Outcome is where a rejected run and an answered one diverge (spec: Run-DAG comparison).
+// Outcome names the place where a rejected run and an answered one diverge (spec: Run-DAG
+// comparison).
 const Outcome = "outcome"
 
-// First returns the name of the first diverging stage or Outcome; "" if none diverges. A name
-// may be "" too; Differing tells the two apart.
+// First returns the name of the first diverging stage, or Outcome. It returns "" if the runs
+// do not diverge, but the name of a stage can be "" too; Differing distinguishes the two.
 func (c *StageChange) First() string {
 	switch {
 	case c.Outcome:
@@ -45,7 +47,7 @@ func (c *StageChange) First() string {
 	return c.Differing[0]
 }
 
-// stageKey identifies a stage among those of one name.
+// stageKey identifies a stage among the stages with the same name.
 type stageKey struct {
 	name string
 	nth  int // from 0
@@ -78,8 +80,8 @@ func isAnswered(stages []event.Stage) bool {
 	return shape == rules.ShapeQuote || shape == rules.ShapePointer
 }
 
-// agreeBefore reports whether an answered run has the question of a rejected one and, if it
-// has a preflight stage, the same preflight.
+// agreeBefore reports whether an answered run has the same question as a rejected one and, if
+// the answered run has a preflight stage, the same preflight.
 func agreeBefore(rejected, answered []event.Stage) bool {
 	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
 	return same(0) && (string(answered[1].Name) != rules.Preflight || same(1))
@@ -148,7 +150,7 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
-			j++ // a had it earlier, so it differs
+			j++ // a had it earlier, so the stage differs
 		default:
 			c.Differing = append(c.Differing, w.a[i].name)
 			i++
@@ -164,8 +166,8 @@ var shapeOrder = map[string]int{
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
 }
 
-// earlierInA reports whether a continues at i with a stage that b lacks, and that the known
-// shapes have before the stage at j, with which b continues.
+// earlierInA reports whether a continues at i with a stage that b lacks and that comes before
+// the stage at j, with which b continues, in the known shapes.
 func (w *stageWalk) earlierInA(i, j int) bool {
 	if i == len(w.a) || has(w.inB, w.a[i]) {
 		return false
@@ -203,7 +205,7 @@ const (
 	CauseUnknown     = "unknown"
 )
 
-// Cause returns the cause of the divergence: the name of the one dimension that differs, or
+// Cause returns the cause of the divergence: the name of the only dimension that differs, or
 // one of the constants above. dimensions and known are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
@@ -262,12 +264,12 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run-DAG without inputs, unless its stages show that
-// preflight rejected it. Whether it failed is not known.
+// UnknownFailure is the failure stage of a run-DAG without inputs: it is not known whether the
+// run failed. If the stages show that preflight rejected the run, it does not apply.
 const UnknownFailure = "unknown"
 
-// FailureStage returns the failure stage of a run-DAG: that of its event, or UnknownFailure; nil if
-// it did not fail.
+// FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailure. It
+// returns nil if the run did not fail.
 func FailureStage(dag *event.DAG) []byte {
 	known := dag.Quotes != nil || string(dag.Shape) == rules.ShapeReject
 	if dag.FailureStage == nil && !known {
@@ -276,8 +278,8 @@ func FailureStage(dag *event.DAG) []byte {
 	return dag.FailureStage
 }
 
-// AnswerHash returns the hash of a run-DAG's answer: that of the first stage answer, without one
-// that of the first stage render; nil if it has neither.
+// AnswerHash returns the hash of a run-DAG's answer: the hash of its first stage answer, or
+// else of its first stage render. It returns nil if it has neither.
 func AnswerHash(stages []event.Stage) (hash []byte) {
 	for _, s := range stages {
 		switch {

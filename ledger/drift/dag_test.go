@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// stages parses texts "name=hash".
+// stages parses texts of the form "name=hash".
 func stages(texts ...string) []event.Stage {
 	var list []event.Stage
 	for _, text := range texts {
@@ -42,9 +42,9 @@ func TestCompareStages(t *testing.T) {
 			StageChange{Differing: []string{"p", "r"}, OnlyInA: []string{"p"}, Stages: 3}},
 		"other shape": {stages("q=1", "context=2", "l=4"), stages("q=1", "map=3", "l=4"),
 			StageChange{Differing: []string{"map", "context"}, OnlyInA: []string{"context"}, OnlyInB: []string{"map"}, Stages: 4}},
-		"shapes have it earlier": {stages("question=1", "preflight=7", "final_label=9"), stages("question=1", "retrieval=2", "render=3", "final_label=9"),
+		"earlier in the known shapes": {stages("question=1", "preflight=7", "final_label=9"), stages("question=1", "retrieval=2", "render=3", "final_label=9"),
 			StageChange{Differing: []string{"preflight", "retrieval", "render"}, OnlyInA: []string{"preflight"}, OnlyInB: []string{"retrieval", "render"}, Stages: 5}},
-		"shapes have them in one place": {stages("question=1", "context=2", "answer=3"), stages("question=1", "evidence_map=2", "raw_answer=3"),
+		"same place in the known shapes": {stages("question=1", "context=2", "answer=3"), stages("question=1", "evidence_map=2", "raw_answer=3"),
 			StageChange{Differing: []string{"evidence_map", "context", "raw_answer", "answer"}, OnlyInA: []string{"context", "answer"},
 				OnlyInB: []string{"evidence_map", "raw_answer"}, Stages: 5}},
 		"repeated": {stages("a=1", "a=2"), stages("a=1", "a=3", "a=4"),
@@ -61,8 +61,9 @@ func TestCompareStages(t *testing.T) {
 	require.Empty(t, change.First())
 }
 
-// No stage differs if and only if the lists are equal. The stages of only one side are those
-// of which the other has fewer. The first differing stage is where the lists diverge.
+// No stage differs if and only if the lists are equal. OnlyInA and OnlyInB have the stages
+// that one list has more often than the other. The first differing stage is where the lists
+// diverge.
 func TestCompareStagesProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {

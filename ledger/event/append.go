@@ -9,13 +9,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Body is everything that an event says. It is reused for one event after another; its
-// contents are valid until the next Read.
+// Body has everything that an event body says. It can be reused for one event after another.
+// Its contents are valid until the next Read.
 type Body struct {
 	Event
 	Common record.CommonFields
 	Checks []record.NamedCheck
-	// Fields points to the field below for the event's kind; nil if the kind is unknown.
+	// Fields points to the field below for the event's kind. It is nil if the kind is unknown.
 	Fields     record.Fields
 	IPC        IPC
 	DAG        DAG
@@ -43,7 +43,7 @@ func (b *Body) Read(body pyjson.Value) {
 	b.readChecks()
 	b.Common = record.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
-	if e.Kind != record.IPCRecord { // readIPC reads those in one pass, because most events are IPC records (BenchmarkExtend)
+	if e.Kind != record.IPCRecord { // readIPC does this in one pass for IPC records, which most events are (BenchmarkExtend)
 		for name, value := range e.Detail.Members() {
 			b.readCommon(name.Text(), value)
 		}
@@ -91,8 +91,8 @@ func (b *Body) Read(body pyjson.Value) {
 	}
 }
 
-// readChecks reads the checks. Most events have the same names as the event before; these
-// strings are reused.
+// readChecks reads the checks. It reuses the strings of the previous event's names, since most
+// events have the same names.
 func (b *Body) readChecks() {
 	before := b.Checks[:cap(b.Checks)]
 	b.Checks = b.Checks[:0]
@@ -107,7 +107,7 @@ func (b *Body) readChecks() {
 	}
 }
 
-// readCommon reads a member that records of several kinds have.
+// readCommon reads a member that records of several kinds share.
 func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	c := &b.Common
 	switch string(name) {
@@ -144,7 +144,7 @@ func (b *Body) readContents(object pyjson.Value) {
 	}
 }
 
-// The names of content by kind of record. Content of a citation set is the texts of its
+// The names of content, by kind of record. The content of a citation set is the texts of its
 // citations.
 var (
 	contentsOfIPC  = []string{"output", "payload", "system_prompt", "usage"}
@@ -190,7 +190,7 @@ func readCheck(v pyjson.Value) (c record.CheckField) {
 	return c
 }
 
-// resultOf converts a result without allocation if it is a known one.
+// resultOf converts a result. It does not allocate for a known one.
 func resultOf(text []byte) record.Result {
 	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch, record.Inconsistent} {
 		if string(text) == string(result) {
@@ -200,7 +200,7 @@ func resultOf(text []byte) record.Result {
 	return record.Result(text)
 }
 
-// digest returns a SHA-256 in hexadecimal; the zero hash for anything else.
+// digest returns a SHA-256 in hexadecimal, or the zero hash for anything else.
 func digest(v pyjson.Value) (h record.Hash) {
 	digits := text(v)
 	if len(digits) != hex.EncodedLen(len(h)) {
@@ -212,9 +212,9 @@ func digest(v pyjson.Value) (h record.Hash) {
 	return h
 }
 
-// Write returns the canonical event with what Read has read. The bytes equal those that were
-// read if these are a canonical event without other members. Fields must not be nil. The
-// result is valid until the next call.
+// Write returns the canonical event for the values that Read has read. The result equals the
+// bytes that were read if these are a canonical event without unknown members. Fields must not
+// be nil. The result is valid until the next call.
 func (b *Body) Write() []byte {
 	if string(b.Actor) != b.actor {
 		b.actor = string(b.Actor)
@@ -237,7 +237,7 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check with that name; nil if the event has none.
+// CheckOf returns the check with that name, or nil if the event has none.
 func (b *Body) CheckOf(name string) *record.CheckField {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {

@@ -50,7 +50,8 @@ func bodies(t *testing.T) map[string][]byte {
 	return events
 }
 
-// An event that the ledger wrote is written again as the same bytes. Anything else is not.
+// Write returns the same bytes for an event that the ledger wrote, and other bytes for
+// anything else.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
 	var body event.Body // reused, as in an audit
@@ -64,12 +65,12 @@ func TestEventsAreWrittenAgain(t *testing.T) {
 		require.Equal(t, string(text), written(string(text)), name)
 		require.NoError(t, body.Check(), name)
 		for what, altered := range map[string]string{
-			"an unknown member":        strings.Replace(string(text), `"v":1}`, `"v":1,"w":1}`, 1),
-			"one in the record":        strings.Replace(string(text), `"record":{`, `"record":{"a":1,`, 1),
-			"white space":              strings.Replace(string(text), `"rules":1`, `"rules": 1`, 1),
-			"another version":          strings.Replace(string(text), `"v":1}`, `"v":2}`, 1),
-			"a hash in capitals":       strings.Replace(string(text), `"digest":"`, `"digest":"A`, 1),
-			"an escape that needs not": strings.Replace(string(text), `default`, `\u0064efault`, 1),
+			"an unknown member":               strings.Replace(string(text), `"v":1}`, `"v":1,"w":1}`, 1),
+			"an unknown member of the record": strings.Replace(string(text), `"record":{`, `"record":{"a":1,`, 1),
+			"white space":                     strings.Replace(string(text), `"rules":1`, `"rules": 1`, 1),
+			"another version":                 strings.Replace(string(text), `"v":1}`, `"v":2}`, 1),
+			"a hash in capitals":              strings.Replace(string(text), `"digest":"`, `"digest":"A`, 1),
+			"a needless escape":               strings.Replace(string(text), `default`, `\u0064efault`, 1),
 		} {
 			if document.Parse([]byte(altered)) != nil {
 				continue // not JSON, or a duplicate member

@@ -1,6 +1,6 @@
 // Package event reads event bodies (spec: Event body). An entry is parsed once; the fields of
-// each kind are read from it on demand. Package record defines the types of these fields and
-// writes events. Body.Write writes an event again that was read.
+// its kind are read on demand. Package record defines the types of these fields and writes
+// events. Body.Write rewrites an event that was read.
 //
 // Reading does not validate: a missing member, or one of another type, is empty. An event is
 // valid if Body.Write returns the same bytes and Body.Check returns nil.
@@ -17,15 +17,16 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Event is one decoded entry. Its slices, and those of the fields that are read from it,
-// belong to the Decoder and are valid until it decodes the next entry.
+// Event is one decoded entry. Its slices, and those of the fields read from it, belong to the
+// Decoder and are valid until it decodes the next entry.
 type Event struct {
 	Seq  uint64
 	Time time.Time // UTC
 	Kind record.Kind
 	Hash [32]byte // event_hash
-	Prev [32]byte // event_hash of the event before
-	// Actor, Ledger, and TimeText are members of the body. TimeText is the text of Time.
+	Prev [32]byte // event_hash of the previous event
+	// Actor, Ledger, and TimeText are members of the body. TimeText is Time as the body spells
+	// it.
 	Actor, Ledger, TimeText []byte
 	// Checks, Detail, Rules, and Version are the members checks, record, rules, and v of the
 	// body.
@@ -36,11 +37,11 @@ type Event struct {
 // use.
 type Decoder struct{ document pyjson.Document }
 
-// Decode decodes an entry. The entry must not change while the event is used.
+// Decode decodes an entry. The entry must not change while the event is in use.
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
 	if len(entry) < len(e.Prev) {
-		return Event{}, fmt.Errorf("an entry of %d bytes is too short", len(entry))
+		return Event{}, fmt.Errorf("an entry with %d bytes is too short", len(entry))
 	}
 	body := entry[copy(e.Prev[:], entry):]
 	e.Hash = sha256.Sum256(entry)
@@ -86,7 +87,7 @@ func (e *Event) read(body pyjson.Value) {
 	}
 }
 
-// kindOf converts a kind without allocation if it is a kind of record.
+// kindOf converts a kind. It does not allocate for a kind of record.
 func kindOf(text []byte) record.Kind {
 	for _, kind := range record.Kinds {
 		if string(text) == string(kind) {
@@ -106,7 +107,7 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 	return n
 }
 
-// Number returns a non-negative integer of at most 64 bits; 0 for anything else.
+// Number returns a non-negative integer of at most 64 bits, or 0 for anything else.
 func Number(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0
@@ -121,5 +122,5 @@ func Number(v pyjson.Value) uint64 {
 	return n
 }
 
-// text returns the text of a string; nil for anything else.
+// text returns the text of a string, or nil for anything else.
 func text(v pyjson.Value) []byte { return v.Text() }

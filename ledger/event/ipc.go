@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// IPC is what an ipc_record event says (spec: IPC record).
+// IPC has the fields of an ipc_record event (spec: IPC record).
 type IPC = record.IPCFields
 
 // IPC reads an ipc_record event.
@@ -14,8 +14,8 @@ func (e *Event) IPC() (r IPC) {
 	return r
 }
 
-// readIPC reads into a zero IPC. If other is not nil, it gets the members that records of
-// other kinds can have too.
+// readIPC reads into a zero IPC. If other is not nil, readIPC also reads into it the members
+// that records of other kinds share.
 func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
@@ -71,7 +71,8 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 	}
 }
 
-// raw returns the source of a value, such as a number; nil for null and an absent value.
+// raw returns the source bytes of a value, such as a number, or nil for null and for an absent
+// value.
 func raw(v pyjson.Value) []byte {
 	if !v.Given() {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path is what a path_fingerprint event says (spec: Path fingerprint).
+// Path has the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
 	record.PathFields
-	// Route is the joined names of the passages: the identity of the route.
+	// Route is the names of the passages, joined. It identifies the route.
 	Route []byte
-	// ContentDigest is the SHA-256 of the content; nil if the record brought none.
+	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.
 	ContentDigest []byte
 }
 

@@ -7,9 +7,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Recompute returns the body of the event that the ledger writes for r: for a record_refused event
-// its refusal. It copies from e what does not follow from the record: actor, ledger, idempotency
-// key, seq, and time.
+// Recompute returns the body of the event that the ledger would write for r. If e is a
+// record_refused event, it returns the body of the refusal. It copies from e what the record
+// does not determine: actor, ledger, idempotency key, seq, and time.
 func (e *Event) Recompute(r *record.Record) []byte {
 	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
 	var body []byte
@@ -22,9 +22,9 @@ func (e *Event) Recompute(r *record.Record) []byte {
 	return record.AppendSuffixAt(body, e.Seq, e.TimeText)
 }
 
-// Difference returns the first place where two events in canonical form differ, as a JSON pointer,
-// and the values there. An absent value is Absent. It does not compare places for which skip
-// returns true; a nil skip compares everything.
+// Difference returns the first place where two events in canonical form differ, as a JSON
+// pointer, with the value in each event. A missing value is Absent. It ignores places for
+// which skip returns true; a nil skip ignores nothing.
 func Difference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
 	return difference("", a, b, skip)
 }
@@ -48,7 +48,7 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	return "", pyjson.Value{}, pyjson.Value{}, false
 }
 
-// OrNothing returns a value as a message shows it: "nothing" if it is absent.
+// OrNothing returns a value for a message: its source, or "nothing" if it is absent.
 func OrNothing(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("nothing")

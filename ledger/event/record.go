@@ -9,14 +9,14 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// RunID returns the run_id of a record; nil if it has none.
+// RunID returns the run_id of a record, or nil if it has none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
-// Digest returns the digest of the record or request that the event is about (spec:
-// Idempotency); the zero hash if the event has none.
+// Digest returns the digest of the record or request in the event (spec: Idempotency), or the
+// zero hash if the event has none.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
-// Key returns the digest of the event's idempotency key; nil if it has none.
+// Key returns the digest of the event's idempotency key, or nil if it has none.
 func (e *Event) Key() *record.Hash {
 	v := e.Detail.Member("idempotency_key")
 	if !v.Given() {
@@ -26,7 +26,7 @@ func (e *Event) Key() *record.Hash {
 	return &key
 }
 
-// Occurred returns the timestamp of a record; false if it has none.
+// Occurred returns the timestamp of a record, or false if it has none.
 func (e *Event) Occurred() (time.Time, bool) {
 	return moment.Parse(text(e.Detail.Member("timestamp")))
 }
@@ -34,12 +34,12 @@ func (e *Event) Occurred() (time.Time, bool) {
 // Labels yields the name and the value of each label of a record.
 func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("labels")) }
 
-// Hashes yields the name and the value of each effective hash of a record that is not null
+// Hashes yields the name and the value of each effective hash of a record, except null ones
 // (spec: Effective hashes).
 func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
 
-// Producer returns the producer of a record and the number that it gave to the record. id is
-// nil if there is none.
+// Producer returns the producer of a record and the number that it gave the record. id is nil
+// if there is no producer.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
 	return text(producer.Member("id")), Number(producer.Member("seq"))
@@ -56,7 +56,7 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Refusal is what a record_refused event says.
+// Refusal has the fields of a record_refused event.
 type Refusal = record.RefusalFields
 
 // Refusal reads a record_refused event.

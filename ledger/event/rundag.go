@@ -11,7 +11,7 @@ import (
 // Stage is one node of a run-DAG, or one dimension of its cache key.
 type Stage = record.StageField
 
-// DAG is what a run_dag event says (spec: Run-DAG).
+// DAG has the fields of a run_dag event (spec: Run-DAG).
 type DAG = record.RunFields
 
 // DAG reads a run_dag event.
@@ -68,7 +68,7 @@ func (e *Event) DAG() DAG {
 	return r
 }
 
-// textsOf returns the elements of a list; nil for anything else.
+// textsOf returns the elements of a list, or nil for anything else.
 func textsOf(list pyjson.Value) (texts [][]byte) {
 	for e := range list.Elements() {
 		texts = append(texts, text(e))

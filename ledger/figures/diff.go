@@ -12,13 +12,13 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// MaxDiff bounds the sum of the sizes of two texts whose diff is made, in bytes.
+// MaxDiff bounds the sizes of the two texts of a diff together, in bytes.
 const MaxDiff = 4 << 20
 
-// names maps other names of content to its own.
+// names maps other accepted names of content to its own name.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
-// MissingError says that a record has no content of that name.
+// MissingError reports that a record has no content with that name.
 type MissingError struct {
 	Seq  uint64
 	Name string
@@ -29,16 +29,16 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name)
 }
 
-// SizeError says that two texts are too long for a diff.
-type SizeError struct{ Bytes uint64 } // of both
+// SizeError reports that two texts are too long for a diff.
+type SizeError struct{ Bytes uint64 } // of both texts together
 
 // Error implements error.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("the texts have %d bytes together, but a diff takes at most %d; read the content of both and compare them yourself", e.Bytes, MaxDiff)
+	return fmt.Sprintf("the texts have %d bytes together, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
-// AddMembers adds the values of payload members that differ between two records. It adds none if a
-// payload was not posted or is redacted, or if they are too long.
+// AddMembers adds to list the values of payload members that differ between two records. It
+// adds none if a payload was not posted or is redacted, or if the payloads are too long.
 func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberD
 	return nil
 }
 
-// payloads returns the payloads of two records. Both are nil if one was not posted or is redacted, or if
-// they are too long.
+// payloads returns the payloads of two records. Both are nil if one was not posted or is
+// redacted, or if they are too long.
 func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
 	contentA, foundA, err := t.named(ctx, a, Payload)
 	if err != nil {
@@ -79,9 +79,8 @@ func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB [
 	return payloadA, payloadB, err
 }
 
-// Diff compares the content that two records have under one name. prompt and passage are
-// accepted as names too. The error is a *MissingError, a *SizeError, or a *RedactedError if
-// that is the reason.
+// Diff compares the content that two records have under one name. It accepts prompt and
+// passage as names too. The error can be a *MissingError, a *SizeError, or a *RedactedError.
 func (t *Texts) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
 	if name, known := names[of]; known {
 		of = name

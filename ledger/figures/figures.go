@@ -1,6 +1,6 @@
 // Package figures computes figures about the texts of records (spec: Figures of texts). They
-// depend on the content that is there now, so they are not part of what an answer says as of a
-// tree size.
+// depend on the content that is stored now, so they are not part of what an answer guarantees
+// as of a tree size.
 package figures
 
 import (
@@ -16,9 +16,9 @@ import (
 	"colophon/proofs"
 )
 
-// Log is the ledger that figures are about.
+// Log is the ledger whose records the figures are about.
 type Log interface {
-	// Name is the name of the ledger.
+	// Name returns the name of the ledger.
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
@@ -28,13 +28,13 @@ type Log interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// Texts makes the figures of one answer. It is for one goroutine.
+// Texts computes the figures of one answer. Only one goroutine can use it.
 type Texts struct {
 	Log Log
-	// Hold reserves memory for the answer. bytes is all that it needs, including earlier
-	// calls.
+	// Hold reserves memory for the answer. bytes is the total that the answer needs, including
+	// what earlier calls reserved.
 	Hold func(bytes int64) error
-	// PerByte is the memory that the answer needs for each byte of two texts, in bytes.
+	// PerByte is the memory in bytes that the answer needs for each byte of two texts.
 	PerByte int64
 	Cache   *Cache
 
@@ -43,8 +43,8 @@ type Texts struct {
 }
 
 // Cache keeps figures for later answers, by the digests of the two texts. Ledgers do not share
-// figures: the time of an answer would reveal to one ledger what another has. It is safe for
-// concurrent use.
+// figures, because the time that an answer takes would reveal to one ledger what content
+// another has. It is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
 }
@@ -54,14 +54,14 @@ type key struct {
 	a, b   proofs.Hash
 }
 
-// maxCached bounds the figures in a Cache, of about 300 bytes each.
+// maxCached bounds the number of figures in a Cache. Each takes about 300 bytes.
 const maxCached = 1 << 15
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
 	figures, err := lru.New[key, textdiff.Figures](maxCached)
 	if err != nil {
-		panic(err) // the size is positive
+		panic(err) // cannot happen, since the size is positive
 	}
 	return &Cache{figures}
 }
@@ -73,10 +73,10 @@ const (
 	Payload = "payload"
 )
 
-// Work is the work that was done for one list of figures.
+// Work counts the work for one list of figures, in steps of textdiff.
 type Work uint64
 
-// maxWork bounds the work on one list, in steps of textdiff: about a second of one core.
+// maxWork bounds the work for one list. It takes about a second of one core.
 const maxWork = 1 << 26
 
 // Change compares the content that two records have under one name.
@@ -93,7 +93,7 @@ func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// Length returns the length of the content of one record, as a change without a first text.
+// Length returns the length of the content of one record, as a change that has no first text.
 func (t *Texts) Length(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
 	change, err := t.Change(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
@@ -103,7 +103,8 @@ func length(l textdiff.Length) wire.TextLength {
 	return wire.TextLength{Bytes: l.Bytes, Characters: l.Characters, Words: l.Words}
 }
 
-// lengthChange returns nil if the first text has no words.
+// lengthChange returns the relative change of the length in words, or nil if the first text
+// has no words.
 func lengthChange(f *textdiff.Figures) *wire.Decimal {
 	if f.A.Words == 0 {
 		return nil
@@ -139,7 +140,7 @@ func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdi
 	return f, "", err
 }
 
-// RedactedError says that the content of a record is withdrawn.
+// RedactedError reports that the content of a record was erased.
 type RedactedError struct{ Seq, By uint64 }
 
 // Error implements error.
@@ -147,8 +148,8 @@ func (e *RedactedError) Error() string {
 	return fmt.Sprintf("the content of event %d was erased: event %d says why", e.Seq, e.By)
 }
 
-// redacted returns a *RedactedError if one of two records is redacted. It is called after their
-// content was read, so that it sees a redaction that erased the content in between.
+// redacted returns a *RedactedError if one of two records is redacted. Call it after reading
+// their content, so that it notices a redaction that erased the content in between.
 func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
 	for _, seq := range [...]uint64{a, b} {
 		by, err := t.Log.RedactedBy(ctx, seq)
@@ -191,7 +192,7 @@ func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []by
 }
 
 // named returns the content of a record by its name. found is false if the record has no
-// content of that name.
+// content with that name.
 func (t *Texts) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {

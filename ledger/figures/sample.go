@@ -10,11 +10,11 @@ import (
 	"colophon/client/wire"
 )
 
-// maxSampled bounds the pairs that a summary is about.
+// maxSampled bounds the pairs that a summary covers.
 const maxSampled = 1000
 
-// Sample selects the pairs of records that a summary is about: of all pairs that were added,
-// those with the smallest hashes. The order of adding has no influence.
+// Sample selects the pairs of records that a summary covers: of all pairs that were added,
+// those with the smallest hashes. The order in which they are added does not matter.
 type Sample struct {
 	all  int // number of pairs that were added
 	kept []hashedPair
@@ -42,8 +42,8 @@ func (s *Sample) smallest() []hashedPair {
 	return s.kept
 }
 
-// Summary summarises how far the outputs of the pairs of a sample changed. It lists at most limit
-// pairs. If their texts are long, it is about fewer pairs, the first of the sample.
+// Summary summarises how much the outputs of a sample's pairs changed. It lists at most limit
+// pairs. If their texts are long, it covers fewer pairs, beginning with the smallest hashes.
 func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTexts, error) {
 	pairs := s.smallest()
 	answer := &wire.EffectTexts{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
@@ -79,7 +79,7 @@ func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.Effect
 }
 
 // quartiles sorts a list and returns its quartiles, or nil if it is empty. It interpolates
-// between two figures.
+// between neighbouring figures.
 func quartiles(list []float64) *wire.Quartiles {
 	if len(list) == 0 {
 		return nil

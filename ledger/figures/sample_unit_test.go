@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// A sample of the same pairs is the same, in whatever order they come.
+// A sample of the same pairs is the same, in whatever order they are added.
 func TestSampleDoesNotDependOnTheOrder(t *testing.T) {
 	const pairs = 5*maxSampled + 7
 	sampled := func(order []int) []hashedPair {
@@ -28,7 +28,7 @@ func TestSampleDoesNotDependOnTheOrder(t *testing.T) {
 	for _, p := range first {
 		sum += p.a
 	}
-	require.InDelta(t, pairs/2, sum/maxSampled, pairs/10, "it is of all pairs alike")
+	require.InDelta(t, pairs/2, sum/maxSampled, pairs/10, "the sample is uniform")
 }
 
 func TestQuartiles(t *testing.T) {
@@ -37,7 +37,7 @@ func TestQuartiles(t *testing.T) {
 	require.Equal(t, &wire.Quartiles{Q1: 1.75, Median: 2.5, Q3: 3.25}, quartiles([]float64{4, 2, 3, 1}))
 }
 
-// When an answer has done its work, it reads no more texts.
+// Once an answer has used up its work, it reads no more texts.
 func TestWorkIsBounded(t *testing.T) {
 	work := Work(maxWork)
 	change, err := new(Texts).Change(t.Context(), Output, 1, 2, &work)

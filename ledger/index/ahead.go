@@ -5,7 +5,7 @@ import (
 )
 
 // Bounds of reading and decoding ahead of the fold. Only the fold itself must be sequential. A
-// chunk ends early when its events reach chunkBytes.
+// chunk ends early when its entries reach chunkBytes.
 const (
 	chunkEvents = 64
 	chunkBytes  = 128 << 10
@@ -17,15 +17,15 @@ const largeEntry = 8 << 10
 
 // chunk is a list of consecutive events.
 type chunk struct {
-	entries []byte // their bytes
+	entries []byte // bytes of the entries
 	events  [chunkEvents]Event
 	count   int   // number of events
 	large   bool  // an entry is longer than largeEntry
-	err     error // error of reading or decoding the event after the last; nil if there was none
+	err     error // error of reading or decoding the event after the last one, or nil
 }
 
-// reset empties a chunk. Events keep the memory of their longest entry, except after a large
-// one, because hundreds of events would keep that much.
+// reset empties a chunk. Events keep memory for their longest entry. After a large entry they
+// drop it, because otherwise hundreds of events would keep that much.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
@@ -33,19 +33,19 @@ func (c *chunk) reset() {
 	c.entries, c.count, c.err = c.entries[:0], 0, nil
 }
 
-// newChunks returns the free chunks of a fold. They are allocated at their first use, because
+// newChunks returns the free chunks of a fold. They are nil until their first use, because
 // most ledgers are idle.
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
-		free <- nil // allocated at the first use
+		free <- nil // allocated at first use
 	}
 	return free
 }
 
-// ahead reads the log from the fold's position to its head and decodes it, in a goroutine. The
-// caller returns each chunk to f.fold.chunks. The goroutine ends at the log's head, after an
-// error, or when ctx is done.
+// ahead starts a goroutine that reads the log from the fold's position to its head and decodes
+// it. The caller returns each chunk to f.fold.chunks. The goroutine ends at the log's head,
+// after an error, or when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
 	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.state.size}
@@ -66,7 +66,7 @@ type aheadReader struct {
 	ctx   context.Context // of the goroutine
 	free  <-chan *chunk
 	ready chan<- *chunk
-	chunk *chunk // the chunk that is filled now, or nil
+	chunk *chunk // the chunk that is being filled, or nil
 
 	preparers []Preparer
 	seq       uint64 // of the next event

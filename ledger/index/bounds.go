@@ -24,8 +24,8 @@ func AppendTime(dst []byte, at time.Time) []byte {
 // Bounds is a range of time: from Since up to but not including Until. nil means no bound.
 type Bounds struct{ Since, Until *time.Time }
 
-// SeqsIn returns the events that were recorded in a range of time: from is the first; below is
-// the one after the last.
+// SeqsIn returns the events that were recorded in a range of time: the first one, and the one
+// after the last.
 func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
@@ -41,8 +41,8 @@ func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
 	return from, below, nil
 }
 
-// recordedFrom returns the first event that was recorded at or after a time; the view's size
-// if there is none.
+// recordedFrom returns the first event that was recorded at or after a time, or the view's
+// size if there is none.
 func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	marked, found, err := v.markBefore(at)
 	if err != nil || !found {
@@ -51,7 +51,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	if marked >= v.Size() {
 		return v.Size(), nil
 	}
-	// The mark after it, if there is one, is not before the time.
+	// The next mark, if there is one, is at or after the time.
 	times, err := v.recordedIn(marked / markedEvery)
 	if err != nil {
 		return 0, err
@@ -66,8 +66,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	return below, nil
 }
 
-// markBefore returns the last mark whose time is before another; found is false if there is
-// none.
+// markBefore returns the last mark before a time. found is false if there is none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keys
 	first := keys.Key(nil, recordedMarks)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Any value in place of times is either decoded to its end or reported as damaged.
+// An arbitrary value of times is either decoded to its end or reported as damaged.
 func FuzzRecordedTimes(f *testing.F) {
 	f.Add(binary.AppendVarint(binary.AppendVarint(nil, 1_700_000_000_000_000), -5))
 	f.Add([]byte("nonsense"))
@@ -34,7 +34,7 @@ func FuzzRecordedTimes(f *testing.F) {
 	})
 }
 
-// Times in keys have the order of the times.
+// Times in keys sort in the order of the times.
 func TestAppendTime(t *testing.T) {
 	drawTime := rapid.Custom(func(t *rapid.T) time.Time {
 		second := rapid.SampledFrom([]int64{-62167219200, -1, 0, 1, 1 << 40}).Draw(t, "second")

@@ -14,37 +14,37 @@ import (
 
 // Config configures an index.
 type Config struct {
-	// Dir is the folder of the index. It is created if absent, and must hold nothing else.
+	// Dir is the folder of the index. It is created if absent, and must contain nothing else.
 	Dir string
 	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
-	// Families are the families of questions that the index answers, each after those that it
-	// depends on.
+	// Families are the families of questions that the index answers. Each comes after the
+	// families that it depends on.
 	Families []Family
 	// Log must not be nil.
 	Log *slog.Logger
-	// Memory bounds the memory of the index of all ledgers, in bytes, except what requests
-	// use; 0 means DefaultMemory. It must be at least MinMemory. More memory makes folding a
-	// large log faster.
+	// Memory bounds the memory of the index of all ledgers together, in bytes, not counting
+	// what requests use. It must be at least MinMemory; 0 means DefaultMemory. More memory
+	// makes folding a large log faster.
 	Memory int64
-	// ReadOnly: the index answers from what it has and writes nothing. If it is absent or
-	// damaged, queries fail with storage.ErrNoSpace.
+	// ReadOnly makes the index answer from what is stored and write nothing. If the index is
+	// absent or damaged, queries fail with storage.ErrNoSpace.
 	ReadOnly bool
-	// Rebuild: Open empties an existing index.
+	// Rebuild makes Open empty an existing index.
 	Rebuild bool
 }
 
-// Sizes of Config.Memory, in bytes.
+// Values of Config.Memory, in bytes.
 const (
 	DefaultMemory = 256 << 20
 	MinMemory     = 16 << 20
 )
 
-// deferredBytes is about the memory of one piece of work that a deriver defers.
+// deferredBytes is the approximate memory of one piece of work that a deriver defers.
 const deferredBytes = 72
 
-// eventCacheMemory is the least memory, in bytes, at which IPC records are cached. With less, a
-// larger block cache helps more.
+// eventCacheMemory is the least memory, in bytes, at which IPC records are cached. With less
+// memory, a larger block cache helps more.
 const eventCacheMemory = 512 << 20
 
 // maxTable bounds memtables and batches, in bytes. Larger ones bring no benefit.
@@ -54,10 +54,10 @@ const maxTable = 64 << 20
 type Settings struct {
 	Rows     rowstore.Config
 	Families []Family
-	// A batch takes at most BatchEvents events, and no further one once it has BatchBytes. One
-	// batch is stored while the next is filled.
+	// A batch takes at most BatchEvents events, and no more events once it has reached
+	// BatchBytes. One batch is stored while the next one is filled.
 	BatchEvents, BatchBytes int
-	// BatchSteps bounds how many effects of one event a batch takes. The rest goes into
+	// BatchSteps bounds the effects of one event in a batch. The remaining effects go into
 	// further batches.
 	BatchSteps int
 	// RowCacheBytes bounds the row caches of all ledgers together.
@@ -67,14 +67,15 @@ type Settings struct {
 	// EventCacheBytes bounds the cache of IPC records of all ledgers. With less than
 	// MinEventCache there is none.
 	EventCacheBytes int
-	// MaxDeferred is how many groups may change before a fold that defers work ranks them.
+	// MaxDeferred is the number of changed groups after which a fold that defers work ranks
+	// them.
 	MaxDeferred int
-	// Pause is the minimum time between the beginnings of two folds while no reader waits.
+	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
 }
 
-// OffHeapBytes returns how many bytes of an index's memory are outside the Go heap, and
-// therefore not limited by GOMEMLIMIT. memory is Config.Memory.
+// OffHeapBytes returns how many bytes of an index's memory are outside the Go heap, where
+// GOMEMLIMIT does not limit them. memory is Config.Memory.
 func OffHeapBytes(memory int64) int64 {
 	c, err := Config{Dir: "any", Memory: memory}.Settings()
 	if err != nil || c.EventCacheBytes < MinEventCache {
@@ -96,7 +97,7 @@ func (c Config) Settings() (Settings, error) {
 		memory = DefaultMemory
 	}
 	if memory < MinMemory {
-		return Settings{}, fmt.Errorf("the index has %d bytes of memory; it needs %d", memory, MinMemory)
+		return Settings{}, fmt.Errorf("the index has %d bytes of memory, but it needs %d", memory, MinMemory)
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
@@ -124,4 +125,4 @@ func (c Config) Settings() (Settings, error) {
 
 // Layout names the form of keys and values, and what is counted. It must change whenever
 // either changes: an index of another layout is emptied.
-const Layout = "colophon index, layout 11\n"
+const Layout = "colophon index, layout 12\n"

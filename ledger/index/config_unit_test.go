@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parts of an index take at most the memory of the whole.
+// The parts of an index take no more memory than the whole.
 func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
 		for _, rebuild := range []bool{false, true} {
@@ -16,7 +16,7 @@ func TestMemoryIsDivided(t *testing.T) {
 			require.NoError(t, err)
 			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferred*deferredBytes, int(cmp.Or(memory, DefaultMemory)))
 			require.GreaterOrEqual(t, c.Rows.MemTableBytes, 256<<10)
-			require.Less(t, 2*c.Rows.MemTableBytes, c.Rows.CacheBytes, "two memtables wait to be written")
+			require.Less(t, 2*c.Rows.MemTableBytes, c.Rows.CacheBytes, "two memtables can wait to be written")
 		}
 	}
 	_, err := Config{Dir: "x", Memory: MinMemory - 1}.Settings()

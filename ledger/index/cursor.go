@@ -9,11 +9,10 @@ import (
 	"colophon/storage"
 )
 
-// cursor is the position to which a ledger is folded. Each batch stores the cursor to which it
-// brings the index.
+// cursor says how far a ledger is folded. Each batch stores the cursor that holds after it.
 type cursor struct {
 	size uint64       // number of events folded
-	tip  storage.Hash // event_hash of the last; zero if there is none
+	tip  storage.Hash // event_hash of the last event; zero if there is none
 }
 
 // append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.
@@ -31,18 +30,18 @@ func decodeCursor(value []byte) (cursor, error) {
 	switch len(value) {
 	case 8 + len(c.tip):
 	case 8 + len(c.tip) + 1:
-		return cursor{}, errors.New("rebuilding the index was interrupted")
+		return cursor{}, errors.New("the rebuilding of the index was interrupted")
 	default:
-		return cursor{}, fmt.Errorf("%d bytes", len(value))
+		return cursor{}, fmt.Errorf("it has %d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
-		return cursor{}, errors.New("no events")
+		return cursor{}, errors.New("it covers no events")
 	}
 	copy(c.tip[:], value[8:])
 	return c, nil
 }
 
-// readCursor returns the stored cursor of a ledger; zero if there is none.
+// readCursor returns the stored cursor of a ledger, or zero if there is none.
 func readCursor(from interface {
 	Stored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {
@@ -55,7 +54,7 @@ func readCursor(from interface {
 	}
 	c, err := decodeCursor(value)
 	if err != nil {
-		return cursor{}, fmt.Errorf("%w: its cursor: %w", rowstore.ErrDamaged, err)
+		return cursor{}, fmt.Errorf("%w: the cursor: %w", rowstore.ErrDamaged, err)
 	}
 	return c, nil
 }

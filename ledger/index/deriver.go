@@ -9,21 +9,21 @@ import (
 
 // Family is one family of questions: the form of its rows, and the deriver that writes them.
 type Family struct {
-	// Rows gives the length in bytes of a row, for each dimension of the family that has
+	// Rows has the length in bytes of a row, for each dimension of the family that has
 	// versions.
 	Rows map[rowstore.Dimension]int
 	// Counters lists the counters that begin with 0, so that a rate shows their first
-	// increment. All others begin when they are first added to.
+	// increment. Other counters begin with their first increment.
 	Counters []counters.Series
-	// New returns the deriver of one ledger for a new fold. DeriverOf finds the derivers of
-	// families that are listed before.
+	// New returns the deriver of one ledger for a new fold. It can find the derivers of the
+	// families before this one with DeriverOf.
 	New func(f *Fold) Deriver
 }
 
 // Deriver writes the rows of one family, event by event. It belongs to one fold.
 type Deriver interface {
-	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished the same event is passed
-	// again. Any other error ends the fold.
+	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished, Derive is called with
+	// the same event again. Any other error ends the fold.
 	Derive(ctx context.Context, e *Event) error
 }
 
@@ -35,13 +35,13 @@ type Preparer interface {
 }
 
 // Deferring is a deriver that leaves part of its work until the batch ends. While an index is
-// rebuilt, that work waits for many batches.
+// rebuilt, that work is left for many batches.
 type Deferring interface {
 	// BeginBatch is called when a batch begins with event from and no work is pending.
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
-	// FlushPending does that many pieces of the pending work; at most Pending.
+	// FlushPending does that many pieces of the pending work, at most Pending.
 	FlushPending(pieces int)
 }
 
@@ -59,11 +59,11 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 }
 
 // Prepared returns the event's value of type T, which Prepare sets and Derive reads. Events
-// are reused: until Prepare sets the value, it is that of an earlier event.
+// are reused, so until Prepare sets the value, it is the value of an earlier event.
 func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
-// ViewState returns the view's value of type T, in which queries cache what they read. It is
-// zero at first.
+// ViewState returns the view's value of type T, in which queries cache what they have read. It
+// is zero at first.
 func ViewState[T any](v *View) *T { return slotOf[T](&v.states) }
 
 func slotOf[T any](places *[]any) *T {
@@ -99,7 +99,7 @@ func (f *Fold) pending() (pieces int) {
 	return pieces
 }
 
-// flushDeferred does up to that many pieces of deferred work.
+// flushDeferred does at most that many pieces of deferred work.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
 		some := min(pieces, d.Pending())

@@ -2,7 +2,8 @@ package index
 
 import "colophon/ledger/index/rowstore"
 
-// Dimensions that belong to no family.
+// Dimensions that belong to no family. After the colon: the parts of a key, and after a
+// semicolon the value.
 const (
 	// cursorDimension: one key; a cursor.
 	cursorDimension rowstore.Dimension = 0x01
@@ -10,7 +11,8 @@ const (
 	hashDimension rowstore.Dimension = 0x03
 	// recordedMarks: the time of an event and its seq (8), for one event in many.
 	recordedMarks rowstore.Dimension = 0x20
-	// recordedTimes: the number of a block of events (8); when each was recorded.
+	// recordedTimes: the number of a block of events (8); the times at which they were
+	// recorded.
 	recordedTimes rowstore.Dimension = 0x22
 )
 

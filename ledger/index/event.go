@@ -5,13 +5,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// Event is an event of the log, with what preparers derive from it alone. It is valid until it
-// is reused.
+// Event is an event of the log, with the values that preparers derive from it alone. It is
+// valid until it is reused.
 type Event struct {
 	event.Event
 	EntryBytes int // length of its entry
-	// The decoded detail. Only the field of the event's kind is set; the others have values of
-	// earlier events.
+	// The decoded detail. Only the field for the event's kind is set; the others keep values
+	// of earlier events.
 	IPC  event.IPC
 	DAG  event.DAG
 	Set  event.CitationSet
@@ -21,7 +21,7 @@ type Event struct {
 	prepared []any
 }
 
-// decode decodes an entry. The entry must not change while the event is used.
+// decode decodes an entry. The entry must not change while the event is in use.
 func (e *Event) decode(entry []byte) (err error) {
 	e.EntryBytes = len(entry)
 	if e.Event, err = e.decoder.Decode(entry); err != nil {

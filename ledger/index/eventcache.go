@@ -7,20 +7,20 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache caches what families encode of events of all ledgers that were folded or read
-// last. Its memory is outside the Go heap, except on Windows. It is safe for concurrent use. A
-// nil eventCache caches nothing.
+// eventCache caches what families encode of the events, of all ledgers, that were folded or
+// read last. Its memory is outside the Go heap, except on Windows. It is safe for concurrent
+// use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
-// Sizes in bytes. The cache grows in steps of cachePart. Its own tables take up to a fifth
-// more.
+// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables take up to a
+// fifth more.
 const (
 	cachePart     = 32 << 20
 	MinEventCache = cachePart / 5 * 6
 )
 
-// newEventCache returns a cache of at most that many bytes, which it allocates as it fills. It
-// returns nil if that is less than MinEventCache.
+// newEventCache returns a cache of at most that many bytes, or nil if that is less than
+// MinEventCache. The cache allocates memory as it fills.
 func newEventCache(bytes int) *eventCache {
 	if bytes < MinEventCache {
 		return nil
@@ -53,7 +53,7 @@ func (c EventCache) key(seq uint64) (key [16]byte) {
 	return key
 }
 
-// Find appends what is cached of an event to dst.
+// Find appends the cached encoding of an event to dst.
 func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	if c.cache == nil {
 		return dst, false
@@ -62,9 +62,9 @@ func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	return c.cache.cache.HasGet(dst, key[:])
 }
 
-// Keep caches what was encoded of an event. If the system has no memory left, the process
-// ends: the cache panics while it holds its locks, and after a recovery all other users would
-// block for ever.
+// Keep caches the encoding of an event. If the system has no memory left, the process ends:
+// the cache panics while it holds its locks, and after a recovered panic all other users would
+// block forever.
 func (c EventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The oldest records are dropped when memory runs out.
+// When the memory is full, the cache drops the oldest records.
 func TestEventCacheIsBounded(t *testing.T) {
 	k := newEventCache(MinEventCache)
 	defer k.close()
@@ -27,5 +27,5 @@ func TestEventCacheIsBounded(t *testing.T) {
 	_, ok := EventCache{k, 1}.Find(nil, count-1)
 	require.True(t, ok)
 	_, ok = EventCache{k, 2}.Find(nil, count-1)
-	require.False(t, ok, "it is another log's")
+	require.False(t, ok, "a cache is for one log")
 }

@@ -13,9 +13,9 @@ import (
 	"colophon/storage"
 )
 
-// Find returns the seq of the event with that event_hash. It returns ErrAhead if the index
-// covers fewer than atLeast events, which can also happen because it was replaced, and
-// storage.ErrNotFound if none of the events that it covers has the hash.
+// Find returns the seq of the event with that event_hash. It returns storage.ErrNotFound if
+// none of the events that the index covers has the hash. It returns ErrAhead if the index
+// covers fewer than atLeast events, which can also happen when the index was replaced.
 func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
@@ -29,7 +29,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 		return 0, err
 	}
 	defer f.store.rows.Release()
-	now := f.published.Load() // the engine may already have events beyond this size
+	now := f.published.Load() // the engine can already have events beyond this size
 	if now.size < atLeast {
 		return 0, ErrAhead
 	}
@@ -52,9 +52,9 @@ type HashedEvent struct {
 // maxFound bounds the events that FindPrefix returns.
 const maxFound = 8
 
-// FindPrefix returns the events whose event_hash begins with some hexadecimal digits, at most
-// maxFound. There must be at least 8 digits, because it reads the events whose hashes begin with
-// these.
+// FindPrefix returns at most maxFound events whose event_hash begins with some hexadecimal
+// digits. There must be at least 8 digits, because it reads all events whose hashes begin with
+// the first 8.
 func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 	return found, nil
 }
 
-// eventsWith returns events whose event_hash begins with some bytes and passes a test, at most
-// maxFound. The caller has acquired the store.
+// eventsWith returns at most maxFound events whose event_hash begins with begins and for which
+// passes returns true. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, passes func(storage.Hash) bool) (found []HashedEvent, err error) {
 	prefix := append(now.keys.Key(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
@@ -104,7 +104,7 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 // hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.
 const hashBytes = 6
 
-// eventHashKey returns the prefix of the keys of events with the beginning of a hash.
+// eventHashKey returns the prefix of the keys of events whose event_hash begins like hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
 	return append(k.Key(dst, hashDimension), hash[:hashBytes]...)
 }

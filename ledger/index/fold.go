@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fold takes events into the index, one by one. It belongs to the follower's goroutine.
+// Fold adds events to the index, one by one. It belongs to the follower's goroutine.
 type Fold struct {
 	Log  Log
 	Rows rowstore.Rows
@@ -33,15 +33,15 @@ type Fold struct {
 	derivers  []Deriver
 	preparers []Preparer
 	deferring []Deferring
-	// deferWork: deferring derivers work only when flushDeferred is called, not in every
-	// batch.
+	// deferWork makes deferring derivers work only when flushDeferred is called, and not in
+	// every batch.
 	deferWork bool
 
-	// Touched counts keys that derivers read without Rows.
+	// Touched counts keys that derivers read other than through Rows.
 	Touched int
-	// Cache caches what is encoded of events for queries.
+	// Cache caches what families encode of events for queries.
 	Cache EventCache
-	// FilterBytes is the memory that filters of all ledgers may still take, in bytes.
+	// FilterBytes is the memory that the filters of all ledgers can still take, in bytes.
 	FilterBytes *atomic.Int64
 
 	decoder event.Decoder
@@ -51,15 +51,15 @@ type Fold struct {
 // ErrBatchNotEmpty: the event must be the first of its batch.
 var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
 
-// ErrUnfinished: part of the event's effects did not fit into the batch. That batch is stored,
+// ErrUnfinished: some effects of the event did not fit into the batch. That batch is stored,
 // and the event is folded again for the rest. Views do not see the event before it is
 // complete.
-var ErrUnfinished = errors.New("index: the event has more effects than a batch takes")
+var ErrUnfinished = errors.New("index: the event has more effects than a batch can take")
 
 // RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
-// iterate over stored rows. Otherwise it returns ErrBatchNotEmpty; the event then comes again
-// as the first of a batch. Call it before anything of the event is written. It blocks while
-// the batch before is stored.
+// iterate over stored rows. Otherwise it returns ErrBatchNotEmpty, and the event is folded
+// again as the first of a batch. Call it before writing anything for the event. It blocks
+// while the previous batch is being stored.
 func (f *Fold) RequireEmptyBatch() error {
 	if !f.Rows.Empty() {
 		return ErrBatchNotEmpty
@@ -67,8 +67,8 @@ func (f *Fold) RequireEmptyBatch() error {
 	return f.flushPending()
 }
 
-// catchUp folds all events up to the head, or until the disk is nearly full. Each batch opens
-// a new read of the log, so that a long fold does not keep the log's database from freeing
+// catchUp folds all events up to the head, or until the disk is nearly full. Each batch starts
+// a new read of the log. Otherwise a long fold would keep the log's database from freeing
 // files.
 func (f *Follower) catchUp(ctx context.Context) (err error) {
 	replaced, err := f.store.acquire()
@@ -106,7 +106,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 }
 
-// noteSpace records whether the fold waits for disk space, and logs when that begins.
+// noteSpace records whether the fold waits for disk space. It logs when the wait begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
 		f.store.config.Rows.Log.Warn("the disk is nearly full; the index waits for free space",
@@ -116,8 +116,8 @@ func (f *Follower) noteSpace(starved bool) {
 }
 
 // foldBatch fills one batch and starts to store it. It reports whether there were any events.
-// The batch is stored and published when the next flushPending returns. If an event cannot be
-// folded, the events before it are stored.
+// The next flushPending waits until the batch is stored and publishes it. If an event cannot
+// be folded, the events before it are stored.
 func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	f.beginBatch()
 	f.fold.beginDeferring()
@@ -139,12 +139,12 @@ func (f *Follower) beginBatch() {
 	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
 }
 
-// gather folds events into the batch until it is full or the log ends. It reports whether the
-// batch has anything.
+// gather folds events into the batch until the batch is full or the log ends. It reports
+// whether the batch contains anything.
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
-	defer func() { // the goroutine closes ready; then all chunks are free
+	defer func() { // the goroutine closes ready, and then all chunks are free
 		cancel()
 		for c := range ready {
 			f.fold.chunks <- c
@@ -161,8 +161,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	return f.fold.state.size > from, nil
 }
 
-// chunk folds the events of a chunk. It reports whether the batch, which began with event
-// from, must end.
+// chunk folds the events of a chunk. The batch began with event from. chunk reports whether
+// the batch must end.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
@@ -182,15 +182,15 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 	return false, nil
 }
 
-// flight is a batch that is stored while the next one is filled.
+// flight is a batch that is being stored while the next one is filled.
 type flight struct {
-	batch *rowstore.Batch // used by the goroutine that stores it
-	next  *snapshot       // published after the batch is stored
+	batch *rowstore.Batch // used by the goroutine that stores the batch
+	next  *snapshot       // published once the batch is stored
 	done  chan error
 }
 
-// commit starts to store the batch together with its cursor. At most one batch is stored at a
-// time.
+// commit starts to store the batch together with its cursor. At most one batch is being stored
+// at a time.
 func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
@@ -205,7 +205,7 @@ func (f *Follower) commit() error {
 	return nil
 }
 
-// flushPending waits until the batch that is in flight is stored, and publishes its snapshot.
+// flushPending waits until the batch in flight is stored, and publishes its snapshot.
 func (f *Follower) flushPending() error {
 	if f.flight == nil {
 		return nil
@@ -221,11 +221,11 @@ func (f *Follower) flushPending() error {
 	return nil
 }
 
-// event folds the next event of the log. After an error the event is not folded. If some of
-// its rows were already written, Rows.Err is set and the batch is discarded.
+// event folds the next event of the log. If it returns an error, the event is not folded. If
+// some of its rows were already written, Rows.Err is set and the batch is discarded.
 func (f *Fold) event(ctx context.Context, e *Event) error {
 	if e.Prev != f.state.tip {
-		return fmt.Errorf("its prev_event_hash is %x, but the event before it has the hash %x", e.Prev, f.state.tip)
+		return fmt.Errorf("its prev_event_hash is %x, but the previous event has the hash %x", e.Prev, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {

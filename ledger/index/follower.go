@@ -18,27 +18,27 @@ type Follower struct {
 	store  *Store
 	name   string
 	log    Log
-	number uint64 // of the log, in this process
+	number uint64 // of the log, among the logs of this process
 
 	wake        chan struct{} // holds a token when the head may have moved
-	readerWaits chan struct{} // holds a token when a reader has begun to wait
+	readerWaits chan struct{} // holds a token when a reader has started to wait
 	cancel      context.CancelFunc
 	done        chan struct{} // closed when the goroutine has ended
 	err         error         // why the goroutine ended by itself; set before done is closed
-	limit       uint64        // the number of events to fold; does not change
+	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
 
-	// Written by start and the goroutine, and while the engine is replaced; read by all.
+	// Written by start and by the goroutine, also while the engine is replaced; read by all.
 	published atomic.Pointer[snapshot]
 
-	// Used by start, then by the goroutine.
+	// Used by start, and then by the goroutine.
 	fold   Fold
 	flight *flight // nil if there is none
-	// replaced is what Acquire returned at start or at the last catchUp.
+	// replaced is the result of Acquire at start or at the latest catchUp.
 	replaced int
 }
 
-// snapshot is a state of the index that is stored. It never changes.
+// snapshot is a stored state of the index. It never changes.
 type snapshot struct {
 	cursor
 	counters.Readings
@@ -62,7 +62,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 	return f
 }
 
-// start restores the fold and starts the goroutine. The caller holds the store's mu.
+// start restores the fold and starts the goroutine. The caller must hold the store's mu.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.store.rows.CountRunning(1)
@@ -75,9 +75,9 @@ func (f *Follower) start(ctx context.Context) {
 	go f.run(ctx, err)
 }
 
-// run folds what the log has, and again after each Wake, until the follower is closed or meets
-// an error. err is an error of start. If the index is being replaced, run continues at the
-// Wake after it.
+// run folds the log, and folds again after each Wake, until the follower is closed or an error
+// occurs. err is an error of start. If the index is being replaced, run continues at the first
+// Wake after that.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
 		f.store.rows.CountRunning(-1)
@@ -92,14 +92,14 @@ func (f *Follower) run(ctx context.Context, err error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return // closed: the error follows from that
+		return // closed, which explains the error
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
-// pause waits for a Wake, and then until Settings.Pause has passed since the last fold or a
-// reader waits. A fold after every commit would cost more than the commit.
+// pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold,
+// or until a reader waits. To fold after every commit would cost more than the commit.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -120,8 +120,8 @@ func (f *Follower) pause(ctx context.Context) error {
 	return nil
 }
 
-// begin makes a fold that continues where the index ends. The engine is acquired, and the
-// caller holds the store's mu.
+// begin creates a fold that continues where the index ends. The engine must be acquired, and
+// the caller must hold the store's mu.
 func (f *Follower) begin(ctx context.Context) error {
 	if err := f.resetFold(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (f *Follower) begin(ctx context.Context) error {
 	return nil
 }
 
-// resetFold makes a fold that has not read its state yet.
+// resetFold creates a fold that has not yet read its state.
 func (f *Follower) resetFold() error {
 	keys, err := f.store.rows.KeyspaceOf(f.name)
 	if err != nil {
@@ -166,8 +166,8 @@ func (f *Follower) release() {
 	}
 }
 
-// restore loads the stored state. If it does not belong to this log, for example after the log
-// was restored from a backup, restore empties the ledger's part of the index.
+// restore loads the stored state. If the state does not belong to this log, for example after
+// a restore of the log from a backup, restore empties the ledger's part of the index.
 func (f *Follower) restore(ctx context.Context) error {
 	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keys)
 	if err == nil && stored.size == 0 {
@@ -177,7 +177,7 @@ func (f *Follower) restore(ctx context.Context) error {
 	if err == nil {
 		kept, err = counters.Read(&f.fold.Rows, f.store.begin)
 	}
-	var why string // why the state cannot be used; empty if it can
+	var why string // why the state cannot be used, or ""
 	switch {
 	case errors.Is(err, rowstore.ErrDamaged):
 		why = err.Error()
@@ -189,14 +189,14 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.Rows.Log.Warn("the stored index does not fit the log; rebuilding it", "ledger", f.name, "reason", why)
+		f.store.config.Rows.Log.Warn("the stored index does not match the log; rebuilding it", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.Counters = stored, counters.New(kept)
 	return nil
 }
 
-// conflictWithLog returns why a state cannot belong to this log; empty if it does. An error
+// conflictWithLog returns why a state cannot belong to this log, or "" if it can. An error
 // means that the log cannot be read.
 func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error) {
 	head, err := f.log.Head(ctx)
@@ -208,7 +208,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 	}
 	last, err := f.log.Entry(ctx, s.size-1)
 	if err != nil {
-		return "", fmt.Errorf("reading the last event that is indexed: %w", err)
+		return "", fmt.Errorf("reading the last indexed event: %w", err)
 	}
 	if hash := sha256.Sum256(last); hash != s.tip {
 		return fmt.Sprintf("event %d is %x in the index and %x in the log", s.size-1, s.tip, hash), nil
@@ -216,8 +216,8 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 	return "", nil
 }
 
-// empty deletes the ledger's part of the index. The caller holds the store's mu, and the fold
-// has read no rows yet.
+// empty deletes the ledger's part of the index. The caller must hold the store's mu, and the
+// fold must not have read any rows yet.
 func (f *Follower) empty() error {
 	keys, err := f.store.rows.Empty(f.name, f.fold.Rows.Keys)
 	if err != nil {
@@ -242,7 +242,7 @@ func (f *Follower) publish(next *snapshot) {
 // Name returns the ledger's name.
 func (f *Follower) Name() string { return f.name }
 
-// Wake tells the follower that the log's head has moved. It never blocks.
+// Wake tells the follower that the log's head may have moved. It never blocks.
 func (f *Follower) Wake() {
 	notify(f.wake)
 }
@@ -255,18 +255,18 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// Size returns the number of events folded. Queries can be answered as of any size up to it.
+// Size returns the number of folded events. Queries can be answered at any size up to it.
 func (f *Follower) Size() uint64 { return f.published.Load().size }
 
-// Counted returns the ledger's counters and the size as of which they are.
+// Counted returns the ledger's counters and the tree size that they cover.
 func (f *Follower) Counted() (counters.Counts, uint64) {
 	now := f.published.Load()
 	return now.Counts(), now.size
 }
 
-// Wait blocks until that many events are folded. It fails when ctx is done, with the error of
-// Err when the follower has stopped, and with ErrClosed when it was closed. It wakes a
-// follower that pauses or waits for disk space.
+// Wait blocks until size events are folded. It fails when ctx is done, when the follower has
+// stopped (with the error of Err), and when the follower was closed (with ErrClosed). It wakes
+// a follower that pauses or waits for disk space.
 func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()
@@ -280,7 +280,7 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the index of ledger %q to reach size %d: %w", f.name, size, ctx.Err())
 		case <-f.done:
-			// It may have reached the size just before it ended.
+			// The index may have reached the size just before the goroutine ended.
 			if f.Size() >= size {
 				return nil
 			}
@@ -292,8 +292,8 @@ func (f *Follower) Wait(ctx context.Context, size uint64) error {
 	}
 }
 
-// Err returns why the follower has stopped by itself; nil while it runs and after Close. What
-// it has folded can still be queried.
+// Err returns why the follower has stopped by itself. It returns nil while the follower runs,
+// and after Close. The folded events can still be queried.
 func (f *Follower) Err() error {
 	select {
 	case <-f.done:
@@ -303,8 +303,8 @@ func (f *Follower) Err() error {
 	}
 }
 
-// Close stops the follower and waits until it has ended. Queries are still answered until the
-// store is closed.
+// Close stops the follower and waits for its goroutine. Queries are answered until the store
+// is closed.
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done

@@ -19,9 +19,9 @@ type Log interface {
 	Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error]
 }
 
-// errLog is wrapped by every error of the log. The same engine may report them, but they do
-// not mean that the index is damaged.
-var errLog = errors.New("index: reading its log")
+// errLog is wrapped by every error of the log. The log can use the same engine as the index,
+// so such an error could otherwise be taken for damage of the index.
+var errLog = errors.New("index: reading the log")
 
 // logReader wraps the errors of a log in errLog.
 type logReader struct{ Log }

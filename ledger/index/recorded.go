@@ -10,27 +10,27 @@ import (
 )
 
 // markedEvery is the number of events in a block. The events of a block share one mark of
-// time, and one key with the times of all.
+// time, and one key that has all of their times.
 const markedEvery = 64
 
-// recorded holds the times at which the events of the current block were recorded. Each is
-// encoded as the difference to the one before in microseconds, the first to 1970. It belongs
-// to the follower's goroutine.
+// recorded has the times at which the events of the current block were recorded. Each time is
+// encoded as its difference to the previous one in microseconds, and the first as its
+// difference to 1970. It belongs to the follower's goroutine.
 type recorded struct {
 	encoded []byte
 	events  uint64 // number of times
-	last    int64  // microseconds of the last
-	stored  uint64 // number of times that are written already
+	last    int64  // the last time, in microseconds
+	stored  uint64 // number of times that are already written
 }
 
-// mark writes when an event was recorded.
+// mark writes the time at which an event was recorded.
 func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
 	case at == 0:
 		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
-	case r.events != at: // the first event of this fold
+	case r.events != at: // the event is the first of this fold
 		if err := r.load(&f.Rows, e.Seq); err != nil {
 			f.Rows.Fail("%w", err)
 			return
@@ -44,7 +44,7 @@ func (f *Fold) mark(e *event.Event) {
 	}
 }
 
-// load restores the block of an event from what an earlier fold has stored.
+// load restores the block of an event from what an earlier fold stored.
 func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
 	*r = recorded{}
 	encoded, _, err := rows.Stored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
@@ -83,7 +83,7 @@ type timesReader struct {
 func (t *timesReader) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
-		return time.Time{}, fmt.Errorf("%w: the times of a block of events", rowstore.ErrDamaged)
+		return time.Time{}, fmt.Errorf("%w: the times of a block of events cannot be decoded", rowstore.ErrDamaged)
 	}
 	t.rest, t.micros = t.rest[size:], t.micros+step
 	return time.UnixMicro(t.micros).UTC(), nil
@@ -94,12 +94,13 @@ func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: no times of block %d", rowstore.ErrDamaged, block)
+		err = fmt.Errorf("%w: block %d has no times", rowstore.ErrDamaged, block)
 	}
 	return timesReader{rest: encoded}, err
 }
 
-// RecordedAt returns when an event was recorded. The event is below the view's size.
+// RecordedAt returns the time at which an event was recorded. The event must be below the
+// view's size.
 func (v *View) RecordedAt(seq uint64) (at time.Time, err error) {
 	times, err := v.recordedIn(seq / markedEvery)
 	for n := uint64(0); err == nil && n <= seq%markedEvery; n++ {

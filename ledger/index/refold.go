@@ -14,11 +14,11 @@ import (
 // noLimit is the limit of a follower that folds its whole log.
 const noLimit = math.MaxUint64
 
-// Refold empties a ledger's part of the index and folds the first size events of its log into
-// it. It calls progress with the number of folded events after each batch. The returned
-// follower does not run, but answers queries; close it before the ledger is followed again.
-// Refold returns storage.ErrNoSpace if the disk is nearly full. If it is interrupted, the next
-// start begins again.
+// Refold empties a ledger's part of the index, and folds the first size events of the ledger's
+// log into it. After each batch it calls progress with the number of folded events. The
+// returned follower does not run, but answers queries; it must be closed before the ledger is
+// followed again. Refold returns storage.ErrNoSpace if the disk is nearly full. If it is
+// interrupted, the next start begins again.
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// reset begins a fold with an empty index.
+// reset starts a fold with an empty index.
 func (f *Follower) reset() error {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -59,8 +59,8 @@ func (f *Follower) reset() error {
 	return nil
 }
 
-// errLogEnds: the log has fewer events than Refold should fold.
-var errLogEnds = errors.New("the log ends there, before the requested size")
+// errLogEnds: the log has fewer events than Refold was asked to fold.
+var errLogEnds = errors.New("the log ends before the requested size")
 
 func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err error) {
 	if _, err := f.store.acquire(); err != nil {
@@ -70,7 +70,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.reset(); err != nil {
 		return err
 	}
-	// From here on the old rows must not come back after a crash.
+	// From here on, a crash must not bring the old rows back.
 	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
@@ -113,8 +113,8 @@ func (f *Follower) requireSpace() error {
 	return err
 }
 
-// storeDeferred does all deferred work and stores it. A rebuild does this seldom, because
-// groups change their rank again soon.
+// storeDeferred does all deferred work and stores it. A rebuild does this rarely, because the
+// ranks of groups soon change again.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
 		if err := errors.Join(ctx.Err(), f.requireSpace()); err != nil {
@@ -127,7 +127,7 @@ func (f *Follower) storeDeferred(ctx context.Context) error {
 	return nil
 }
 
-// storeSome does up to an eighth of MaxDeferred pieces of deferred work and starts to store
+// storeSome does at most an eighth of MaxDeferred pieces of deferred work, and starts to store
 // them.
 func (f *Follower) storeSome() error {
 	rows := &f.fold.Rows

@@ -1,10 +1,11 @@
-// Package index derives from the log what queries need (spec: Index and as_of). One follower
-// per ledger folds its events, in order, into a store of its own. The index is derived from
-// entries alone and is never the truth: a damaged index is emptied and folded again.
+// Package index derives from the log the rows that queries need (spec: Index and as_of). For
+// each ledger, one follower folds the ledger's events, in order, into the index. The index is
+// derived from entries alone and is never the truth: a damaged index is emptied and folded
+// again.
 //
 // All ledgers of a server share one embedded database. It is never synced. Each batch also
-// stores the position to which it brings the index, so after a crash the index is as it was at
-// some earlier position.
+// stores the log position that it covers, so after a crash the index is as it was at some
+// earlier position.
 package index
 
 import (
@@ -29,18 +30,18 @@ type Store struct {
 	config      Settings
 	rows        *rowstore.Store
 	closed      atomic.Bool
-	filterBytes atomic.Int64 // bytes that the followers' filters may still take
+	filterBytes atomic.Int64 // bytes that the followers' filters can still take
 
 	events *eventCache       // shared by all ledgers
 	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
-	followers map[string]*Follower // followers that are not closed; under mu
+	followers map[string]*Follower // followers that are not closed; guarded by mu
 }
 
-// Open opens an index and creates it if it is absent. It empties an index of another layout,
-// or one too damaged to open. It fails if the folder holds something else, is in use, or
-// cannot be read or written.
+// Open opens an index, and creates it if it is absent. It empties an index that has another
+// layout or is too damaged to open. It fails if the folder contains something else, is in use,
+// or cannot be read or written.
 func Open(c Config) (*Store, error) {
 	internal, err := c.Settings()
 	if err != nil {
@@ -49,7 +50,7 @@ func Open(c Config) (*Store, error) {
 	return OpenWith(internal)
 }
 
-// OpenWith is Open with other shares of the memory, for tests.
+// OpenWith is Open with the memory divided in another way. It is for tests.
 func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
@@ -85,7 +86,7 @@ func (s *Store) acquire() (replaced int, err error) {
 	return replaced, noSpace(err)
 }
 
-// noSpace wraps storage.ErrNoSpace around rowstore.ErrReadOnly.
+// noSpace makes an error that wraps rowstore.ErrReadOnly wrap storage.ErrNoSpace too.
 func noSpace(err error) error {
 	if errors.Is(err, rowstore.ErrReadOnly) {
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
@@ -107,10 +108,10 @@ func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 // maxName bounds the length of a ledger's name in bytes.
 const maxName = 255
 
-// Follow starts to fold a ledger's events, from where the index ends to the log's head, and on
-// after each Wake. If the index belongs to another log, it is emptied first. An error means
-// misuse: an invalid name, a ledger that is followed already, or a closed store. All other
-// errors are reported by Follower.Err.
+// Follow starts to fold a ledger's events, from where the index ends to the log's head, and
+// further after each Wake. If the index belongs to another log, it is emptied first. An error
+// means misuse: an invalid name, a ledger that is already followed, or a closed store.
+// Follower.Err reports all other errors.
 func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 }
 
 // add adds a ledger's follower without running it. The caller holds mu until the follower runs
-// or never will.
+// or it is certain that it never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("a name has 1 to %d bytes of valid UTF-8", maxName)
@@ -146,7 +147,7 @@ func (s *Store) followed() int {
 	return len(s.followers)
 }
 
-// Follower returns a ledger's follower; nil if the ledger is not followed.
+// Follower returns a ledger's follower, or nil if the ledger is not followed.
 func (s *Store) Follower(name string) *Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *Store) Followers() []*Follower {
 }
 
 // remove removes a closed follower, so that its ledger can be followed again. It reports
-// whether it was still there.
+// whether the follower was still there.
 func (s *Store) remove(f *Follower) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. No query may be under way.
+// Close closes all followers and the database. There must be no queries left.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FollowStopped adds a follower that does not run. FoldBatch and Take fold for it. It is for
-// tests that look at a fold under way.
+// FollowStopped adds a follower that does not run by itself. FoldBatch and Take fold for it.
+// It is for tests that inspect a fold in progress.
 func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -29,7 +29,7 @@ func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.flushPending())
 }
 
-// CatchUp folds what the log has, unless the disk is nearly full.
+// CatchUp folds the rest of the log, unless the disk is nearly full.
 func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
 // Defer makes derivers defer their work, as they do while an index is rebuilt.

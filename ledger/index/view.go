@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAhead: the index has not reached the requested size.
-var ErrAhead = errors.New("index: it has not reached that size")
+var ErrAhead = errors.New("index: not yet folded up to that size")
 
 // Page selects a part of a list.
 type Page = rowstore.Page
@@ -24,12 +24,13 @@ var ErrPosition = rowstore.ErrPosition
 // ErrRebuilding: a damaged index is being replaced by an empty one.
 var ErrRebuilding = rowstore.ErrRebuilding
 
-// View answers queries as of one tree size and ignores later events (spec: Index and as_of).
-// It is for one goroutine and must be closed.
+// View answers queries as of one tree size, and ignores later events (spec: Index and as_of).
+// Only one goroutine can use it. It must be closed.
 type View struct {
 	*rowstore.Reader
 	follower *Follower
-	// latest is the number of folded events when the view was made. Rankings exist only there.
+	// latest is the number of folded events when the view was opened. Rankings exist only at
+	// that size.
 	latest uint64
 	block  []byte // scratch
 	events event.Decoder
@@ -51,7 +52,8 @@ func (f *Follower) Latest() (*View, error) {
 	return v, nil
 }
 
-// View returns a view as of a size; ErrAhead if that many events are not folded yet.
+// View returns a view as of a size. It returns ErrAhead if that many events are not yet
+// folded.
 func (f *Follower) View(size uint64) (*View, error) {
 	v, err := f.Latest()
 	if err != nil {
@@ -64,13 +66,13 @@ func (f *Follower) View(size uint64) (*View, error) {
 	return v, nil
 }
 
-// IsLatest reports whether the view is of all events that were folded when it was made.
+// IsLatest reports whether the view includes all events that were folded when it was opened.
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
 // Cache returns the log's part of the cache of events.
 func (v *View) Cache() EventCache { return v.follower.cache() }
 
-// Entries yields the entries of the log from a seq on. They do not count as read.
+// Entries yields the entries of the log from a seq on. They do not count towards Touched.
 func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return v.follower.log.Entries(ctx, from)
 }
@@ -80,8 +82,8 @@ func (v *View) Close() error {
 	return v.Reader.Close()
 }
 
-// read reads an entry of the log. The caller owns it.
-func (v *View) read(ctx context.Context, seq uint64) ([]byte, error) {
+// Read reads an entry of the log. The caller owns it.
+func (v *View) Read(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
@@ -96,9 +98,9 @@ func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
 	return e, err
 }
 
-// Entry is Event with the entry. The caller owns the entry.
+// Entry is Event together with the entry, which the caller owns.
 func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
-	entry, err := v.read(ctx, seq)
+	entry, err := v.Read(ctx, seq)
 	if err != nil {
 		return nil, event.Event{}, err
 	}
@@ -109,13 +111,13 @@ func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, erro
 	return entry, e, nil
 }
 
-// EventOfKind returns the event at seq; the caller owns it. It returns storage.ErrNotFound if
-// the event is of another kind or the view does not see it.
+// EventOfKind returns the event at seq, which the caller owns. It returns storage.ErrNotFound
+// if the event is of another kind or the view does not see it.
 func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
-	entry, err := v.read(ctx, seq)
+	entry, err := v.Read(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +127,12 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	if e.Kind != kind {
-		return nil, fmt.Errorf("event %d as %s: %w", seq, kind, storage.ErrNotFound)
+		return nil, fmt.Errorf("event %d, read as %s: %w", seq, kind, storage.ErrNotFound)
 	}
 	return &e, nil
 }
 
-// TextOf returns a copy as a string; nil for nil.
+// TextOf returns a copy of a text as a string, or nil for nil.
 func TextOf(text []byte) *string {
 	if text == nil {
 		return nil

@@ -26,7 +26,8 @@ type Files struct {
 // Path returns the path of the file that holds a ledger's confirmed key.
 func (k Files) Path(name string) string { return filepath.Join(k.Dir, name+".key") }
 
-// StagedPath returns the path of the file that holds the key of a ledger to be created.
+// StagedPath returns the path of the file that holds the key of a ledger that does not exist
+// yet.
 func (k Files) StagedPath(name string) string { return k.Path(name) + ".new" }
 
 // Load implements ledger.Keys. It refuses a file that others can read.
@@ -37,7 +38,8 @@ func (k Files) Staged(name string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(name))
 }
 
-// pathInData returns the path of a key file relative to the data folder. Clients may see it.
+// pathInData returns the path of a key file relative to the data folder. Clients can see this
+// path.
 func pathInData(path string) string { return filepath.Join("keys", filepath.Base(path)) }
 
 // readKey reads a key. It refuses a file that others can read, and a folder that others can

@@ -15,10 +15,11 @@ import (
 	"colophon/storage"
 )
 
-// init lets tests make folders that no other user can write to, as umask 002 would not.
+// init sets a umask under which new folders are writable for their owner only, which the tests
+// need. With umask 002, their group could write too.
 func init() { syscall.Umask(0o022) }
 
-// Keys and marks are refused in folders that others can change, and behind links.
+// Keys and marks are refused if others can change their folder, or if their path is a link.
 func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func writeWhole(path string, text []byte) error {
 	if err := safefile.CheckFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	// The name is always the same, so the next write replaces what a crash leaves behind.
+	// The name is always the same, so the next write replaces a file that a crash left behind.
 	temporary := path + ".new"
 	f, err := safefile.Create(temporary)
 	if err != nil {

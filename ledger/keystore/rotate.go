@@ -63,7 +63,7 @@ func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("%w: the ledger signs with %s: neither %s nor %s holds that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
+			return fmt.Errorf("%w: the ledger signs with %s, but neither %s nor %s holds that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
 		}
 		if err := k.promote(name, keys, present); err != nil {
 			return err
@@ -72,8 +72,7 @@ func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 	return k.removeRetired(name, keys)
 }
 
-// promote moves the next key to the place of the current one, and keeps the current one as the
-// previous key.
+// promote makes the next key the current one, and the current one the previous one.
 func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
 	previous, err := readKey(k.PreviousPath(name))
 	switch {
@@ -87,7 +86,7 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 	case err != nil:
 		return err
 	case previous.Verifier().String() == present.Verifier().String():
-		// An interrupted call has stored it.
+		// An interrupted call has already stored it.
 	case !retired(keys, present.Verifier()):
 		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; move away the one that does not sign the log",
 			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
@@ -98,9 +97,9 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 	return safefile.SyncDir(k.Dir)
 }
 
-// removeRetired removes the previous key once the log says that it is retired. A retired key
-// must sign nothing more, and verification does not need it. A history that is older than the
-// keys never reports a key as retired that still signs.
+// removeRetired removes the previous key once the log shows that it is retired. A retired key
+// must not sign again, and verification does not need it. If the history is older than the
+// keys, it shows no key as retired that still signs.
 func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -110,7 +109,7 @@ func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Trusts(previous.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that is none of the ledger's; move it away", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
+		return fmt.Errorf("%w: %s holds a key that does not belong to the ledger; move it away", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil
@@ -121,7 +120,7 @@ func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 	return safefile.SyncDir(k.Dir)
 }
 
-// retired reports whether the history says that a key signs nothing more.
+// retired reports whether the history shows that a key no longer signs.
 func retired(keys *proofs.KeyHistory, key *proofs.Verifier) bool {
 	return slices.ContainsFunc(keys.Replaced(), func(replaced proofs.LogKey) bool {
 		_, ended := replaced.Verifier.SignedUpTo()

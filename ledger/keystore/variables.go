@@ -13,9 +13,9 @@ import (
 )
 
 // Variables takes signing keys from environment variables, and from files for ledgers that
-// have no variable. A variable holds all keys of its ledger that may have to sign, separated
-// by white space; the log decides which of them do. In the folder of the key files, NAME.vkey
-// holds the newest verifier key of a ledger that has signed.
+// have no variable. A variable holds every key with which its ledger might have to sign,
+// separated by white space; the log decides which of them sign. In the folder of the key
+// files, NAME.vkey holds the verifier key that signed for a ledger last.
 type Variables struct {
 	Files
 	Lookup func(name string) (string, bool) // like os.LookupEnv

@@ -18,7 +18,7 @@ var citationQuestions = []Question{
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
 }
 
-// required is the parse function of a question whose only parameter is required. what
+// required returns the parse function of a question whose only parameter is required. what
 // describes the parameter in the error message.
 func required(name, what string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) {
@@ -42,14 +42,14 @@ func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], 
 func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
 	row := wire.CitationDriftRow{Row: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.Against),
 		Added: orEmpty(d.Added), Removed: orEmpty(d.Removed), Kept: orEmpty(d.Kept)}
-	if d.Against > 0 { // the first set has nothing to compare with
+	if d.Against > 0 { // the first set has no previous one
 		row.Jaccard = &d.Jaccard
 	}
 	return row
 }
 
-// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of
-// the set that cited the chunk under a second source.
+// Conflicts lists the chunks that are cited under several sources. The seq of a row is the seq
+// of the set that first cited the chunk under a second source.
 func Conflicts(v *View) (*wire.Page[wire.Conflict], error) {
 	found, next, err := citations.Conflicts(v.View, v.Page)
 	if err != nil {
@@ -86,7 +86,7 @@ func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
 
 func parseChunk(p Parameters) (string, error) { return p["hash"], chunkForm.check("hash", p["hash"]) }
 
-// CitationsOfChunk lists the citation sets that cite a chunk, each with these citations only.
+// CitationsOfChunk lists the citation sets that cite a chunk, each with only those citations.
 func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
@@ -98,12 +98,12 @@ func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
 func parseSource(p Parameters) (string, error) {
 	id := p["source_id"]
 	if len(id) > record.MaxSourceID {
-		return "", invalid("source_id", "is %d bytes long, at most %d are allowed", len(id), record.MaxSourceID)
+		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), record.MaxSourceID)
 	}
 	return id, nil
 }
 
-// CitationsOfSource lists the citation sets that cite a source, each with these citations only.
+// CitationsOfSource lists the citation sets that cite a source, each with only those citations.
 func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitedRow], error) {
 	found, next, err := citations.OfSource(v.Context, v.View, id, v.Page)
 	if err != nil {

@@ -47,8 +47,8 @@ func differences(a *drift.Attribution) []wire.Difference {
 	return list
 }
 
-// valueOf returns a value as JSON, in the form that events use. Numbers are canonical JSON
-// already. An unknown value is nil, which JSON shows as null.
+// valueOf returns a value as JSON, in the form that events use. Numbers are already canonical
+// JSON. An unknown value is nil, which JSON shows as null.
 func valueOf(variable string, value []byte) json.RawMessage {
 	switch drift.Cause(variable) {
 	case drift.Temperature, drift.MaxTokens, drift.Seed, drift.Evidence:
@@ -63,7 +63,8 @@ func valueOf(variable string, value []byte) json.RawMessage {
 // Pair is two records to compare.
 type Pair struct{ A, B uint64 }
 
-// parsePair parses the parameters a and b. kind names the records with their article.
+// parsePair returns the parse function for the parameters a and b. kind names the kind of the
+// records with its article, such as "an IPC record".
 func parsePair(kind string) func(Parameters) (Pair, error) {
 	seq := func(p Parameters, name string) (uint64, error) {
 		seq, given, err := p.Count(name)
@@ -80,7 +81,7 @@ func parsePair(kind string) func(Parameters) (Pair, error) {
 	}
 }
 
-// readPair reads two records to compare. kind names them with their article.
+// readPair reads two records to compare. kind is as for parsePair.
 func readPair[R any](v *View, pair Pair, kind string, read func(context.Context, *index.View, uint64) (R, error)) (a, b R, err error) {
 	if a, err = readOne(v, "a", pair.A, kind, read); err == nil {
 		b, err = readOne(v, "b", pair.B, kind, read)
@@ -90,7 +91,7 @@ func readPair[R any](v *View, pair Pair, kind string, read func(context.Context,
 
 func readOne[R any](v *View, name string, seq uint64, kind string, read func(context.Context, *index.View, uint64) (R, error)) (found R, err error) {
 	if seq >= v.Size() {
-		return found, invalid(name, "there is no event %d: the answer is as of size %d", seq, v.Size())
+		return found, invalid(name, "there is no event %d at the tree size of this answer, %d", seq, v.Size())
 	}
 	found, err = read(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -119,7 +120,7 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 	return answer, err
 }
 
-// attribute compares two IPC records, and the citation sets of their runs.
+// attribute compares two IPC records and the citation sets of their runs.
 func attribute(v *View, pair Pair) (*wire.IPCChange, error) {
 	a, b, err := readPair(v, pair, "an IPC record", records.ReadIPCRecord)
 	if err != nil {
@@ -176,8 +177,8 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 	return fields, nil
 }
 
-// mismatchNote names the compared hashes that differ from their claims. The text is empty or
-// begins with a space.
+// mismatchNote names the compared hashes of a record that differ from their claims. It is
+// empty or begins with a space.
 func mismatchNote(r *wire.AttributedRecord) string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence
@@ -185,10 +186,10 @@ func mismatchNote(r *wire.AttributedRecord) string {
 	return ""
 }
 
-// groupings are the names by which runs are grouped.
+// groupings are the names of values by which runs are grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:<name>"}
 
-// parseTimeline parses the one value that selects the runs.
+// parseTimeline parses the parameter that selects the runs. Exactly one must be given.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !groups.Grouped(name) {
@@ -228,15 +229,15 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
 	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.Against,
 		Differences: differences(&s.Attribution)}
-	if s.Against != nil { // the first run has nothing to compare with
+	if s.Against != nil { // the first run has no previous one
 		cause := wire.Cause(s.Cause)
 		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
 	}
 	return row
 }
 
-// outputChange returns the change of the output between two runs, or the length of the output of b
-// if a is nil.
+// outputChange returns the change of the output from run a to run b. If a is nil, it returns
+// the length of b's output.
 func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
 	if a == nil {
 		change, err := v.Texts.Length(v.Context, figures.Output, b, work)
@@ -246,7 +247,7 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	return &change, err
 }
 
-// attributionTexts returns nil if the answer has no figures about texts.
+// attributionTexts returns the figures about two records' texts, or nil if there are none.
 func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
 	if v.Texts == nil {
 		return nil, nil

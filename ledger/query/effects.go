@@ -20,7 +20,7 @@ var effectQuestions = []Question{
 	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
 }
 
-// Effects lists the pairs of runs that differ in one variable only, and counts all of them.
+// Effects lists the pairs of runs that differ in one variable only. It also counts them all.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	q.Any, q.Seeded = v.Any, v.Seeded
 	totals, err := v.Totals.of(v, q)
@@ -39,7 +39,7 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	return answer, v.addEffectTexts(answer, q)
 }
 
-// addEffectTexts adds the figures about texts to an answer. The summary is on the first page.
+// addEffectTexts adds figures about texts to an answer. Only the first page has the summary.
 func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err error) {
 	if v.Texts == nil {
 		return nil
@@ -67,7 +67,8 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 	return wire.EffectPair{Seq: p.A.Seq, A: generation(v, &p.A), B: generation(v, &p.B), OutputChanged: p.Changed}
 }
 
-// parseEffects returns the two values in the form that events use.
+// parseEffects parses the variable and the two values, and returns them in the form that
+// events use.
 func parseEffects(p Parameters) (q effects.Query, err error) {
 	q.Variable = p["variable"]
 	if !effects.IsVariable(q.Variable) {
@@ -80,7 +81,7 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 		return q, err
 	}
 	if q.A == q.B {
-		err = invalid("b", "is the same value as a")
+		err = invalid("b", "must differ from a")
 	}
 	return q, err
 }
@@ -94,7 +95,7 @@ var (
 	doubleForm  = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// effectValue returns one value in canonical form, so that 0.70 equals 0.7.
+// effectValue returns a value of the variable in canonical form, so that 0.70 equals 0.7.
 func effectValue(p Parameters, variable, name string) (string, error) {
 	value, given := p[name]
 	if !given {
@@ -103,7 +104,7 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	switch {
 	case variable[0] == '/':
 		if !members.IsDigest([]byte(value)) {
-			return "", invalid(name, "must be the digest of the member, of 32 lower-case hexadecimal digits, as events have it")
+			return "", invalid(name, "must be the digest of the member as in events, in 32 lower-case hexadecimal digits")
 		}
 		return value, nil
 	case variable == "model" || strings.HasPrefix(variable, records.LabelPrefix):
@@ -127,12 +128,12 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 const maxTotals = 256
 
 // Totals caches the totals of questions about effects, each at the size of its latest request.
-// Counting them costs as much as reading all pages. The totals of one size never change. The
-// zero Totals is empty; a nil *Totals keeps none. It is safe for concurrent use.
+// Counting them costs as much as reading all pages. The totals at one size never change. The
+// zero Totals is empty; a nil *Totals caches nothing. It is safe for concurrent use.
 type Totals struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]effects.Totals
-	keys []totalsKey // of kept, the oldest first
+	keys []totalsKey // keys of kept, the oldest first
 }
 
 type totalsKey struct {
@@ -140,8 +141,8 @@ type totalsKey struct {
 	query  effects.Query
 }
 
-// of returns the totals of a question. It counts on from cached totals of another size if that
-// is close.
+// of returns the totals of a question. If totals at a size close to the view's are cached, it
+// continues from them.
 func (t *Totals) of(v *View, query effects.Query) (effects.Totals, error) {
 	if t == nil {
 		return effects.Count(v.Context, v.View, query, nil)
@@ -158,7 +159,7 @@ func (t *Totals) of(v *View, query effects.Query) (effects.Totals, error) {
 	return totals, err
 }
 
-// find returns nil if no totals are cached.
+// find returns the cached totals, or nil.
 func (t *Totals) find(key totalsKey) *effects.Totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +169,7 @@ func (t *Totals) find(key totalsKey) *effects.Totals {
 	return nil
 }
 
-// keep caches totals. It evicts the oldest if the cache is full.
+// keep caches totals. If the cache is full, it evicts the oldest.
 func (t *Totals) keep(key totalsKey, totals effects.Totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/effects"
 )
 
-// The latest totals are kept, each under its own ledger and query.
+// The cache keeps the latest totals, each under its own ledger and query.
 func TestTotalsAreKept(t *testing.T) {
 	var kept Totals
 	keyOf := func(n int) totalsKey {

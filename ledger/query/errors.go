@@ -7,7 +7,7 @@ import (
 	"colophon/storage"
 )
 
-// Error says why a question has no answer. The client is at fault, not the server.
+// Error says why a question has no answer. The fault is the client's, not the server's.
 type Error struct {
 	Reason Reason
 	Name   string // the parameter at fault; "" if none is
@@ -19,9 +19,9 @@ type Reason uint8
 
 // The reasons.
 const (
-	Invalid   Reason = iota // a parameter is malformed or unknown, or the log does not go that far
+	Invalid   Reason = iota // a parameter is malformed or unknown, or exceeds the log
 	WrongKind               // a parameter names an event of another kind
-	NotFound                // nothing has that name
+	NotFound                // what the request names does not exist
 )
 
 // Error implements error.
@@ -37,7 +37,7 @@ func invalid(name, format string, args ...any) error {
 	return &Error{Invalid, name, fmt.Sprintf(format, args...)}
 }
 
-// missing returns an error that says that nothing was found.
+// missing returns an error that says that something was not found.
 func missing(format string, args ...any) error {
 	return &Error{Reason: NotFound, Detail: fmt.Sprintf(format, args...)}
 }

@@ -13,8 +13,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Facts returns what follows from all events up to and including a record's own (spec: Derived
-// members). No proof covers it.
+// Facts returns the facts that follow from all events up to and including the record's own
+// (spec: Derived members). No proof covers them.
 func Facts(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
 	switch kind {
 	case record.IPCRecord:

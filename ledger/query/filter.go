@@ -20,15 +20,15 @@ var (
 // RecordFilter selects records.
 type RecordFilter struct {
 	records.Filter
-	byOccurrence bool // since, until and the order refer to the records' timestamps
+	ByOccurrence bool // since, until and the order refer to the records' timestamps
 
-	parameters Parameters // of prefixes
-	prefixes   []prefixed // first digits of hashes, until Resolve
+	parameters Parameters // the request's parameters, if prefixes is not empty
+	prefixes   []prefixed // hashes given by their first digits, until Resolve
 }
 
 // List returns a page of the records that the filter selects, newest first.
 func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Page) (found []records.Record, next []byte, err error) {
-	if f.byOccurrence {
+	if f.ByOccurrence {
 		return records.ListByOccurrence(ctx, view, f.Filter, page)
 	}
 	return records.List(ctx, view, f.Filter, page)
@@ -39,9 +39,9 @@ func (f *RecordFilter) All() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
 }
 
-// ParseFilter parses the parameters that select records. Before the filter is used, Resolve must
-// find the hashes of which a parameter has the first digits. The error is an *Error. unknown is true
-// if the error is that there is no such parameter.
+// ParseFilter parses the parameters that select records. If a parameter has only the first
+// digits of a hash, Resolve must find the hash before the filter is used. The error is an
+// *Error. unknown is true if the error is an unknown parameter.
 func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
 	p = maps.Clone(p)
@@ -69,7 +69,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.State, err = oneOf("state", p["state"], "any", record.States[:]); err != nil {
 		return f, err
 	}
-	if f.byOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
+	if f.ByOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
 		return f, err
 	}
 	if f.Bounds, err = p.bounds(); err != nil {
@@ -80,7 +80,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 			continue
 		}
 		if f.Kind != "" && f.Kind != record.Note {
-			return f, invalid(name, "finds notes only: leave kind out")
+			return f, invalid(name, "selects only notes; leave kind out")
 		}
 		f.Kind = record.Note
 	}
@@ -89,7 +89,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 }
 
 // parseValues parses the parameters that are values of records. It merges producer and
-// producer_seq into one value of the index.
+// producer_seq into one value, as in the index.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if valueForm(name) != nil {
@@ -103,12 +103,12 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 	if given {
 		i := slices.IndexFunc(values, func(v records.Value) bool { return v.Name == "producer" })
 		if i < 0 {
-			return nil, invalid("producer_seq", "counts the records of one producer: give producer too")
+			return nil, invalid("producer_seq", "numbers the records of one producer: give producer too")
 		}
 		values[i] = records.ProducerSeq(values[i].Text, number)
 	}
 	if len(values) > records.MaxValues {
-		return nil, invalid(values[records.MaxValues].Name, "is one too many: a request filters by at most %d values", records.MaxValues)
+		return nil, invalid(values[records.MaxValues].Name, "is one value too many: a request can filter by at most %d values", records.MaxValues)
 	}
 	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
 	return values, nil

@@ -35,10 +35,10 @@ var (
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
 	evidenceForm = &form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
-	fieldForm    = &form{records.CheckedField, "a checked field as the metric of checks names it, like output_hash, chunk_hash or stage:answer"}
+	fieldForm    = &form{records.CheckedField, "a checked field as named in the metric of checks, like output_hash, chunk_hash or stage:answer"}
 	hashForm     = &form{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "64 lower-case hexadecimal digits"}
 	chunkForm    = &form{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `"sha256:" and 64 lower-case hexadecimal digits`}
-	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 and more where those are held"}
+	pathForm     = &form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &form{func(value string) bool { return slices.Contains(record.IPCParts[:], value) }, "one of " + strings.Join(record.IPCParts[:], ", ")}
 )
@@ -48,7 +48,8 @@ func choiceForm(known ...string) *form {
 	return &form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
 
-// valueForms are the names by which records are found, except label: and stage: names.
+// valueForms are the names of values by which records are found, except names that begin with
+// label: or stage:.
 var valueForms = map[string]*form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": anyForm, "project": anyForm, "model": anyForm,
@@ -63,8 +64,7 @@ var valueForms = map[string]*form{
 	"model_profile_hash": hashForm, "cache_key": hashForm,
 }
 
-// valueForm returns the format of the values of a name. It returns nil if records are not
-// found by that name.
+// valueForm returns the format of values with that name, or nil if they do not find records.
 func valueForm(name string) *form {
 	switch {
 	case strings.HasPrefix(name, "label:"):

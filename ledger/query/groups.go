@@ -14,7 +14,7 @@ import (
 // Questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: ranked, Refused: map[string]string{"seeded": "the counts of groups are of all runs, with a seed and without; " +
+		AtHead: ranked, Refused: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
 	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
 }
@@ -22,7 +22,7 @@ var groupQuestions = []Question{
 // GroupsQuery selects groups.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking orders the groups, and is asked of a view at the head. nil lists them by value.
+	// Ranking orders the groups in a view at the head. If it is nil, they are listed by value.
 	Ranking *groups.Ranking
 }
 
@@ -60,7 +60,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	return q, nil
 }
 
-// checkGrouping returns an error unless runs are grouped by that name.
+// checkGrouping returns an error unless runs are grouped by values with that name.
 func checkGrouping(by string) error {
 	if !groups.Grouped(by) {
 		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>")
@@ -71,9 +71,9 @@ func checkGrouping(by string) error {
 // ranked reports whether a ranking answers the request.
 func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
 
-// impliedSort returns the ranking that finds the requested groups without a walk over all
-// other groups. It returns "" if no ranking does. Rankings exist for the head only, so it also
-// returns "" for a request or a cursor of another size.
+// impliedSort returns the ranking that finds the requested groups without reading all other
+// groups, or "" if there is none. Rankings exist for the head only, so it also returns "" for
+// a request or a cursor at another size.
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {
@@ -153,8 +153,8 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	return answer, err
 }
 
-// noRuns returns the error for a group without runs. It says whether the group has runs in
-// another state.
+// noRuns returns the error for a group without runs. The error says whether the group has runs
+// in another state.
 func noRuns(v *View, q groups.RunQuery) error {
 	q.Any = true
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {

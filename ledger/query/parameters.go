@@ -19,7 +19,7 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// Count returns a number from 0 to 2^64-1. given is false if the request does not give it.
+// Count returns a number from 0 to 2^64-1. given is false if the request lacks the parameter.
 func (p Parameters) Count(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
@@ -28,7 +28,7 @@ func (p Parameters) Count(name string) (n uint64, given bool, err error) {
 	return n, given, err
 }
 
-// ParseCount parses a number from 0 to 2^64-1 in plain decimal. name is for the error.
+// ParseCount parses a number from 0 to 2^64-1 in plain decimal. name is used in the error.
 func ParseCount(name, value string) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != value {
@@ -37,7 +37,7 @@ func ParseCount(name, value string) (uint64, error) {
 	return n, nil
 }
 
-// ParseLimit parses the number of rows of a page, from 1 to maxPage.
+// ParseLimit parses the number of rows of a page, 1 to maxPage.
 func ParseLimit(value string, maxPage int) (int, error) {
 	n, err := ParseCount("limit", value)
 	if err != nil || n < 1 || n > uint64(maxPage) {
@@ -46,7 +46,7 @@ func ParseLimit(value string, maxPage int) (int, error) {
 	return int(n), nil
 }
 
-// Choice is ParseChoice for a parameter of the request.
+// Choice applies ParseChoice to a parameter of the request.
 func (p Parameters) Choice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }
@@ -71,7 +71,7 @@ func (p Parameters) bounds() (b index.Bounds, err error) {
 	return b, err
 }
 
-// parseTime parses a time as in RFC 3339. It returns nil for an empty value.
+// parseTime parses an RFC 3339 time. It returns nil for an empty value.
 func parseTime(name, value string) (*time.Time, error) {
 	if value == "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func parseTime(name, value string) (*time.Time, error) {
 	if _, ok := moment.Parse([]byte(strings.Replace(value, " ", "+", 1))); ok {
 		hint = "; write + as %2B" // a query decodes + as a space
 	}
-	return nil, invalid(name, "must be a time as in RFC 3339, like 2026-01-02T15:04:05Z%s", hint)
+	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
 }
 
 // oneOf parses a parameter with known values. It returns "" for an empty value and for all.

@@ -8,8 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about paths (spec: Path categories; Path id collisions; Builds). Paths have no
-// state.
+// Questions about paths, which have no state (spec: Path categories; Path id collisions; Builds).
 var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
@@ -20,8 +19,8 @@ var pathQuestions = []Question{
 	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
 }
 
-// Projects lists the projects that have paths. The seq of a row is that of the project's first
-// record.
+// Projects lists the projects that have paths. The seq of a row is the seq of the project's
+// first record.
 func Projects(v *View) (*wire.Page[wire.Project], error) {
 	found, next, err := paths.Projects(v.View, v.Page)
 	if err != nil {
@@ -78,7 +77,7 @@ func pathStatus(p *paths.Path) wire.PathStatus {
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// otherVersion returns a hash_version, or "" for the one that is meant where none is named.
+// otherVersion returns a hash_version, or "" for the default one.
 func otherVersion(version string) string {
 	if version == rules.FingerprintVersion {
 		return ""
@@ -86,12 +85,12 @@ func otherVersion(version string) string {
 	return version
 }
 
-// PathID names a path of a project.
+// PathID identifies a path of a project.
 type PathID struct{ Project, ID string }
 
 func pathInPath(p Parameters) (PathID, error) { return PathID{p["project"], p["path_id"]}, nil }
 
-// PathHistory lists the versions of a path: its state after each of its records and
+// PathHistory lists the versions of a path, that is, its state after each of its records and
 // validations.
 func PathHistory(v *View, path PathID) (*wire.Page[wire.PathVersion], error) {
 	found, next, err := paths.History(v.Context, v.View, path.Project, path.ID, v.Page)
@@ -120,14 +119,14 @@ func buildRow(v *View, b *paths.Build) wire.Build {
 		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Incomparable: b.Incomparable, HashVersion: otherVersion(b.HashVersion), Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
 }
 
-// BuildName names a build of a project.
+// BuildName identifies a build of a project.
 type BuildName struct{ Project, Build string }
 
 func buildInPath(p Parameters) (BuildName, error) {
 	return BuildName{p["project"], p["build"]}, nil
 }
 
-// Gone lists the paths of the base of a build that the build lacks.
+// Gone lists the paths that a build lacks and its base has.
 func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.GonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
@@ -147,7 +146,7 @@ func parseComparison(p Parameters) (q paths.Comparison, err error) {
 	return q, err
 }
 
-// CompareBuilds lists the paths of two builds, with what is different in the second one.
+// CompareBuilds lists the paths of two builds, and how each differs in the second one.
 func CompareBuilds(v *View, q paths.Comparison) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
@@ -178,8 +177,8 @@ func pathSide(p *paths.Path) *wire.PathSide {
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// Collisions lists the paths of a project whose path_id another path held already. The seq of
-// a row is that of the path's first record.
+// Collisions lists the paths of a project whose path_id another path already had. The seq of a
+// row is the seq of the path's first record.
 func Collisions(v *View, project string) (*wire.Page[wire.Collision], error) {
 	found, next, err := paths.Collisions(v.Context, v.View, project, v.Page)
 	if err != nil {

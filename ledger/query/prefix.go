@@ -12,17 +12,17 @@ import (
 	"colophon/ledger/query/prefix"
 )
 
-// hashPrefix is the form of the first digits of a hash.
+// hashPrefix matches the first digits of a hash.
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// prefixed is a parameter that has the first digits of a hash in place of all.
+// prefixed is a parameter that gives only the first digits of a hash.
 type prefixed struct {
 	parameter string
-	hash      string // its name
+	hash      string // name of the hash
 	digits    string
 }
 
-// hashIn returns the name of the hash that a parameter has; "" if it has none.
+// hashIn returns the name of the hash that a parameter holds, or "" if it holds none.
 func (q *Question) hashIn(p Parameters, parameter string) string {
 	name := parameter
 	switch {
@@ -41,9 +41,9 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	return name
 }
 
-// takePrefixes replaces the first digits of hashes by whole hashes, so that the parameters can be
-// parsed before there is a view. resolve replaces them again. A chunk's hash may lack "sha256:",
-// because tables leave it out.
+// takePrefixes pads the first digits of hashes to whole hashes, so that the parameters can be
+// parsed before there is a view. resolve replaces them later. The hash of a chunk can lack
+// "sha256:", because tables omit it.
 func (r *Request) takePrefixes(p Parameters) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		hash := r.Question.hashIn(p, name)
@@ -64,7 +64,7 @@ func (r *Request) takePrefixes(p Parameters) {
 	}
 }
 
-// resolve replaces the first digits of hashes by the only hash that begins with them.
+// resolve replaces the first digits of each hash by the only hash that begins with them.
 func (r *Request) resolve(v *View) (err error) {
 	if len(r.prefixes) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err 
 	return p, nil
 }
 
-// Resolve replaces the first digits of hashes in a filter, as in the parameters of a request. The
-// caller reads the same view with it. A refusal is an *Error.
+// Resolve replaces the first digits of hashes in a filter, as resolve does for a request. The
+// caller must use the filter with the same view. A refusal is an *Error.
 func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
 		return nil
@@ -103,12 +103,12 @@ func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 // maxCandidates bounds the hashes that an error lists.
 const maxCandidates = 8
 
-// hashWith returns the only hash that begins with some digits.
+// hashWith returns the only hash that begins with the digits of p.
 func (v *View) hashWith(p *prefixed) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {
 	case errors.Is(err, prefix.ErrTooMany):
-		return "", invalid(p.parameter, "must be a whole hash of 64 digits, because the ledger has too many to search for one that begins with %s", p.digits)
+		return "", invalid(p.parameter, "must be a whole hash of 64 digits, because the ledger has too many hashes to search for those that begin with %s", p.digits)
 	case err != nil:
 		return "", err
 	case len(candidates) == 0:
@@ -118,7 +118,7 @@ func (v *View) hashWith(p *prefixed) (string, error) {
 		if len(candidates) > maxCandidates {
 			candidates, more = candidates[:maxCandidates], ", …"
 		}
-		return "", invalid(p.parameter, "begins several hashes: %s%s; give more digits", strings.Join(candidates, ", "), more)
+		return "", invalid(p.parameter, "matches several hashes: %s%s; give more digits", strings.Join(candidates, ", "), more)
 	}
 	return candidates[0], nil
 }

@@ -29,7 +29,7 @@ func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
 func Producer(v *View, id string) (*wire.ProducerAnswer, error) {
 	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
 	if err != nil {
-		return nil, notFound(err, "no record names that producer")
+		return nil, notFound(err, "no record names this producer")
 	}
 	answer := &wire.ProducerAnswer{
 		ProducerRow: producerRow(v, &found),

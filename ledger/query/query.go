@@ -1,6 +1,5 @@
-// Package query answers the questions about a ledger. It lists the families of questions that
-// an index keeps rows for, and the questions: each is a function from parameters to a typed
-// answer of one view.
+// Package query answers questions about a ledger. It lists the questions, each a function from
+// parameters to a typed answer over one view, and the families of index rows that answer them.
 package query
 
 import (
@@ -18,7 +17,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// Families returns all families, each after those that it depends on.
+// Families returns all families. Each comes after the families that it depends on.
 func Families() []index.Family {
 	return []index.Family{
 		records.Family(),
@@ -40,17 +39,16 @@ func Open(c index.Config) (*index.Store, error) {
 var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions, effectQuestions,
 	runDAGQuestions, runQuestions, recordQuestions, citationQuestions, sourceQuestions, pathQuestions)
 
-// Questions returns all questions. The caller does not change them.
+// Questions returns all questions. The caller must not change them.
 func Questions() []Question { return questions }
 
-// Find returns the question that a path below the ledger's asks, and the elements of the path.
-// The path is percent-encoded. ok is false if no question has that path. As in the routes of the
-// server, an element that is fixed takes precedence over a parameter, and the last element is
-// not empty.
+// Find returns the question for a percent-encoded path below the ledger's, and the elements of
+// the path. ok is false if no question has that path. As in the routes of the server, a fixed
+// element takes precedence over a parameter, and the last element must not be empty.
 func Find(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
-		// A fixed element sorts behind a colon.
+		// A fixed element sorts after a colon.
 		if matches && (q == nil || questions[i].Path > q.Path) {
 			q, elements, ok = &questions[i], found, true
 		}
@@ -58,7 +56,7 @@ func Find(path string) (q *Question, elements Parameters, ok bool) {
 	return q, elements, ok
 }
 
-// match returns the elements of a path that asks the question.
+// match returns the elements of a path, if the path is one of the question.
 func (q *Question) match(path string) (Parameters, bool) {
 	given, own := strings.Split(path, "/"), strings.Split(q.Path, "/")
 	if len(given) != len(own) {

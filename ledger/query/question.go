@@ -19,29 +19,28 @@ import (
 // and cursors). Every question takes the parameters after and, unless AtHead says otherwise,
 // as_of.
 type Question struct {
-	// Path is the path below the ledger's. An element that begins with a colon is a parameter,
-	// by that name.
+	// Path is the path below the ledger's. An element that begins with a colon is the
+	// parameter with that name.
 	Path  string
 	Takes Common
 	// Names are the question's own query parameters. None can be empty.
 	Names []string
-	// Values are its own query parameters that are values of records, such as input_hash. Each
-	// must have the form of that value, and can be empty if the form allows it.
+	// Values are the question's own query parameters that are values of records, such as
+	// input_hash. Each must have the form of that value, which can allow an empty one.
 	Values []string
-	// Seqs are parameters that name events. The answer waits until the index covers them, so
-	// that an event can be queried right after it was recorded.
+	// Seqs are the parameters that name events. The answer waits until the index covers these
+	// events, so that an event can be queried as soon as it is recorded.
 	Seqs []string
-	// SecondCursor is the parameter that continues the second list of the answer; "" if the
-	// answer has none. View.Second is the position in it.
+	// SecondCursor is the parameter that continues the second list of the answer, or "" if
+	// there is no second list. View.Second is the position in that list.
 	SecondCursor string
-	// AtHead reports whether the question is about rankings, which exist for the head only.
-	// Every page is then read at the head of its own request. nil means never.
+	// AtHead reports whether the question needs rankings, which exist for the head only. Each
+	// page is then read at the head when it is requested. nil means never.
 	AtHead func(Parameters) bool
-	// Refused has parameters that similar questions take, each with the reason why this one does
-	// not.
+	// Refused lists parameters of similar questions that this one does not take, with reasons.
 	Refused map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
-	// request has a body; the answer is then a function of the view and of that body.
+	// request has a body, since the answer then depends on that body too.
 	Ask Ask
 }
 
@@ -61,7 +60,7 @@ const (
 // with a type of client/wire, or with a value that has AppendJSON.
 type Ask func(Parameters) (func(*View) (any, error), error)
 
-// asking is the Ask of a question with typed parameters.
+// asking returns the Ask of a question with typed parameters.
 func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) Ask {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
@@ -72,14 +71,14 @@ func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (
 	}
 }
 
-// plain is the Ask of a question that has no parameters of its own.
+// plain returns the Ask of a question without parameters of its own.
 func plain[A any](answer func(*View) (A, error)) Ask {
 	return func(Parameters) (func(*View) (any, error), error) {
 		return func(v *View) (any, error) { return answer(v) }, nil
 	}
 }
 
-// element is the parse function of a question whose only parameter is an element of its path.
+// element returns the parse function of a question with one parameter, an element of its path.
 func element(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], nil }
 }
@@ -87,21 +86,21 @@ func element(name string) func(Parameters) (string, error) {
 // Request is a question with its parameters.
 type Request struct {
 	Question *Question
-	// Size is the tree size that the answer is read at; 0 means all that the index has.
+	// Size is the tree size of the answer; 0 means the size that the index has.
 	Size uint64
 	// Needs is the number of events that the index must have folded.
 	Needs uint64
-	// Figures: the answer has figures about texts if the caller may read content. The caller sets
-	// the view's Texts then.
+	// Figures is true if the answer includes figures about texts for callers who may read
+	// content. The caller of Parse then sets the view's Texts.
 	Figures bool
-	view    View // the parameters that the view has
+	view    View // the parameters that the view uses
 	ask     func(*View) (any, error)
 
 	parameters Parameters
 	prefixes   []prefixed
 }
 
-// Limit is the number of rows of a page; 0 if the answer is not a page.
+// Limit returns the number of rows of a page, or 0 if the answer is not a page.
 func (r *Request) Limit() int {
 	if r.Question.Takes&Pages == 0 {
 		return 0
@@ -109,11 +108,11 @@ func (r *Request) Limit() int {
 	return r.view.Page.Limit
 }
 
-// DefaultPage is the number of rows of a page without the parameter limit.
+// DefaultPage is the number of rows of a page if the request has no limit.
 const DefaultPage = 100
 
-// Parse reads the parameters of a question about a ledger that has head events. elements are
-// the decoded elements of the path by name. A page has at most maxPage rows. The error is an
+// Parse reads the parameters of a question about a ledger with head events. elements are the
+// decoded elements of the path, by name. A page has at most maxPage rows. The error is an
 // *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
 	r := &Request{Question: q, Needs: 1} // the event that creates the ledger
@@ -133,11 +132,11 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 	return r, r.checkSizes(p, head)
 }
 
-// read collects the parameters. It refuses unknown, repeated and empty ones instead of ignoring
-// them.
+// read collects the parameters. It refuses unknown, repeated, and empty ones instead of
+// ignoring them.
 func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
 	given, err := url.ParseQuery(rawQuery)
-	if err != nil { // ParseQuery would skip a part of it
+	if err != nil { // ParseQuery would otherwise skip the malformed part
 		return nil, &Error{Detail: "the query is malformed: " + err.Error()}
 	}
 	p := make(Parameters, len(elements)+len(given))
@@ -170,10 +169,10 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	return p, nil
 }
 
-// ownNames returns the query parameters of the question, without those that questions share.
+// ownNames returns the query parameters that only this question has.
 func (r *Request) ownNames() []string { return slices.Concat(r.Question.Names, r.Question.Values) }
 
-// names returns the query parameters of the question.
+// names returns all query parameters of the question.
 func (r *Request) names() []string {
 	names := append(r.ownNames(), "after")
 	if !r.view.atHead {
@@ -209,7 +208,7 @@ func (r *Request) isValue(name string) bool {
 	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
 }
 
-// unknown returns the error for an unknown parameter. It lists the known ones.
+// unknown returns the error for an unknown parameter, which lists the known ones.
 func (r *Request) unknown(name string, names, given []string) error {
 	for _, other := range given {
 		if r.isValue(other) {
@@ -217,11 +216,11 @@ func (r *Request) unknown(name string, names, given []string) error {
 		}
 	}
 	slices.Sort(names)
-	return invalid(name, "unknown query parameter; known are %s", strings.Join(slices.Compact(names), ", "))
+	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
-// check checks the form of a parameter. An empty one usually comes from an unset variable in a
-// script.
+// check checks the form of a parameter. An empty parameter is refused because it usually comes
+// from an unset variable in a script.
 func (r *Request) check(name, value string) error {
 	if !r.isValue(name) {
 		if value == "" {
@@ -283,21 +282,21 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	return err
 }
 
-// position decodes a cursor. It keeps the tree size of the first page and returns the position
-// after its last row.
+// position decodes a cursor. It adopts the tree size of the first page, and returns the
+// position after the last row of the previous page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
 	}
 	size, position, ok := decodeCursor(cursor)
 	if !ok {
-		return nil, invalid(name, "must be the value of %s of an earlier answer", strings.TrimSuffix(name, "cursor")+"next")
+		return nil, invalid(name, "must be the value of %s in an earlier answer", strings.TrimSuffix(name, "cursor")+"next")
 	}
 	if r.view.atHead != (size == headSize) {
 		return nil, invalid(name, "belongs to another query")
 	}
 	if r.Size > 0 && r.Size != size {
-		return nil, invalid("as_of", "differs from that of the %s, %d; leave it out", name, size)
+		return nil, invalid("as_of", "differs from the size of the %s, %d; leave it out", name, size)
 	}
 	if !r.view.atHead {
 		r.Size = size
@@ -305,7 +304,7 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 	return position, nil
 }
 
-// headSize marks a cursor whose next page is read at the head. No answer has this size.
+// headSize in a cursor means that the next page is read at the head. No answer has this size.
 const headSize = 0
 
 // decodeCursor returns the tree size and the position in a cursor.
@@ -318,7 +317,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	return size, raw[n:], true
 }
 
-// checkSizes checks that the log has the events that the request names, and sets Needs.
+// checkSizes checks that the log covers the events that the request names, and sets Needs.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
 		// A text that is not a seq of the ledger is reported where it is parsed.
@@ -344,15 +343,15 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	return nil
 }
 
-// Open opens the view that the request is answered from. The caller sets its Log and Totals,
-// and closes it. The error is index.ErrAhead unless the index has folded Needs events.
+// Open opens the view for the answer. The caller sets the view's Log and Totals, and closes
+// it. The error is index.ErrAhead if the index has not yet folded Needs events.
 func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
 	if r.Size > 0 {
 		v.View, err = follower.View(r.Size)
 	} else if v.View, err = follower.Latest(); err == nil && v.Size() < r.Needs {
-		// An empty index has replaced the one that was waited for.
+		// While Open waited, an empty index replaced the previous one.
 		err = errors.Join(index.ErrAhead, v.View.Close())
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every question is found by its path, with the decoded elements.
+// Find returns every question by its path, with the decoded elements.
 func TestFind(t *testing.T) {
 	for _, q := range Questions() {
 		path, want := q.Path, Parameters{}
@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A question refuses what it does not know, and says what is wrong.
+// A question refuses unknown and malformed parameters, and says what is wrong.
 func TestParseRefuses(t *testing.T) {
 	for of, want := range map[string]string{
 		"/producers?limit=11":               "limit: must be a number from 1 to 10",
@@ -44,11 +44,11 @@ func TestParseRefuses(t *testing.T) {
 		"/producers?%ff=1":                  "the query has a parameter whose name is not valid UTF-8",
 		"/producers?cursor=%ff":             "cursor: must be valid UTF-8",
 		"/producers?cursor=":                "cursor: must not be empty",
-		"/producers?cursor=*":               "cursor: must be the value of next of an earlier answer",
+		"/producers?cursor=*":               "cursor: must be the value of next in an earlier answer",
 		"/producers?cursor=AA":              "cursor: belongs to another query",
-		"/producers?cursor=Bg&as_of=7":      "as_of: differs from that of the cursor, 6; leave it out",
+		"/producers?cursor=Bg&as_of=7":      "as_of: differs from the size of the cursor, 6; leave it out",
 		"/producers?cursor=CQ":              "as_of: is beyond the head: the ledger has 8 events",
-		"/producers?state=any":              "state: unknown query parameter; known are after, as_of, cursor, limit, proofs",
+		"/producers?state=any":              "state: unknown query parameter; the known ones are after, as_of, cursor, limit, proofs",
 		"/producers?as_of=0":                "as_of: must be at least 1: every ledger has at least one event",
 		"/producers?as_of=9":                "as_of: is beyond the head: the ledger has 8 events",
 		"/producers?after=8":                "after: there is no event 8: the ledger has 8",
@@ -58,7 +58,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/timeline?model=&ipc_id":     "ipc_id: must not be empty",
 		"/drift/timeline?ipc_id=x":          "ipc_id: must be 64 lower-case hexadecimal digits",
 		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b: give one of them",
-		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; known are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
+		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, " +
 			"output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups": "by: must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>",
 		"/drift/groups?by=model&sort=runs&as_of=1":   "as_of: cannot be combined with sort: rankings are kept for the head only",
@@ -66,13 +66,13 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/groups?by=model&sort=runs&state=any": "state: must be live with sort: only live runs are ranked",
 		"/drift/groups?by=model&sort=runs&cursor=Bg": "cursor: belongs to another query",
 		"/drift/groups/no/x":                         "by: must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model or label:<name>",
-		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next of an earlier answer",
+		"/drift/groups/model/x?outputs_cursor=*":     "outputs_cursor: must be the value of outputs_next in an earlier answer",
 		"/drift/attribution?a=1":                     "b: is required: the seq of an IPC record",
 		"/citation-sets/drift":                       "subject: is required: the subject of citation sets",
 		"/citation-sets/drift?subject=":              "subject: must not be empty",
 		"/citation-sets/stale":                       "source_id: is required: a source that sets cite",
 		"/citation-sets/by-chunk/x":                  `hash: must be "sha256:" and 64 lower-case hexadecimal digits`,
-		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, at most 1024 are allowed",
+		"/sources/" + strings.Repeat("x", 1025):      "source_id: is 1025 bytes long, but at most 1024 are allowed",
 		"/paths/p?status=no":                         "status: must be one of new, modified, unchanged, incomparable",
 		"/paths/p?validated=no":                      "validated: must be false or true",
 		"/paths/p?build=":                            "build: must not be empty",
@@ -86,7 +86,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A request says how far the index must have come, and at what size it is answered.
+// A request says how many events the index must cover, and at what size it is answered.
 func TestRequestNeeds(t *testing.T) {
 	for of, want := range map[string]struct{ size, needs uint64 }{
 		"/producers":                                    {0, 1},

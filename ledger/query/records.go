@@ -35,16 +35,16 @@ type RecordRow struct {
 	Hashes       json.RawMessage  `json:"hashes"`
 	Mismatches   []string         `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
 	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
-	Incomplete   []string         `json:"incomplete,omitempty"`   // what an IPC record lacks
+	Incomplete   []string         `json:"incomplete,omitempty"`   // the parts that an IPC record lacks
 	Labels       json.RawMessage  `json:"labels"`
 	Links        wire.RecordLinks `json:"links"`
 	Event        json.RawMessage  `json:"event,omitempty"`
 }
 
-// RecordList is the parameters of a list of records.
+// RecordList has the parameters of a list of records.
 type RecordList struct {
 	RecordFilter
-	Events bool // rows have their event
+	Events bool // rows include their event
 }
 
 func parseRecords(p Parameters) (list RecordList, err error) {
@@ -104,10 +104,10 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	return row, err
 }
 
-// base is the path of the ledger on its server.
+// base returns the path of the ledger on its server.
 func (v *View) base() string { return "/v1/ledgers/" + v.Log.Name() }
 
-// linkedEvent is the part of an event that links are made from.
+// linkedEvent is the part of an event from which links are made.
 type linkedEvent struct {
 	Record struct {
 		Content map[string]struct{} `json:"content"`
@@ -131,7 +131,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		for name := range maps.Keys(e.Record.Content) {
 			l.Content[name] = l.Record + "/content/" + name
 		}
-		if _, built := e.Record.Content["inputs"]; built { // which has the answer if nothing else has
+		if _, built := e.Record.Content["inputs"]; built { // inputs contain the answer if there is no other content for it
 			l.Content["answer_text"] = l.Record + "/content/answer_text"
 		}
 	}
@@ -145,7 +145,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	switch r.Kind {
 	case record.IPCRecord:
 		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
-		if !live { // these questions omit such a record by default
+		if !live { // these questions leave such a record out by default
 			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
 		}
 		add("timeline", timeline, hashes["input_hash"])
@@ -182,17 +182,17 @@ type RecordAnswer struct {
 	LeafHash      string          `json:"leaf_hash"`
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
-	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // what an IPC record lacks
+	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // the parts that an IPC record lacks
 	State         record.State    `json:"state,omitempty"`
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // current, regardless of as_of
 	Event         json.RawMessage `json:"event"`
 	*wire.Derived
 }
 
-// OneRecord is the parameters of the question about one event.
+// OneRecord has the parameters of the question about one event.
 type OneRecord struct {
 	Seq    uint64
-	Derive bool // the answer has the derived facts
+	Derive bool // the answer includes the derived facts
 }
 
 func parseRecord(p Parameters) (one OneRecord, err error) {
@@ -206,7 +206,7 @@ func parseRecord(p Parameters) (one OneRecord, err error) {
 // state.
 func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	if one.Seq >= v.Size() {
-		return nil, missing("there is no event %d: the answer is as of size %d", one.Seq, v.Size())
+		return nil, missing("there is no event %d at the tree size of this answer, %d", one.Seq, v.Size())
 	}
 	entry, err := v.Log.Entry(v.Context, one.Seq)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 )
 
 // Reproduction is the question whether a re-run reproduced a record (spec: Causes). It has no
-// path, because its request has a body. The element seq is the record.
+// path, because its request has a body. The path element seq names the record.
 var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 
-// Reproduce compares the IPC record at seq with its re-run, which rerun makes of the record.
+// Reproduce compares the IPC record at seq with its re-run, which rerun returns.
 func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {

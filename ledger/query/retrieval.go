@@ -6,14 +6,14 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about one citation set, which the element seq names. They have no path: a document
-// is more than JSON, and the request for a retrieval has a body.
+// Questions about one citation set, which the path element seq names. They have no path: the
+// answer of Document is not only JSON, and the request of Retrieval has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // spec: Citations document
 	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // spec: Pinned retrieval
 )
 
-// CitationSet returns the citation set that the element seq names.
+// CitationSet returns the citation set that the path element seq names.
 func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	seq, _, err := elements.Count("seq")
 	if err != nil {
@@ -23,10 +23,11 @@ func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	return set, notFound(err, "no citation set has that seq")
 }
 
-// Retrieve selects at most topK of the chunks, those that a citation set cites first. It
-// reports which of the cited chunks are not among them. It calls hold with the length of the
-// selected chunks in bytes before it builds the answer, and returns the error of hold. The
-// answer can be many times longer than the request, because many chunks can share one source id.
+// Retrieve selects at most topK of the chunks, preferring those that the citation set cites.
+// It lists the cited chunks that it did not select: in Cut those that are in chunks, and in
+// Missing the others. Before it builds the answer, it calls hold with the length of the
+// selected chunks in bytes, and returns the error of hold. The answer can be many times longer
+// than the request, because many chunks can share one source id.
 func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold func(size int64) error) (*wire.PinnedRetrieval, error) {
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

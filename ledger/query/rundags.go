@@ -27,12 +27,12 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
 }
 
-// StageProof is the question for the proof of a stage (spec: Stage proofs), which the elements
-// seq and stage name. It has no path: its answer has a receipt too, so it is not a function of the
-// view alone. ProveStage makes the rest.
+// StageProof is the question for the proof of a stage (spec: Stage proofs). The path elements
+// seq and stage name the stage. It has no path: its answer also contains a receipt, so it is
+// not a function of the view alone. ProveStage returns the rest.
 var StageProof = Question{Seqs: []string{"seq"}}
 
-// hash is the parse function of a question whose only parameter is a hash.
+// hash returns the parse function of a question whose only parameter is a hash.
 func hash(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], hashForm.check(name, p[name]) }
 }
@@ -77,7 +77,7 @@ func Runs(v *View, f RecordFilter) (*wire.Page[wire.ListedRun], error) {
 // RunGroupsQuery selects groups of run-DAGs.
 type RunGroupsQuery struct {
 	rundags.GroupQuery
-	// Recent lists the groups by their last run-DAG, and is asked of a view at the head.
+	// Recent lists the groups by their last run-DAG. It requires a view at the head.
 	Recent bool
 }
 
@@ -90,15 +90,15 @@ func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether a request for groups of run-DAGs is answered by their last run-DAG,
-// so that groups outside of a period are not read. That order exists for live run-DAGs at the head
-// only, so recentRuns returns false for a request or a cursor of another size.
+// recentRuns reports whether the answer lists groups of run-DAGs by their last run-DAG, so
+// that groups outside of a period are not read. That order exists for live run-DAGs at the
+// head only, so recentRuns returns false for a request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
 }
 
-// RunGroups lists the groups of run-DAGs that have one hash in common.
+// RunGroups lists the groups of run-DAGs that share a hash.
 func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunGroup], error) {
 	list := rundags.ListGroups
 	if q.Recent {
@@ -152,7 +152,7 @@ func compareRunDAGs(v *View, pair Pair) (*wire.RunDAGChange, error) {
 	return answer, nil
 }
 
-// Divergence lists the run-DAGs of a question, each with the first stage in which it differs
+// Divergence lists the run-DAGs for a question, each with the first stage in which it differs
 // from the previous live one.
 func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
 	found, next, err := rundags.OfQuestion(v.Context, v.View, question, v.Any, v.Page)
@@ -171,11 +171,11 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	})
 }
 
-// RunByCacheKey returns the latest live run-DAG of a cache key.
+// RunByCacheKey returns the latest live run-DAG with a cache key.
 func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 	run, others, err := rundags.Cached(v.Context, v.View, key)
 	if err != nil {
-		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or the dimensions of several differ")
+		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or several have it with different dimensions")
 	}
 	answer := &wire.CachedRun{RunRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.TextOf(run.QuestionHash),
 		FailureStage: index.TextOf(drift.FailureStage(&run.DAG)), AuditMode: index.TextOf(run.AuditMode), Others: others}
@@ -186,11 +186,11 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 	return answer, err
 }
 
-// Lookup is the question for the run-DAG and the answer of a question. It has no path, because its
-// request has a body.
+// Lookup is the question for the latest run-DAG, and its answer, for a question. It has no
+// path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// LookUp returns the latest live run-DAG of the first of some cache keys that has one. The answer
+// LookUp returns the latest live run-DAG of the first mode whose cache key has one. The answer
 // lacks the text.
 func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 	for _, mode := range modes {
@@ -203,7 +203,7 @@ func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 		}
 		return &wire.Lookup{CachedRun: *run, QuestionMode: mode.Mode}, nil
 	}
-	return nil, missing("no live run-DAG has that question, in either mode, and these dimensions")
+	return nil, missing("no live run-DAG has these dimensions and that question in either mode")
 }
 
 // Failures counts the run-DAGs of a period by their outcome.
@@ -247,9 +247,9 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 // maxListedStages bounds the stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree), and returns its own
-// name, without the #2 that stage may have. If there is no such stage, the error lists those that
-// the run-DAG has.
+// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns
+// the stage's name, without a suffix such as #2 in stage. If there is no such stage, the error
+// lists the stages of the run-DAG.
 func StageIn(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {

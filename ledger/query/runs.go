@@ -69,7 +69,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run that are compared. name is the parameter.
+// recordsOfRun finds the records of a run to compare. The parameter name names the run.
 func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
 	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -90,13 +90,14 @@ func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) 
 		}
 	}
 	if found.IPCRecord == nil && found.RunDAG == nil && found.CitationSet == nil {
-		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, no live run-DAG, and no citation set has the run_id %q; state=any takes records of every state", run)}
+		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, no live run-DAG, and no citation set has the run_id %q; state=any includes records of every state", run)}
 	}
 	return found, nil
 }
 
-// latestRecord returns the latest record of a kind in a run: the latest live one, unless the view
-// takes records of all states; nil if there is none. more reports whether the run may have others.
+// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless
+// the view includes records of all states, it returns the latest live one. more reports
+// whether the run can have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.Any)
 	if errors.Is(err, records.ErrTooMany) {
@@ -110,8 +111,8 @@ func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 	return citations.LatestOfRun(v.View, run)
 }
 
-// compareSets compares the citation sets of two runs if both have one, and looks for changes of the
-// sources that they cite.
+// compareSets compares the citation sets of two runs if both have one. It also looks for
+// changes of the sources that they cite.
 func compareSets(v *View, answer *wire.RunsComparison) error {
 	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
 	var sets [2]*citations.Set
@@ -125,7 +126,7 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 		}
 		sets[i] = &set
 		if i == 1 && sets[0] != nil && sets[0].Seq == set.Seq {
-			continue // its lost chunks are listed already
+			continue // its lost chunks are already listed
 		}
 		lost, err := citations.LostChunks(v.View, &set)
 		if err != nil {

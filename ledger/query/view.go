@@ -18,36 +18,36 @@ import (
 	"colophon/storage"
 )
 
-// Log is what answers take from a ledger beside its index. It has at least the events of the
-// view.
+// Log is what answers read from a ledger in addition to its index. It has at least the events
+// of the view.
 type Log interface {
-	// Name is the name of the ledger.
+	// Name returns the name of the ledger.
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Redaction returns the event that redacts a record, or storage.ErrNotFound.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
-	// Prover returns a prover for the tree of the view's size, and perhaps larger ones.
+	// Prover returns a prover for the tree at the view's size and perhaps for larger ones.
 	Prover(ctx context.Context) *proofs.Prover
 	// Checkpoint returns the signed checkpoint of a size up to the prover's.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is what questions are asked of: one ledger at one tree size, and the parameters that
-// questions share. It is for one goroutine.
+// View is one ledger at one tree size, with the parameters that questions share. Only one
+// goroutine can use it.
 type View struct {
 	*index.View
 	Context context.Context
 	Log     Log
-	Totals  *Totals        // counts of earlier questions; nil if none are kept
-	Texts   *figures.Texts // makes figures about texts; nil if the answer has none
+	Totals  *Totals        // counts of earlier questions; nil caches none
+	Texts   *figures.Texts // computes figures about texts; nil if the answer has none
 	Page    index.Page     // of the rows
 	Second  index.Page     // of the second list, if the answer has one
 	Any     bool           // records of all states, not only live ones
 	Seeded  bool           // only runs with a seed
 	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint
-	atHead  bool           // the next page is read at the head of its own request
-	// err is the first error of row. Every answer ends with tree, which returns it.
+	atHead  bool           // each page is read at the head when it is requested
+	// err is the first error of row. Every answer ends with a call of tree, which returns err.
 	err error
 }
 
@@ -59,7 +59,7 @@ func (v *View) Close() {
 	}
 }
 
-// next returns the cursor for a position. A nil position marks the last page and gives "".
+// next returns the cursor for a position, or "" for nil, which marks the last page.
 func (v *View) next(position []byte) string {
 	if position == nil {
 		return ""
@@ -71,8 +71,8 @@ func (v *View) next(position []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.AppendUvarint(nil, size), position...))
 }
 
-// row begins the row of an event. If the request wants proofs, it has the event's inclusion
-// proof. An error is returned by tree.
+// row returns the common part of the row for an event: its seq and, if the request wants
+// proofs, its inclusion proof. tree returns the error.
 func (v *View) row(seq uint64) wire.Row {
 	row := wire.Row{Seq: seq}
 	if !v.Proofs || v.err != nil {
@@ -90,8 +90,8 @@ func (v *View) row(seq uint64) wire.Row {
 	return row
 }
 
-// tree returns the tree size of an answer. If the request wants proofs, it has the checkpoint
-// of that size. It is called last, because it returns the error of an earlier call of row.
+// tree returns the common part of an answer: the tree size and, if proofs are requested, the
+// checkpoint of that size. It must be called last, as it returns the first error of row.
 func (v *View) tree() (wire.View, error) {
 	tree := wire.View{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {
@@ -102,15 +102,15 @@ func (v *View) tree() (wire.View, error) {
 	return tree, err
 }
 
-// page returns one page of a list. row makes a row of what was found.
+// page returns one page of a list. row makes the row for each result.
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
 	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
 }
 
-// runPage returns one page of a list about runs. An empty answer says what IPC records lack, because
-// that may be why it is empty.
+// runPage returns one page of a list of runs. An empty answer says what IPC records lack,
+// because that can be why it is empty.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
@@ -120,7 +120,7 @@ func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (
 	return answer, err
 }
 
-// rowsOf makes rows of what was found. The list is never nil, so that JSON shows [].
+// rowsOf makes a row for each result. The list is never nil, so that JSON shows [].
 func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	rows := make([]R, len(found))
 	for i := range found {
@@ -129,7 +129,7 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	return rows
 }
 
-// timeOf returns a time in the form of events.
+// timeOf returns a time as events spell it.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
 // RedactedBy returns the event that redacts a record now, or nil if none does.
@@ -141,7 +141,7 @@ func RedactedBy(ctx context.Context, log interface {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("redaction of event %d: %w", seq, err)
+		return nil, fmt.Errorf("reading the redaction of event %d: %w", seq, err)
 	}
 	return &by, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// resultOf returns the result of a check; empty if there is no such check.
+// resultOf returns the result of a check, or "" if there is no such check.
 func resultOf(r *Record, field string) Result {
 	for _, c := range r.Checks {
 		if c.Field == field {
@@ -18,8 +18,8 @@ func resultOf(r *Record, field string) Result {
 	return ""
 }
 
-// An answer beside claimed stages is checked against the stage that it is hashed for. Where no
-// stage covers it, a check says that it is claimed.
+// An answer next to claimed stages is checked against the stage that covers it. If no stage
+// covers it, a check says that it is claimed.
 func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	v := vectors[struct {
 		Build []struct {
@@ -45,10 +45,10 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 		require.Empty(t, r.Mismatches())
 		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": json.RawMessage(`"tampered"`)}))
 		require.Equal(t, Mismatch, resultOf(r, stage))
-		require.Equal(t, Mismatch, resultOf(r, "root"), "the root is that of the answer that is there")
+		require.Equal(t, Mismatch, resultOf(r, "root"), "the root covers the answer that was sent")
 		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
 		require.Equal(t, Claimed, resultOf(r, stage))
-		require.Empty(t, resultOf(r, "answer_text"), "there is no answer")
+		require.Empty(t, resultOf(r, "answer_text"), "no answer was sent")
 	}
 	require.NotZero(t, pointers)
 
@@ -63,7 +63,7 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	require.Equal(t, Claimed, resultOf(r, "answer_text"))
 	r = parse(t, RunDAG, []byte(node("raw_answer", "answer", "render")))
 	require.Equal(t, Mismatch, resultOf(r, "stage:answer"))
-	require.Equal(t, Claimed, resultOf(r, "stage:render"), "render is another text than the answer")
+	require.Equal(t, Claimed, resultOf(r, "stage:render"), "the stage render covers another text than the answer")
 	require.Equal(t, Claimed, resultOf(r, "stage:raw_answer"))
 
 	pointer := strings.Replace(goodDAG, `"answer_text":"a"`, `"answer_text":"a","evidence_map_root":"`+zeros+`"%`, 1)

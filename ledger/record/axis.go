@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHashes returns rules.AxisPayloadHashes of a payload. ok is false if the payload is
-// wrong.
+// axisPayloadHashes returns rules.AxisPayloadHashes of a payload. ok is false if the payload
+// does not have the form of an axis payload.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
 	p := o.Inner("payload", payload)
 	members := p.RequiredObject("axes")
@@ -57,8 +57,8 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
-// readAxisSeed reads the payload's seed as an integer. A whole number may have a fraction,
-// because some clients know only one kind of number.
+// readAxisSeed reads the payload's seed as an integer. It accepts a whole number with a
+// fraction, such as 7.0, because some clients have only one type of number.
 func (r *Record) readAxisSeed(o strict.Object) []byte {
 	v := o.Member("seed")
 	if v.Kind() != pyjson.Float {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bodies of about 2 KB each, by what makes them slow.
+// benchBodies returns bodies of about 2 KB each, named after what makes them slow.
 func benchBodies() map[string][]byte {
 	typical := map[string]any{
 		"dataset": "helpful_base", "seed": 42, "world_id": "w1",

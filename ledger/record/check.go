@@ -16,24 +16,24 @@ const (
 	Mismatch Result = "mismatch" // it has another hash; both are recorded
 	Computed Result = "computed" // there is content and no claim
 	Claimed  Result = "claimed"  // there is a claim and no content
-	// Inconsistent is the result of a check of a verdict: no run can have it, because it breaks
-	// the rule that Field names (spec: Verdicts).
+	// Inconsistent is the result of a check of a verdict. No run can have such a verdict,
+	// because it breaks the rule that Field names (spec: Verdicts).
 	Inconsistent Result = "inconsistent"
 )
 
-// Check is the result for one hash. Claimed and Computed are recorded for a mismatch. Claimed
-// is also recorded for a claim that the effective hash does not show.
+// Check is the result for one hash. A mismatch records Claimed and Computed. Claimed is also
+// recorded if the effective hash does not show the claim.
 type Check struct {
 	Field  string
 	Result Result
-	// Claimed and Computed are as in the receipt, or nil.
+	// Claimed and Computed are as they stand in the receipt, or nil.
 	Claimed, Computed []byte
 
-	pointer string // place of the claim, if Field does not give it
+	pointer string // JSON pointer to the claim, if Field does not give it
 }
 
 // MetricField returns the name of the field as a metric label (spec: Metrics derived from the
-// log). Clients cannot create new labels with it.
+// log). The label values are bounded, whatever clients send.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {
@@ -50,7 +50,7 @@ func (c Check) MetricField() string {
 	return c.Field
 }
 
-// check compares a claim with the recomputed value, and adds the result to Checks. Either may
+// check compares a claim with the recomputed value and adds the result to Checks. Either can
 // be nil. It returns the effective hash.
 func (r *Record) check(name string, claimed, computed []byte) []byte {
 	switch {

@@ -23,7 +23,7 @@ type SetFields struct {
 	Citations []CitationField
 }
 
-// citationsPrefix begins the name of the check of each citation.
+// citationsPrefix begins the name of each citation's check.
 const citationsPrefix = "citations/"
 
 // decodeCitations reads a citation set and checks each chunk hash (spec: Citation set).

@@ -36,7 +36,7 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 	cpython.Compare(t, oracle, operation, bodies, compute)
 }
 
-// producerOf sometimes returns a producer for a record. No hash covers it.
+// producerOf returns a producer for some records. No hash covers it.
 func producerOf(g *cpython.Generator) string {
 	return g.Maybe("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
 }
@@ -55,7 +55,7 @@ func TestIPCAgainstCPython(t *testing.T) {
 	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
 }
 
-// stagesOf adds the effective stages to the hashes, in the form of the oracle.
+// stagesOf returns the effective hashes including those of stages, in the form of the oracle.
 func stagesOf(t *testing.T, body []byte) map[string]*string {
 	hashes := effective(t, RunDAG, body)
 	r := parse(t, RunDAG, body)

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All ways to post the same record have one digest. JSON of the client's own counts exactly.
+// All ways to post the same record give the same digest. JSON that belongs to the client
+// counts exactly as it was sent.
 func TestDigestOfTheNormalisedRecord(t *testing.T) {
 	digest := func(kind Kind, posted string) Hash {
 		t.Helper()

@@ -2,8 +2,8 @@ package record
 
 import "colophon/ledger/record/pyjson"
 
-// EffectiveHash returns the effective hash of that name in hexadecimal digits; empty if it is
-// null or missing.
+// EffectiveHash returns an effective hash by name, in hexadecimal digits. It returns "" if the
+// hash is null or missing.
 func (r *Record) EffectiveHash(name string) string {
 	var hashes pyjson.Document
 	if err := hashes.Parse(r.HashesJSON()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Rules is the version of the hash rules that the checks follow (spec: Versions).
+// Rules is the version of the hash rules that the checks apply (spec: Versions).
 const Rules = rules.Version
 
 // EventVersion is the version of event bodies (spec: Event body).
@@ -24,7 +24,7 @@ const EventVersion = 1
 // link and the event body.
 const MaxEntry = 65535
 
-// maxSuffix is the greatest length of what AppendSuffix appends, in bytes.
+// maxSuffix is the most that AppendSuffix appends, in bytes.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
 // Event has the members of an event that are known before the sequencer takes it.
@@ -35,7 +35,7 @@ type Event struct {
 	Key *Hash
 }
 
-// ledgerName matches the names of ledgers.
+// ledgerName matches valid names of ledgers.
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // IsLedgerName reports whether a ledger can have the name.
@@ -45,12 +45,12 @@ func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchStrin
 // and a claim of 255.
 const maxActor = 5 + 64 + 1 + 255
 
-// unseen are characters that no actor has, because readers could not see them. Characters that
-// Unicode has not assigned yet are allowed, since a later server may know them.
+// unseen are characters that no actor contains, because readers could not see them. Characters
+// that Unicode has not assigned yet are allowed, since later versions may assign them.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
-// IsActor reports whether a text can be the actor of an event: the name of a token, of a
-// certificate, or of a subject of an OpenID Connect issuer.
+// IsActor reports whether a text can be the actor of an event: the name of a token or a
+// certificate, or a subject of an OpenID Connect issuer.
 func IsActor(name []byte) bool {
 	odd := func(r rune) bool {
 		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '
@@ -109,8 +109,8 @@ func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize returns a *strict.Error if a body of AppendBody is too large for an entry of
-// MaxEntry bytes.
+// CheckSize returns a *strict.Error if a body that AppendBody returned is too large for an
+// entry of MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
@@ -119,7 +119,7 @@ func checkSize(body []byte, pointer, advice string) error {
 		return nil
 	}
 	d := new(strict.Decoder)
-	d.Invalid(pointer, "makes a log entry of %d bytes, at most %d are allowed; %s", size, MaxEntry, advice)
+	d.Invalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, MaxEntry, advice)
 	return d.Err()
 }
 
@@ -152,8 +152,8 @@ func (r *Record) serialise() {
 	}
 }
 
-// ChecksJSON returns the checks of the event and its receipt: a canonical JSON object, by
-// field. It is valid until Release.
+// ChecksJSON returns the checks as they stand in the event and in its receipt: a canonical JSON
+// object with one member for each checked field. It is valid until Release.
 func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 
 // HashesJSON returns the effective hashes in the same way.
@@ -166,7 +166,7 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns the text if it may stand in an event: it is short and valid UTF-8.
+// eventText returns the text if an event can contain it: it is short and valid UTF-8.
 // Otherwise it returns nil. The hashes cover the text in WTF-8, and the content keeps it as it
 // was sent.
 func eventText(text []byte) []byte {

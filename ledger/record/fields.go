@@ -11,12 +11,12 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Fields are the members of an event's record that only its kind has. Each kind has one type.
-// Decoding a request fills it in, and so does reading an event (package event). It writes the
-// record of the event.
+// Fields are the members of an event's record that are specific to its kind. Each kind has one
+// type. Both decoding a request and reading an event (package event) fill it in, and it writes
+// the record of the event.
 type Fields interface {
-	// Check returns an error if no event of the kind can have these fields: one is missing,
-	// too long, or of the wrong form. A member of the wrong type counts as missing.
+	// Check returns an error if no event of the kind can have these fields, because one is
+	// missing, too long, or of the wrong form. A member of the wrong type counts as missing.
 	Check() error
 	append(w *pyjson.Builder, c *CommonFields)
 }
@@ -24,10 +24,10 @@ type Fields interface {
 // hashFields are fields of a kind with effective hashes (spec: Effective hashes).
 type hashFields interface {
 	Fields
-	appendHashes(w *pyjson.Builder) // in their order
+	appendHashes(w *pyjson.Builder) // in the order of the event
 }
 
-// CommonFields are the members of an event's record that several kinds have.
+// CommonFields are the members of an event's record that several kinds share.
 type CommonFields struct {
 	Contents []ContentField
 	Digest   Hash
@@ -62,7 +62,7 @@ func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	}
 }
 
-// appendIdentity writes the digest of the record and that of its idempotency key.
+// appendIdentity writes the digest of the record and the digest of its idempotency key.
 func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
@@ -86,7 +86,7 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f hashFields) {
 }
 
 // CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil
-// if the event does not show them, or shows null.
+// if the event omits them or has null for them.
 type CheckField struct {
 	Result            Result
 	Claimed, Computed []byte
@@ -115,7 +115,7 @@ type NamedCheck struct {
 	CheckField
 }
 
-// AppendFields appends the body of an event that was read, up to the members that
+// AppendFields appends the body of an event that was decoded, up to the members that
 // AppendSuffixAt appends.
 func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f Fields, c *CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
@@ -137,7 +137,7 @@ func (c *CommonFields) Check() error {
 		case !rules.IsDigest(named.Digest):
 			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal", named.Name, named.Digest)
 		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
-			return fmt.Errorf("its content %.100q has the size %d, which does not fit its digest %s", named.Name, named.Size, named.Digest)
+			return fmt.Errorf("its content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
 		}
 	}
 	if c.Timestamp != nil {
@@ -147,7 +147,7 @@ func (c *CommonFields) Check() error {
 	}
 	for name, value := range c.Labels.Members() {
 		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
-			return fmt.Errorf("its label %.100q is %.100s, but a label needs a name, and a string as its value", name.Text(), value.Raw())
+			return fmt.Errorf("its label %.100q is %.100s, but a label must have a name and a string as its value", name.Text(), value.Raw())
 		}
 	}
 	var f forms
@@ -165,17 +165,17 @@ func (c *CommonFields) Check() error {
 	return f.err
 }
 
-// emptyDigest is the SHA-256 of nothing, in hexadecimal digits.
+// emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer identifies a record among those of its producer, which numbers them from 1. A
-// missing number was never posted.
+// Producer is the number of a record among the records of one producer, which numbers them
+// from 1. A missing number means that a record was never posted.
 type Producer struct {
 	ID  []byte // nil if the record names none
 	Seq []byte // decimal, 0 to 2^63-1
 }
 
-// isProducerSeq reports whether a decimal count is a number that a producer can give a record.
+// isProducerSeq reports whether a decimal number is one that a producer can give a record.
 func isProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil

@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRecord: every input has an answer. An accepted one makes a canonical event body, the
-// same each time.
+// FuzzRecord: every input is accepted or refused. An accepted one makes a canonical event
+// body, which is the same each time.
 func FuzzRecord(f *testing.F) {
 	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
 		`{"producer":{"id":"p","seq":7},` + goodSet[1:]} {
@@ -92,8 +92,8 @@ func FuzzTextRules(f *testing.F) {
 			"strict question": func(dst, text []byte) []byte { return rules.AppendQuestion(dst, text, true) },
 		} {
 			once := rule(nil, text)
-			require.Equal(t, string(once), string(rule(nil, once)), "%s is its own normal form", name)
-			require.Equal(t, "x"+string(once), string(rule([]byte("x"), text)), "%s keeps what stands before", name)
+			require.Equal(t, string(once), string(rule(nil, once)), "%s is idempotent", name)
+			require.Equal(t, "x"+string(once), string(rule([]byte("x"), text)), "%s keeps the prefix", name)
 		}
 		rules.AppendQuestion(nil, text, false)
 		if !utf8.Valid(text) {

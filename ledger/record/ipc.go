@@ -16,10 +16,11 @@ import (
 // canonical form. Fields that are null or missing are nil.
 type IPCFields struct {
 	InputHash, SystemPromptHash, OutputHash, IPCID []byte
-	// SeedlessInputHash is nil unless the payload has the run's seed (spec: Seedless hash).
+	// SeedlessInputHash is nil unless the payload contains the run's seed (spec: Seedless
+	// hash).
 	SeedlessInputHash []byte
-	// HasPayload is true if the record brought the payload and not only its hash. The event
-	// shows that by the name of the content.
+	// HasPayload is true if the record contained the payload and not only its hash. The name
+	// of the content in the event shows that.
 	HasPayload bool
 	// Members are nil without a payload, and in a ledger without a secret for them.
 	Members members.Digests
@@ -38,7 +39,8 @@ type IPCFields struct {
 // IsRun reports whether the record is a run: it has an input and an output (spec: Runs).
 func (f *IPCFields) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// Incomplete yields the names of what the record lacks to have an ipc_id (spec: Receipts).
+// Incomplete yields the names of the parts that the record lacks for an ipc_id (spec:
+// Receipts).
 func (f *IPCFields) Incomplete() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
@@ -49,8 +51,8 @@ func (f *IPCFields) Incomplete() iter.Seq[string] {
 	}
 }
 
-// IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its receipt.
-// It is nil if the record lacks nothing, and for other kinds.
+// IncompleteOf lists what an IPC record lacks (spec: Receipts) as canonical JSON, as in its
+// receipt. It returns nil if the record lacks nothing or is of another kind.
 func IncompleteOf(r *Record) []byte {
 	f, ok := r.fields.(*IPCFields)
 	if !ok {
@@ -67,11 +69,11 @@ func IncompleteOf(r *Record) []byte {
 	return list
 }
 
-// IPCParts names what IPCFields.Incomplete can yield.
+// IPCParts lists the names that IPCFields.Incomplete can yield.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
-// Input returns the variable input of a run: the hash of its payload without the run's seed, or
-// input_hash if the record brought only that (spec: Seedless hash).
+// Input returns the variable input of a run: the hash of its payload without the run's seed,
+// or input_hash if the record had only that (spec: Seedless hash).
 func (f *IPCFields) Input() []byte {
 	if f.SeedlessInputHash != nil {
 		return f.SeedlessInputHash
@@ -79,11 +81,11 @@ func (f *IPCFields) Input() []byte {
 	return f.InputHash
 }
 
-// ipc is an IPC record while it is decoded.
+// ipc is an IPC record during decoding.
 type ipc struct {
 	IPCFields
 	r *Record
-	// seedInPayload is true if the payload has the run's seed.
+	// seedInPayload is true if the payload contains the run's seed.
 	seedInPayload bool
 }
 
@@ -115,8 +117,8 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 	p.identify(prompt != nil && output != nil, id, advanced, input, prompt)
 }
 
-// identify computes and checks ipc_id and ipc_id_advanced. If the chain is incomplete they are
-// null, and only the check shows the claim (spec: IPC hashes).
+// identify computes and checks ipc_id and ipc_id_advanced. If the record is incomplete, both
+// are null, and only the check shows the claim (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -131,14 +133,14 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID returns the hash of the parts of an ipc_id.
+// chainID returns the hash of the parts that make up an ipc_id.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.ChainID(r.scratch, parts...)
 	return r.hex(sum)
 }
 
-// checkChain checks a hash of the whole chain and returns the effective hash.
+// checkChain checks ipc_id or ipc_id_advanced and returns the effective hash.
 func (r *Record) checkChain(name string, claimed, computed []byte, complete bool) []byte {
 	effective := r.check(name, claimed, computed)
 	if complete || claimed == nil {
@@ -155,7 +157,7 @@ func (p *ipc) decodeTemperature(o strict.Object) {
 	}
 }
 
-// decodeSeed reads the record's seed. If the record has none, it takes the payload's.
+// decodeSeed reads the record's seed, or else the payload's.
 func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
 	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
@@ -175,8 +177,8 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	}
 }
 
-// AppendPayloadSeed appends the seed that a record takes from its payload, in decimal. It
-// appends nothing if the payload has none. schema is the record's payload_schema.
+// AppendPayloadSeed appends the seed that a record without its own takes from its payload, in
+// decimal. It appends nothing if the payload has none. schema is the record's payload_schema.
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
 	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
@@ -195,8 +197,8 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
-// inputHash returns the hash of the payload in spaced canonical JSON; nil without a payload.
-// It also sets the seedless hash.
+// inputHash returns the hash of the payload in spaced canonical JSON, or nil without a
+// payload. It also sets the seedless hash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.Typed("payload", pyjson.Object, "an object")
@@ -229,8 +231,8 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	return r.hex(sum)
 }
 
-// normalisedHash returns the hash of the normal form of a text (spec: IPC hashes); nil if it
-// is not given.
+// normalisedHash returns the hash of a text's normal form (spec: IPC hashes), or nil if there
+// is no text.
 func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
 	text, given := o.UTF8(name)
 	if !given {
@@ -244,13 +246,13 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// Bounds of the usage that stands in the event, where it is never erased (spec: Usage). Such
-// usage has counts and durations, and no text but their names. Other usage is content (spec:
-// Content).
+// Bounds of usage that the event contains, where it can never be erased (spec: Usage). Such
+// usage has counts and durations; its only texts are member names. Other usage is content
+// (spec: Content).
 const (
 	maxUsage      = 1024 // bytes in compact canonical JSON
 	maxUsageName  = 64   // bytes of a member's name
-	maxUsageDepth = 64   // brackets, so that the event and a receipt around it can still be parsed
+	maxUsageDepth = 64   // brackets, so that the event can still be parsed inside a receipt
 )
 
 // decodeUsage reads usage. No hash covers it.
@@ -275,13 +277,13 @@ func (p *ipc) isFigures(usage pyjson.Value) bool {
 	return len(p.r.scratch) <= maxUsage
 }
 
-// IsUsage reports whether canonical JSON is usage that can stand in an event.
+// IsUsage reports whether a canonical JSON value is usage that an event can contain.
 func IsUsage(v pyjson.Value) bool {
 	return v.Kind() == pyjson.Object && figures(v, maxUsageDepth) && len(v.Raw()) <= maxUsage
 }
 
-// figures reports whether a value has only numbers, Booleans, and nulls in objects and arrays,
-// has only short names, and nests no deeper than the given number of brackets.
+// figures reports whether a value has only numbers, Booleans, nulls, and short names, and
+// nests no deeper than that many brackets.
 func figures(v pyjson.Value, brackets int) bool {
 	switch v.Kind() {
 	case pyjson.String:
@@ -326,7 +328,7 @@ func (f *IPCFields) Check() error {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
 	if f.Members != nil && !f.Members.IsValid() {
-		c.fail("payload_members", f.Members, "are no digests of payload members as events have them")
+		c.fail("payload_members", f.Members, "are not digests of payload members in the form of events")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !IsUsage(f.Usage) {
 		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")

@@ -24,8 +24,8 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs: requests that change the state of something or say something of a record
-// (spec: States; Path validation; Sources; Redactions; Notes).
+// The kinds of verbs: requests that change the state of something or record a statement about
+// a record (spec: States; Path validation; Sources; Redactions; Notes).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"
@@ -46,7 +46,7 @@ var EventKinds = [...]Kind{
 }
 
 // KeyedDigest returns a hash of a kind and a record digest. Two requests under one idempotency
-// key are the same if it is equal (spec: Record digest; Idempotency).
+// key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
 func KeyedDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// An event has a digest under the ledger's secret of each payload member but the run's seed, within
-// bounds (spec: Payload members).
+// For each payload member except the run's seed, an event has a digest under the ledger's
+// secret, within bounds (spec: Payload members).
 func TestPayloadMembers(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	axesForms := map[string]string{"/axes": `{"mood": {"label": "calm", "score": 1.0}}`, "/policy_hash": `"p"`, "/world_id": `"w"`}
@@ -37,20 +37,20 @@ func TestPayloadMembers(t *testing.T) {
 		members string
 		forms   map[string]string // nil: null
 	}{
-		"several":               {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, map[string]string{"/a": `{"seed": 7}`, "/z": "[1, 0.5]"}},
-		"none":                  {`"payload":{}`, map[string]string{}},
-		"only the seed":         {`"payload":{"seed":7}`, map[string]string{}},
-		"null":                  {`"payload":{"a":null}`, map[string]string{"/a": "null"}},
-		"the same seed beside":  {`"seed":7,"payload":{"seed":7,"a":1}`, map[string]string{"/a": "1"}},
-		"another seed beside":   {`"seed":8,"payload":{"seed":7,"a":1}`, map[string]string{"/a": "1", "/seed": "7"}},
-		"no seed":               {`"payload":{"seed":null,"a":1}`, map[string]string{"/a": "1", "/seed": "null"}},
-		"names out of order":    {`"payload":{"a/b":1,"a0":2,"a~":3,"a":4,"":5,"\u00e9\n\"":6}`, map[string]string{"/a~1b": "1", "/a0": "2", "/a~0": "3", "/a": "4", "/": "5", "/é\n\"": "6"}},
-		"as many as possible":   {`"seed":1,"payload":{"seed":1` + most + `}`, mostForms},
-		"too many":              {`"seed":1,"payload":{"seed":1` + tooMany + `}`, nil},
-		"the longest name":      {`"payload":{"` + longest + `":1}`, map[string]string{"/" + strings.ReplaceAll(longest, "~", "~0"): "1"}},
-		"too long a name":       {`"payload":{"` + tooLong + `":1,"a":2}`, nil},
-		"an axis payload":       {`"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForms},
-		"an axis payload, else": {`"seed":8,"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, map[string]string{"/axes": axesForms["/axes"], "/policy_hash": `"p"`, "/world_id": `"w"`, "/seed": "7"}},
+		"several":                  {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, map[string]string{"/a": `{"seed": 7}`, "/z": "[1, 0.5]"}},
+		"none":                     {`"payload":{}`, map[string]string{}},
+		"only the seed":            {`"payload":{"seed":7}`, map[string]string{}},
+		"null":                     {`"payload":{"a":null}`, map[string]string{"/a": "null"}},
+		"same seed in the record":  {`"seed":7,"payload":{"seed":7,"a":1}`, map[string]string{"/a": "1"}},
+		"other seed in the record": {`"seed":8,"payload":{"seed":7,"a":1}`, map[string]string{"/a": "1", "/seed": "7"}},
+		"no seed":                  {`"payload":{"seed":null,"a":1}`, map[string]string{"/a": "1", "/seed": "null"}},
+		"names out of order":       {`"payload":{"a/b":1,"a0":2,"a~":3,"a":4,"":5,"\u00e9\n\"":6}`, map[string]string{"/a~1b": "1", "/a0": "2", "/a~0": "3", "/a": "4", "/": "5", "/é\n\"": "6"}},
+		"as many as allowed":       {`"seed":1,"payload":{"seed":1` + most + `}`, mostForms},
+		"too many":                 {`"seed":1,"payload":{"seed":1` + tooMany + `}`, nil},
+		"the longest name":         {`"payload":{"` + longest + `":1}`, map[string]string{"/" + strings.ReplaceAll(longest, "~", "~0"): "1"}},
+		"a name that is too long":  {`"payload":{"` + tooLong + `":1,"a":2}`, nil},
+		"an axis payload":          {`"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForms},
+		"an axis payload, other seed in the record": {`"seed":8,"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, map[string]string{"/axes": axesForms["/axes"], "/policy_hash": `"p"`, "/world_id": `"w"`, "/seed": "7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := sha256.Sum256([]byte(name))
@@ -98,14 +98,14 @@ func TestPayloadMembers(t *testing.T) {
 	require.Nil(t, digestsIn(t, r), "without a payload")
 }
 
-// digestsIn returns the payload members in the event of a record.
+// digestsIn returns the digests of payload members in the event of a record.
 func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 
-// Members of another form are not those of an event.
+// An event's payload members must have exactly one form.
 func TestFormOfPayloadMembers(t *testing.T) {
 	const digest = `"00112233445566778899aabbccddeeff"`
 	for _, good := range []string{`null`, `{}`, `{"/a":` + digest + `}`, `{"/a":` + digest + `,"/b":` + digest + `}`, `{"/":` + digest + `}`} {

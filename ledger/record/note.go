@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// NoteFields are the fields of a note event: what someone says of a record, such as a review
-// or a step of a workflow (spec: Notes).
+// NoteFields are the fields of a note event: a statement about a record, such as a review or a
+// step of a workflow (spec: Notes).
 type NoteFields struct {
 	RecordSeq uint64
 	Topic     []byte
@@ -32,11 +32,11 @@ func ParseNote(seq uint64, body []byte) (*Verb, error) {
 func (f *NoteFields) read(o strict.Object) {
 	f.Topic, f.Text, f.Origin = o.RequiredText("topic", maxTopic), o.Text("text", maxText), ReadOrigin(o)
 	if f.Topic != nil && len(f.Topic) == 0 {
-		o.Invalid("topic", "must not be empty; say what the note is, such as review")
+		o.Invalid("topic", "must not be empty; give the topic of the note, such as review")
 	}
 }
 
-func (f *NoteFields) appendAsked(w *pyjson.Builder) {
+func (f *NoteFields) appendRequest(w *pyjson.Builder) {
 	f.Origin.append(w)
 	appendNumber(w, "record_seq", f.RecordSeq)
 	w.Text("text", f.Text)
@@ -46,7 +46,7 @@ func (f *NoteFields) appendAsked(w *pyjson.Builder) {
 func (f *NoteFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key
-// rotation). previous and next are verifier keys; handover is the note in which both agree, or
+// rotation). previous and next are verifier keys. handover is the note that both keys sign, or
 // nil if the step has none. All are valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 	return newVerb(KeyRotated, &RotationFields{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
@@ -21,7 +21,7 @@ type RotationFields struct {
 	Handover                       []byte // nil if the step has none
 }
 
-func (f *RotationFields) appendAsked(w *pyjson.Builder) {
+func (f *RotationFields) appendRequest(w *pyjson.Builder) {
 	w.Text("handover", f.Handover)
 	w.Text("previous_key", f.PreviousKey)
 	w.Text("step", f.Step)
@@ -31,7 +31,7 @@ func (f *RotationFields) appendAsked(w *pyjson.Builder) {
 func (f *RotationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 
@@ -85,16 +85,16 @@ type Refusal string
 
 // The reasons.
 const (
-	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger refuses that
+	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the client or the ledger rejects mismatches
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
 // maxRefusedBytes bounds the failed checks that a refusal lists, so that the event always fits
-// an entry. The member mismatches counts all of them.
+// an entry. The member mismatches has the number of all failed checks.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal: the record's digest and the
-// failed checks. first is the event that holds the idempotency key, for RefusedKey.
+// failed checks. For RefusedKey, first is the seq of the event that holds the idempotency key.
 func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
@@ -114,8 +114,8 @@ func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) [
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.append(w, &common) })
 }
 
-// RefusalFields are the fields of a record_refused event. For RefusedKey, the event FirstSeq
-// holds the idempotency key.
+// RefusalFields are the fields of a record_refused event. For RefusedKey, FirstSeq is the
+// event that holds the idempotency key.
 type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal

@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageHashes returns the hashes that a text may have as a stage of a run-DAG (spec: Stage
+// StageHashes returns the hashes that a text can have as a stage of a run-DAG (spec: Stage
 // hashes). The first is the hash of its bytes. A question also has the hash of its canonical
-// form in the mode, or in each mode if mode is empty. For a stage that is made from JSON, the
-// hashes of the JSON follow if the text is JSON.
+// form in the mode, or in each mode if mode is empty. If the stage is made from JSON and the
+// text is JSON, the hashes of that JSON follow.
 func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
@@ -32,7 +32,7 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes returns the hash of a stage that is computed from JSON but is not the
+// derivedStageHashes returns the hash of a stage that is computed from JSON, but not as the
 // hash of that JSON. It returns nothing if the stage cannot be computed from this text.
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)

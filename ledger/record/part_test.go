@@ -40,7 +40,7 @@ func TestTextsOfPartsOfVectors(t *testing.T) {
 	for _, p := range dag.Preflight {
 		require.Contains(t, inHex(StageHashes("preflight", "", p.Payload)), p.SHA256)
 	}
-	// A missing member has the hash of an empty one (spec: Preflight payload).
+	// A missing clause has the hash of an empty one (spec: Preflight payload).
 	require.Contains(t, inHex(StageHashes("preflight", "", []byte(`{"classifier":{"intensity":"FEW"},"question_state":{"logical_statuses":["well_formed"]}}`))),
 		dag.Preflight[0].SHA256)
 	for _, q := range dag.Questions {
@@ -71,11 +71,11 @@ func sha(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The text of a stage is hashed as it is. It also counts as JSON if the stage is made from
-// JSON.
+// The text of a stage is hashed as it is. If the stage is made from JSON, the text also counts
+// as JSON.
 func TestTextsOfStages(t *testing.T) {
 	spaced := []byte(`{"a": 1}`)
-	for _, stage := range []string{"answer", "raw_answer", "render", "nobody knows"} {
+	for _, stage := range []string{"answer", "raw_answer", "render", "unknown"} {
 		require.Equal(t, []string{sha(spaced)}, inHex(StageHashes(stage, "", spaced)), stage)
 	}
 	require.Equal(t, []string{sha(spaced), sha([]byte(`{"a":1}`))}, inHex(StageHashes("verify", "", spaced)))
@@ -90,7 +90,7 @@ func TestTextsOfStages(t *testing.T) {
 		}
 	}
 	other := []byte(`{"stage": "other"}`)
-	require.Equal(t, []string{sha(other), sha([]byte(`{"stage":"other"}`)), sha([]byte(`{"stage":"other"}`))}, inHex(StageHashes("preflight", "", other)), "of another generation")
+	require.Equal(t, []string{sha(other), sha([]byte(`{"stage":"other"}`)), sha([]byte(`{"stage":"other"}`))}, inHex(StageHashes("preflight", "", other)), "a payload of another generation is hashed as it is")
 
 	evidence := []byte(`[{"chunk_root":"` + zeros + `","start":0,"end":10},{"chunk_root":"` + zeros + `","start":10,"end":20}]`)
 	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"}]},"evidence":`+string(evidence)+`}`))

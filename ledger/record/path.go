@@ -53,13 +53,13 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 
 var fingerprintVersion = []byte(rules.FingerprintVersion)
 
-// readBuild reads the build of a record, its branch, and its base (spec: Path fingerprint).
+// readBuild reads the build of a path, its branch, and its base (spec: Path fingerprint).
 func readBuild(o strict.Object, p *PathFields) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
 			if o.Member(name).Given() {
-				o.Invalid(name, "is about a build; give build too")
+				o.Invalid(name, "describes a build; give build too")
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
@@ -88,15 +88,15 @@ func readRoute(o strict.Object, name string) [][]byte {
 		case pyjson.HasLoneSurrogate(e.Text()):
 			o.D.Invalid(at, strict.LoneSurrogate)
 		case len(e.Text()) > maxName:
-			o.D.Invalid(at, "is %d bytes long, at most %d are allowed", len(e.Text()), maxName)
+			o.D.Invalid(at, "is %d bytes long, but at most %d are allowed", len(e.Text()), maxName)
 		}
 		route = append(route, e.Text())
 	}
 	return route
 }
 
-// readPathID reads a claimed path_id. It also returns its number of digits: 8, or 16 for a
-// route whose first 8 digits another route has (spec: Path id collisions).
+// readPathID reads a claimed path_id and returns its number of digits: 8, or 16 if another
+// route has the same first 8 digits (spec: Path id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	text, given := o.WTF(name)
 	switch {

@@ -27,7 +27,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 			`{"id":"` + strings.Repeat("x", maxProducer) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", maxProducer) + `","seq":0}`,
 		} {
 			r := parse(t, kind, withProducer(good, given))
-			require.NotEqual(t, plain.Digest, r.Digest, "it is part of the record")
+			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
 			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers it")
 			event := AppendSuffix(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			var d pyjson.Document

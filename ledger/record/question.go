@@ -6,7 +6,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Question is the hash of a question in one mode and, in a lookup, the cache key that it gives.
+// Question is the hash of a question in one mode. In a lookup it also has the resulting cache
+// key.
 type Question struct {
 	Mode, Hash, CacheKey string
 }
@@ -48,9 +49,9 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 	return key, err
 }
 
-// DecodeLookup decodes {question, cache_dimensions}. It needs no question_hash among the
-// dimensions, and does not use one. It returns the cache key for each mode, the strict one
-// first. The error is a *strict.Error.
+// DecodeLookup decodes {question, cache_dimensions}. It ignores question_hash among the
+// dimensions. It returns the cache key for each mode, the strict one first. The error is a
+// *strict.Error.
 func DecodeLookup(body []byte) (modes []Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
@@ -72,8 +73,8 @@ func DecodeLookup(body []byte) (modes []Question, err error) {
 	return modes, err
 }
 
-// keyWith returns the cache key of the dimensions. question replaces the question_hash unless
-// it is nil.
+// keyWith returns the cache key of the dimensions. question replaces question_hash unless it
+// is nil.
 func (g *runDAG) keyWith(question []byte) string {
 	values := make([][]byte, len(g.dimensions))
 	for i, d := range g.dimensions {

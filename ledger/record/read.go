@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// readInteger reads an integer of any size in plain decimal; nil if it is not given. A count
-// must not be negative.
+// readInteger reads an integer of any size in plain decimal, or nil if it is not given. If
+// count is true, the integer must not be negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
 	if !v.Given() {
@@ -20,7 +20,7 @@ func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	r.scratch = decimal
 	switch {
 	case !ok:
-		o.Invalid(name, "must be an integer, written without fraction and exponent")
+		o.Invalid(name, "must be an integer without fraction or exponent")
 	case count && decimal[0] == '-':
 		o.Invalid(name, "must not be negative")
 	default:
@@ -36,7 +36,8 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 	return r.readInteger(o, name, true)
 }
 
-// readTimestamp reads an RFC 3339 time, and returns it as it was sent; nil if it is not given.
+// readTimestamp reads an RFC 3339 time and returns it as it was sent, or nil if it is not
+// given.
 func readTimestamp(o strict.Object, name string) []byte {
 	text := o.Text(name, MaxTimestamp)
 	if text == nil {
@@ -49,19 +50,19 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry refuses a list that is too long for one event, in which each element takes at
-// least the given number of bytes. A decoded element can take many times its length in the
-// request.
+// fitsEntry refuses a list that is too long for one event. bytes is the least that an element
+// takes in the event. The check comes before decoding, since a decoded element can take many
+// times its length in the request.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := MaxEntry / bytes
 	if list.Len() <= most {
 		return true
 	}
-	o.Invalid(name, "has %d elements, and a log entry of %d bytes has room for %d at most; %s", list.Len(), MaxEntry, most, advice)
+	o.Invalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), MaxEntry, most, advice)
 	return false
 }
 
-// Bounds of texts in the event, in bytes. The bounds of labels are settings. Content is
+// Bounds of texts in an event, in bytes. The bounds of labels are in Limits. Content is
 // bounded only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, …
@@ -73,11 +74,11 @@ const (
 	maxStage = MaxShort
 )
 
-// IsDigest reports whether a text is a SHA-256 in the form that events use: 64 lower-case
+// IsDigest reports whether a text is a SHA-256 in the form of events: 64 lower-case
 // hexadecimal digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
-// readProducer reads a producer. If it is given it must have both members.
+// readProducer reads a producer. If it is given, it must have both members.
 func (r *Record) readProducer(o strict.Object, name string) Producer {
 	v := o.Member(name)
 	if !v.Given() {
@@ -97,7 +98,7 @@ func (r *Record) readProducer(o strict.Object, name string) Producer {
 func readReason(o strict.Object, name string) []byte {
 	text := o.RequiredText(name, maxReason)
 	if text != nil && len(text) == 0 {
-		o.Invalid(name, "must not be empty; say why")
+		o.Invalid(name, "must not be empty; give a reason")
 	}
 	return text
 }

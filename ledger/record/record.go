@@ -1,10 +1,10 @@
 // Package record turns what a service posts into what the ledger stores. It decodes a record
-// strictly, recomputes every hash (spec: Hashes), compares each claim with it (spec: Checks),
-// and writes the event body up to the members that only the sequencer knows (spec: Event
-// body).
+// strictly, recomputes every hash (spec: Hashes), compares each claim with the recomputed hash
+// (spec: Checks), and writes the event body up to the members that only the sequencer knows
+// (spec: Event body).
 //
-// Each kind has one file: its fields, how a request is decoded, which forms its fields have,
-// and how the event is written.
+// Each kind has one file: its fields, how a request is decoded, the forms that its fields
+// have, and how the event is written.
 //
 // The package does no I/O and reads no clock.
 package record
@@ -37,15 +37,15 @@ type Record struct {
 	Kind  Kind
 	RunID string // empty if the record has none
 	// Digest is the SHA-256 of the normalised record (spec: Record digest). Two records are
-	// the same if kind and digest agree.
+	// the same if their kind and digest are equal.
 	Digest   Hash
 	Checks   []Check
 	Contents []Content
 
 	limits  Limits
-	pointer string // where the record stands in the request
-	implied string // member that the normalised record leaves out, if any
-	// checksJSON and hashesJSON are Checks and the effective hashes in the JSON of the event.
+	pointer string // JSON pointer to the record in the request
+	implied string // member that the normalised record leaves out, or ""
+	// checksJSON and hashesJSON are Checks and the effective hashes in JSON, as in the event.
 	checksJSON, hashesJSON []byte
 
 	fields   hashFields
@@ -55,35 +55,35 @@ type Record struct {
 	builder  pyjson.Builder
 	ipc      ipc // an IPC record
 	scratch  []byte
-	members  []byte // what ipc.Members refers to
+	members  []byte // memory of ipc.Members
 	body     []byte // of the event
-	arena    []byte // holds what checks and hashes refer to, and both of them in JSON
+	arena    []byte // holds the values in checks and hashes, and checksJSON and hashesJSON
 }
 
 var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits bounds what goes into an event. Each server chooses its own.
+// Limits bounds the contents of an event. Each server chooses its own.
 type Limits struct {
 	Labels     int // labels of a record
 	LabelBytes int // bytes of a label's name or value
 	Values     int // JSON values and member names of a record
-	// Members makes the digests of payload members; nil makes none. It is that of the ledger
-	// that the record is for.
+	// Members is the secret of payload members of the ledger that receives the record. With
+	// nil, events have no digests of members.
 	Members *members.Secret
 }
 
-// For returns the limits for records of a ledger with that secret, which may be nil.
+// For returns the limits for records of a ledger with that secret, which can be nil.
 func (l Limits) For(members *members.Secret) Limits {
 	l.Members = members
 	return l
 }
 
-// DefaultLimits are the limits of a server without settings of its own.
+// DefaultLimits returns the limits of a server that does not set its own.
 func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
-// NoLimits are the limits for records that a server has accepted before.
+// NoLimits returns the limits for records that a server accepted before.
 func NoLimits() Limits {
 	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
 }
@@ -108,10 +108,10 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 
 // Line is one line of a batch (spec: Requests).
 type Line struct {
-	// Two of Record, Verb, and Validation are nil.
+	// Exactly one of Record, Verb, and Validation is set.
 	Record     *Record
 	Verb       *Verb
-	Validation *PathValidation // a verb that needs the path's record
+	Validation *PathValidation // a verb whose path's record must be looked up
 	// Key is the line's idempotency_key, or empty.
 	Key string
 }
@@ -122,8 +122,9 @@ const MaxKey = 1024
 // ParseLine decodes a line within the default limits. The error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also has what it is
-// about: record_seq, or of a validation project and path_id. The error is a *strict.Error.
+// ParseLine decodes `{"kind", "record", "idempotency_key"?}`. The record of a verb also says
+// what it is about: record_seq or, for a validation, project and path_id. The error is a
+// *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -147,7 +148,7 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 	return Line{Verb: v, Key: key}, err
 }
 
-// decodeLine decodes the record and the key of a line. For a verb it decodes only the key, and
+// decodeLine decodes the record and the key of a line. For a verb it decodes only the key and
 // returns the kind.
 func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
@@ -164,8 +165,8 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	return "", key, r.decode(kind, o.Member("record"), "/record")
 }
 
-// Release frees the record's memory for other records. Afterwards neither the record nor
-// anything taken from it may be used.
+// Release returns the record's memory to a pool. Afterwards neither the record nor anything
+// taken from it may be used.
 func (r *Record) Release() {
 	r.document.Reset()
 	document, scratch, arena, body, members := r.document, r.scratch[:0], r.arena[:0], r.body[:0], r.members[:0]
@@ -222,8 +223,8 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.Producer = r.readProducer(o, "producer")
 }
 
-// appendNormalised appends the normalised record, or, if whole is false, an object in it with
-// known members.
+// appendNormalised appends the normalised record. If whole is false, v is an object with known
+// members inside the record.
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -270,15 +271,15 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 	return append(dst, '}')
 }
 
-// jsonHash returns the JSON hash (spec: Text hash and JSON hash): of compact canonical JSON in
-// WTF-8.
+// jsonHash returns the JSON hash of a value (spec: Text hash and JSON hash), which covers its
+// compact canonical JSON in WTF-8.
 func (r *Record) jsonHash(v pyjson.Value) Hash {
 	var sum Hash
 	sum, r.scratch = rules.JSONHash(slices.Grow(r.scratch[:0], len(v.Raw())), v)
 	return sum
 }
 
-// addContent adds content and returns its digest.
+// addContent adds a piece of content and returns its digest.
 func (r *Record) addContent(name string, b []byte) Hash {
 	digest := sha256.Sum256(b)
 	r.Contents = append(r.Contents, Content{Name: name, Digest: digest, Bytes: b})

@@ -14,11 +14,11 @@ type RedactionFields struct {
 	Seqs   *seqs.List // nil if the event has no valid list
 }
 
-// maxListedSeqs bounds the records that a RedactionRequest names one by one.
+// maxListedSeqs bounds the records that a RedactionRequest can list one by one.
 const maxListedSeqs = 1000
 
 // NewRedaction returns the verb that erases the content of records (spec: Redactions). reason
-// is valid UTF-8 of 1 to 4,096 bytes; seqs is not empty.
+// is valid UTF-8 of 1 to 4,096 bytes. seqs is not empty.
 func NewRedaction(reason string, seqs *seqs.List) *Verb {
 	return newVerb(ContentRedacted, &RedactionFields{Reason: []byte(reason), Seqs: seqs})
 }
@@ -32,35 +32,35 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
-// Selection says which records a bulk request is about (spec: Redactions; States).
+// Selection says which records a bulk request applies to (spec: Redactions; States).
 type Selection struct {
 	// Filter selects records by query parameters and their values. It is nil if Seqs selects
-	// them. One of the two is not empty.
+	// them. Exactly one of the two is set.
 	Filter map[string]string
 	Seqs   []uint64 // in any order, each once
 	DryRun bool
-	// AsOf is the tree size at which Filter selects. It is given if DryRun is false.
+	// AsOf is the tree size at which Filter selects. It is required if DryRun is false.
 	AsOf *uint64
 }
 
 var selectionNames = []string{"filter", "seqs", "dry_run", "as_of"}
 
-// readSelection reads `{"filter" | "seqs", "dry_run"?, "as_of"?}`. Without dry_run it is a dry run.
+// readSelection reads `{"filter" | "seqs", "dry_run"?, "as_of"?}`. dry_run defaults to true.
 func readSelection(o strict.Object) Selection {
 	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Flag("dry_run", true), AsOf: o.Seq("as_of")}
 	filtered, listed := o.Member("filter").Given(), o.Member("seqs").Given()
 	switch {
 	case o.D.Failed():
 	case filtered == listed:
-		o.D.Invalid("", "must have either filter or seqs, to say which records it is about")
+		o.D.Invalid("", "must have either filter or seqs, to select records")
 	case !s.DryRun && s.AsOf == nil:
 		o.D.Invalid("/as_of", "is required if dry_run is false; give the as_of that the dry run returned")
 	}
 	return s
 }
 
-// RedactionRequest asks to erase the content of many records, or what that would do (spec:
-// Redactions).
+// RedactionRequest asks to erase the content of many records, or asks what that would do
+// (spec: Redactions).
 type RedactionRequest struct {
 	Reason string
 	Selection
@@ -75,7 +75,7 @@ func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 	return r, err
 }
 
-// maxFilters bounds the parameters of a filter, like those of a URL.
+// maxFilters bounds the parameters of a filter, as for those of a URL.
 const maxFilters = 64
 
 // readFilter reads an object with at least one parameter. Its values are strings and numbers
@@ -86,7 +86,7 @@ func readFilter(o strict.Object, name string) map[string]string {
 		return nil
 	}
 	if v.Len() > maxFilters {
-		o.Invalid(name, "has %d members, at most %d are allowed", v.Len(), maxFilters)
+		o.Invalid(name, "has %d members, but at most %d are allowed", v.Len(), maxFilters)
 		return nil
 	}
 	values := make(map[string]string)
@@ -107,19 +107,19 @@ func readFilter(o strict.Object, name string) map[string]string {
 		}
 	}
 	if len(values) == 0 && !o.D.Failed() {
-		o.Invalid(name, "must not be empty: it would be about all records of the ledger")
+		o.Invalid(name, "must not be empty: an empty filter would select all records of the ledger")
 	}
 	return values
 }
 
-// readSeqs reads a list of the numbers of events.
+// readSeqs reads a list of event numbers.
 func readSeqs(o strict.Object, name string) []uint64 {
 	list := o.Array(name)
 	if !list.Given() {
 		return nil
 	}
 	if n := list.Len(); n == 0 || n > maxListedSeqs {
-		o.Invalid(name, "has %d elements, it must have 1 to %d", n, maxListedSeqs)
+		o.Invalid(name, "has %d elements, but must have 1 to %d", n, maxListedSeqs)
 		return nil
 	}
 	places := make(map[uint64]int)
@@ -132,7 +132,7 @@ func readSeqs(o strict.Object, name string) []uint64 {
 		case o.D.Full():
 			return nil
 		case err != nil:
-			o.D.Invalid(o.Element(name, i), "must be the number of an event")
+			o.D.Invalid(o.Element(name, i), "must be the seq of an event")
 		case repeated:
 			o.D.Invalid(o.Element(name, i), "repeats element %d; list each event once", first)
 		default:
@@ -153,7 +153,7 @@ func (f *RedactionFields) Check() error {
 	return c.err
 }
 
-func (f *RedactionFields) appendAsked(w *pyjson.Builder) {
+func (f *RedactionFields) appendRequest(w *pyjson.Builder) {
 	w.Text("reason", f.Reason)
 	if f.Seqs != nil {
 		w.Name("seqs")
@@ -164,6 +164,6 @@ func (f *RedactionFields) appendAsked(w *pyjson.Builder) {
 func (f *RedactionFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }

@@ -62,7 +62,7 @@ func TestSeqLists(t *testing.T) {
 	require.False(t, l.Add(5000), "full")
 }
 
-// A list is full before it is too long for an event, whatever its numbers.
+// A list is full before it becomes too long for an event, whatever its numbers are.
 func TestFullSeqLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Uint64Range(0, math.MaxUint64/2).Draw(t, "first")
@@ -129,7 +129,7 @@ func TestRedactionEvents(t *testing.T) {
 	}
 }
 
-// badReasons are bodies of requests that must have a reason and nothing else.
+// badReasons are bodies of requests that must have a reason and no other members.
 var badReasons = []struct {
 	member    string
 	malformed bool

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageField is one node of a run-DAG, or one dimension of its cache key. The Hash of a
-// dimension is its value, or nil for null.
+// StageField is one node of a run-DAG, or one dimension of its cache key. For a dimension,
+// Hash is its value, or nil for null.
 type StageField struct{ Name, Hash []byte }
 
 // RunFields are the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
@@ -25,23 +25,23 @@ type RunFields struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []StageField
-	// Dimensions are those of the cache key, by name.
+	// Dimensions are the dimensions of the cache key, by name.
 	Dimensions []StageField
 
 	Shape, FailureStage, Preflight []byte
-	// PreflightGeneration names the generation of a preflight payload that is not of the
-	// current one (spec: Preflight payload).
+	// PreflightGeneration names the generation of a preflight payload. It is nil for the
+	// current generation (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal
 	QuestionMode                                      []byte
 
-	// DocumentRoots and EvidenceIDs are distinct and sorted; nil also if there are more than
-	// MaxFound (spec: Run-DAG).
+	// DocumentRoots and EvidenceIDs are distinct and sorted. A list is nil if it would have
+	// more than MaxFound elements (spec: Run-DAG).
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound bounds the document roots, and the evidence ids, by which a run-DAG can be found.
+// MaxFound bounds the document roots and the evidence ids by which a run-DAG can be found.
 const MaxFound = 256
 
 // runHashes are the names of the hashes of a run.
@@ -50,7 +50,8 @@ var runHashes = [...]string{
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// Hash returns a pointer to the effective hash of that name; nil if no run has such a hash.
+// Hash returns a pointer to the effective hash with that name, or nil if no run has such a
+// hash.
 func (f *RunFields) Hash(name string) *[]byte {
 	switch name {
 	case "cache_key":
@@ -80,7 +81,7 @@ func (f *RunFields) Hash(name string) *[]byte {
 }
 
 // Dimension returns the value of a dimension of the cache key. given is false if the run has
-// no such dimension, or no cache key.
+// no cache key or its key lacks the dimension.
 func (f *RunFields) Dimension(name string) (value []byte, given bool) {
 	for _, d := range f.Dimensions {
 		if string(d.Name) == name {
@@ -99,24 +100,24 @@ func (f *RunFields) StageNames() []string {
 	return names
 }
 
-// runDAG is a run-DAG while it is decoded.
+// runDAG is a run-DAG during decoding.
 type runDAG struct {
 	RunFields
 	r *Record
-	// base has the effective hashes from which stages and cache key are computed. fromContent
-	// is true for those that were recomputed from content.
+	// base has the effective hashes from which the stages and the cache key are computed.
+	// fromContent is true for those that were recomputed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // of the cache key, in the order of its hash
-	evidence   [][]byte    // the ids of the evidence: computed, and claimed where they differ
-	roots      [][]byte    // of the documents of its sources
-	cited      [][]byte    // evidence ids of its lattice
+	dimensions []dimension // of the cache key, in the order in which the key joins them
+	evidence   [][]byte    // the ids of the evidence: computed ones, and claimed ones that differ
+	roots      [][]byte    // of the documents in its sources
+	cited      [][]byte    // evidence ids that its lattice cites
 }
 
 // RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) in
-// canonical JSON, as in its event; nil for other kinds.
+// canonical JSON, as in its event. It returns nil for other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*RunFields)
 	if !ok {
@@ -129,8 +130,8 @@ func (r *Record) RunShape() (shape, failureStage []byte) {
 	return shape, pyjson.AppendString(nil, f.FailureStage)
 }
 
-// decodeRunDAG reads a run-DAG, recomputes what its content allows (spec: Run-DAG), and checks
-// it stage by stage.
+// decodeRunDAG reads a run-DAG, recomputes all that its content determines (spec: Run-DAG),
+// and checks it stage by stage.
 func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "dag", "inputs", "reject_inputs", "question", "question_mode",
 		"answer_text", "messages", "policy", "verifier_policy", "source_roots", "evidence", "cache_dimensions",
@@ -203,7 +204,7 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
 	case inputs.Given() && reject.Given():
-		o.Invalid("reject_inputs", "cannot stand beside inputs; a run has one shape")
+		o.Invalid("reject_inputs", "cannot be given together with inputs; a run has one shape")
 	case inputs.Given():
 		g.r.addContent("inputs", inputs.Raw())
 		return o.D.Object(inputs, o.At("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
@@ -218,8 +219,7 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	return strict.Object{D: o.D}
 }
 
-// decodeBase recomputes the base hashes from content and checks their claims, which claimOf
-// finds.
+// decodeBase recomputes the base hashes from content and checks the claims that claimOf finds.
 func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
@@ -250,16 +250,16 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 	}
 }
 
-// baseClaim is what a record claims of a base hash.
+// baseClaim is the claim of a base hash in a record.
 type baseClaim struct {
-	hash     []byte // nil without a claim
+	hash     []byte // nil if there is no claim
 	pointer  string // to hash in the request
-	checked  bool   // it is the hash of a stage, which is checked as such
-	repeated []byte // the dimension of the same name, unless hash is from there
+	checked  bool   // hash is the hash of a stage, and is checked as such
+	repeated []byte // the dimension of the same name, unless hash comes from there
 }
 
-// claimOf returns the claim in inputs or reject_inputs. Without one it returns the hash of the
-// claimed stage, and without that the cache dimension.
+// claimOf returns the claim in inputs or reject_inputs, or else the hash of the claimed stage,
+// or else the cache dimension.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -274,13 +274,13 @@ func claimOf(name string, stage []byte, arguments, dimensions strict.Object) bas
 // checkRepeated checks a dimension against the hash of the same name.
 func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
 	if !fromContent && bytes.Equal(claimed, effective) {
-		effective = nil // one claim does not prove the other
+		effective = nil // one claim does not prove another
 	}
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash returns the hash of the payload in inputs or reject_inputs, or else of that in
-// the DAG. If both are given, a check compares them.
+// preflightHash returns the hash of the payload in inputs or reject_inputs, or else in the
+// DAG. If both have a payload, a check compares them.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.Inner("dag", o.Member("dag"))
@@ -321,7 +321,7 @@ func (g *runDAG) questionHash(o strict.Object) []byte {
 	return g.r.hex(rules.QuestionHash(question, string(mode) == rules.ModeStrict))
 }
 
-// contentHash returns the JSON hash of a member that is stored as content.
+// contentHash returns the JSON hash of a member, and stores the member as content.
 func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []byte {
 	want := "an object"
 	if kind == pyjson.Array {
@@ -380,8 +380,9 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 // evidencePrefix begins the names of the checks of evidence.
 const evidencePrefix = "evidence/"
 
-// evidenceID returns the id of element i of the evidence, and checks its claims: evidence_id,
-// and text_hash, the text hash of span. Other members are allowed; no hash covers them.
+// evidenceID returns the id of element i of the evidence. It checks the claims of the element:
+// evidence_id, and text_hash, which is the text hash of span. Other members are allowed, and
+// no hash covers them.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	item := strict.Object{D: o.D, V: v, Pointer: o.Element("evidence", i)}
 	if v.Kind() != pyjson.Object {
@@ -410,7 +411,8 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts of one form, sorted; nil if there are more than MaxFound.
+// found returns the distinct texts of the lists that pass is, sorted. It returns nil if there
+// are more than MaxFound.
 func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
 	slices.SortFunc(all, bytes.Compare)
@@ -427,8 +429,8 @@ func (g *runDAG) checkVerdict(broken []string) {
 	}
 }
 
-// checkLattice adds a broken rule if the lattice cites evidence that the record does not have.
-// It checks nothing if the record has no evidence.
+// checkLattice reports a broken rule if the lattice cites evidence that the record lacks. It
+// checks nothing if the record has no evidence.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
 	g.cited = rules.CitedEvidence(lattice)
 	if g.evidence == nil {

@@ -63,8 +63,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
-// answerText returns the answer_text of inputs or reject_inputs, or else the record's. If both
-// are given, they must be equal.
+// answerText returns the answer_text of inputs or reject_inputs, or else of the record. If
+// both are given, they must be equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -76,8 +76,8 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 	return text, given
 }
 
-// decodeLabels reads the texts that label a run. The hashes cover them in WTF-8; the event has
-// them if they are short and valid UTF-8.
+// decodeLabels reads the texts that label a run. The hashes cover them in WTF-8. The event
+// contains those that are short and valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
 	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
 	g.VerifierMethod = eventText(in.RequiredWTF("verifier_method"))
@@ -101,11 +101,11 @@ func (g *runDAG) baseStage(stage string) {
 
 func (g *runDAG) requireBase(in strict.Object, name, content string) {
 	if g.base[name] == nil {
-		in.Invalid(name, "is required if %s is not given beside the inputs", content)
+		in.Invalid(name, "is required if the record has no %s", content)
 	}
 }
 
-// textHash returns the text hash of a member, or of another text if the member is not given.
+// textHash returns the text hash of a member, or of fallback if the member is not given.
 func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte {
 	text, given := in.WTF(name)
 	if !given {
@@ -114,20 +114,20 @@ func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte
 	return g.r.hex(sha256.Sum256(text))
 }
 
-// differs reports whether a member is given and is another text.
+// differs reports whether a member is given and differs from text.
 func differs(in strict.Object, name string, text []byte) bool {
 	own, given := in.WTF(name)
 	return given && !bytes.Equal(own, text)
 }
 
-// claimAnswer adds the check of an answer_text that no stage covers.
+// claimAnswer adds the check of an answer_text, unless a stage covers it.
 func (g *runDAG) claimAnswer(covered bool) {
 	if !covered {
 		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheck, Result: Claimed})
 	}
 }
 
-// retrievalHash returns the hash of the sources and, if given, of the plan.
+// retrievalHash returns the hash of the sources and, if there is one, of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
@@ -170,8 +170,8 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
-// adopt takes the claimed nodes of a run without inputs. It recomputes those whose content the
-// record has.
+// adopt takes the claimed nodes of a run without inputs. It recomputes each node whose content
+// is in the record.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
 	answerStage := ""
@@ -189,8 +189,8 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	}
 }
 
-// contentStage returns the hash of a stage that is computed from content alone, or nil.
-// answerStage is the stage that the answer is hashed for, or "".
+// contentStage returns the hash of a stage that content alone determines, or nil. answerStage
+// is the stage that covers the answer, or "".
 func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
@@ -219,7 +219,7 @@ func stageNames(nodes []node) []string {
 	return stages
 }
 
-// runRoot returns the root of the hashes of the stages of a run.
+// runRoot returns the root over the hashes of a run's stages.
 func runRoot(nodes []node) Hash {
 	hashes := make([][]byte, len(nodes))
 	for i, n := range nodes {
@@ -228,7 +228,7 @@ func runRoot(nodes []node) Hash {
 	return rules.RunRoot(hashes)
 }
 
-// preflightHash returns the hash of a preflight payload; nil if it is not given.
+// preflightHash returns the hash of a preflight payload, or nil if there is none.
 func (r *Record) preflightHash(o strict.Object) []byte {
 	v := o.Typed("preflight_payload", pyjson.Object, "an object")
 	if !v.Given() {
@@ -248,8 +248,8 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	return dims
 }
 
-// readDimensions reads all dimensions. The last is optional. So is the one that optional
-// names, whose place is kept.
+// readDimensions reads the dimensions. All are required except the last and the one named
+// optional. An optional dimension that is missing keeps its position.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).Given() {
@@ -273,7 +273,7 @@ func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	}
 }
 
-// version reads a version of the cache key: a text, or an integer, which counts as its decimal text.
+// version reads a version in the cache key. An integer counts as its decimal text.
 func (g *runDAG) version(dims strict.Object, name string) []byte {
 	if dims.Member(name).Kind() == pyjson.Integer {
 		return g.r.readInteger(dims, name, false)
@@ -282,8 +282,8 @@ func (g *runDAG) version(dims strict.Object, name string) []byte {
 	return value
 }
 
-// cacheKey recomputes the cache key and checks its claim. For dimensions whose hash was
-// recomputed from content, it takes that hash.
+// cacheKey recomputes the cache key and checks its claim. For a dimension whose hash was
+// recomputed from content, it uses the recomputed hash.
 func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)
@@ -328,7 +328,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	}
 }
 
-// hashOf returns the hash of the first stage of that name; nil if there is none.
+// hashOf returns the hash of the first stage with that name, or nil if there is none.
 func hashOf(nodes []node, stage string) []byte {
 	for _, n := range nodes {
 		if n.stage == stage && stage != "" {
@@ -351,7 +351,7 @@ func (g *runDAG) checkStages(claimed []node) {
 		case !built:
 			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
 		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
-			g.r.check(field, n.hash, nil) // one claim does not prove the other
+			g.r.check(field, n.hash, nil) // one claim does not prove another
 		default:
 			g.r.check(field, claimed[i].hash, n.hash)
 		}

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// A record has a seedless hash if its payload has the run's seed (spec: Seedless hash).
+// A record has a seedless hash if its payload contains the run's seed (spec: Seedless hash).
 func TestSeedlessInputHash(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	const axesForm = `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p", "world_id": "w"}`
@@ -20,21 +20,21 @@ func TestSeedlessInputHash(t *testing.T) {
 		members string
 		form    string // empty: there is none
 	}{
-		"in the middle":          {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, `{"a": {"seed": 7}, "z": [1, 0.5]}`},
-		"the first":              {`"payload":{"z":1,"seed":7}`, `{"z": 1}`},
-		"the last":               {`"payload":{"seed":7,"a":1}`, `{"a": 1}`},
-		"the only one":           {`"payload":{"seed":7}`, `{}`},
-		"an escaped name":        {`"payload":{"s\u0065ed":-0,"\u00e9\n":1}`, `{"é\n": 1}`},
-		"beside it as well":      {`"seed":7,"payload":{"seed":7,"a":1}`, `{"a": 1}`},
-		"beside it only":         {`"seed":7,"payload":{"a":1}`, ""},
-		"another one beside it":  {`"seed":8,"payload":{"seed":7,"a":1}`, ""},
-		"no integer, another":    {`"seed":7,"payload":{"seed":7.0,"a":1}`, ""},
-		"null in the payload":    {`"seed":7,"payload":{"seed":null,"a":1}`, ""},
-		"no seed":                {`"payload":{"a":1}`, ""},
-		"only a hash":            {`"seed":7,"input_hash":"` + strings.Repeat("0", 64) + `"`, ""},
-		"an axis payload":        {`"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForm},
-		"an axis payload, twice": {`"seed":7,"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForm},
-		"another axis payload":   {`"seed":8,"payload_schema":"axis-payload-1","payload":{"seed":7,` + axes + `}`, ""},
+		"in the middle":                 {`"payload":{"z":[1,0.50],"seed":7,"a":{"seed":7}}`, `{"a": {"seed": 7}, "z": [1, 0.5]}`},
+		"the first":                     {`"payload":{"z":1,"seed":7}`, `{"z": 1}`},
+		"the last":                      {`"payload":{"seed":7,"a":1}`, `{"a": 1}`},
+		"the only one":                  {`"payload":{"seed":7}`, `{}`},
+		"an escaped name":               {`"payload":{"s\u0065ed":-0,"\u00e9\n":1}`, `{"é\n": 1}`},
+		"in both payload and record":    {`"seed":7,"payload":{"seed":7,"a":1}`, `{"a": 1}`},
+		"in the record only":            {`"seed":7,"payload":{"a":1}`, ""},
+		"another seed in the record":    {`"seed":8,"payload":{"seed":7,"a":1}`, ""},
+		"not an integer in the payload": {`"seed":7,"payload":{"seed":7.0,"a":1}`, ""},
+		"null in the payload":           {`"seed":7,"payload":{"seed":null,"a":1}`, ""},
+		"no seed":                       {`"payload":{"a":1}`, ""},
+		"only a hash":                   {`"seed":7,"input_hash":"` + strings.Repeat("0", 64) + `"`, ""},
+		"an axis payload":               {`"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForm},
+		"an axis payload, twice":        {`"seed":7,"payload_schema":"axis-payload-1","payload":{"seed":7.0,` + axes + `}`, axesForm},
+		"another axis payload":          {`"seed":8,"payload_schema":"axis-payload-1","payload":{"seed":7,` + axes + `}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Parse(IPCRecord, fmt.Appendf(nil, `{%s,"model":"m","temperature":0,"max_tokens":1}`, c.members))

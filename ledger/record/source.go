@@ -15,8 +15,8 @@ type SourceFields struct {
 }
 
 // ParseRegistration decodes `{"chunk_hashes"?, "title"?, "reason"?}` for a source. Its id is
-// valid UTF-8 of at most MaxSourceID bytes. Without chunk_hashes the chunks of the source are
-// unknown; an empty list says that it has none. The error is a *strict.Error.
+// valid UTF-8 of at most MaxSourceID bytes. Without chunk_hashes, the chunks of the source are
+// unknown; an empty list means that it has none. The error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	f := &SourceFields{ID: []byte(sourceID)}
 	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
@@ -25,8 +25,8 @@ func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	}, "chunk_hashes", "title", "reason")
 }
 
-// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. Its id is like that
-// of ParseRegistration. The error is a *strict.Error.
+// ParseRevocation decodes `{"reason"?}`, or an empty body, for a source. The id is as for
+// ParseRegistration. The error is a *strict.Error.
 func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -36,7 +36,7 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 }
 
 // readChunkHashes reads a list of distinct chunk hashes (spec: Citation hashes). The result
-// does not refer to the request.
+// does not alias the request.
 func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
 	list := o.Array(name)
 	if !list.Given() {
@@ -83,7 +83,7 @@ func (f *SourceFields) Check() error {
 	return c.err
 }
 
-func (f *SourceFields) appendAsked(w *pyjson.Builder) {
+func (f *SourceFields) appendRequest(w *pyjson.Builder) {
 	if f.Listed {
 		w.Texts("chunk_hashes", f.ChunkHashes)
 	}
@@ -95,6 +95,6 @@ func (f *SourceFields) appendAsked(w *pyjson.Builder) {
 func (f *SourceFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }

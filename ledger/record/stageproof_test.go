@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// rootOf recomputes a root from a path according to docs/spec alone (spec: Run tree).
+// rootOf recomputes a root from a path, following docs/spec alone (spec: Run tree).
 func rootOf(hash Hash, path []rules.PathStep) string {
 	node := sha256.Sum256(append([]byte{0}, hash[:]...))
 	for _, step := range path {

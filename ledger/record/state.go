@@ -8,7 +8,7 @@ import (
 )
 
 // State is the state of an IPC record or a run-DAG (spec: States). A record is live until a
-// verb changes that. Only live ones are found by cache_key.
+// verb changes its state. Lookups by cache_key find only live records.
 type State string
 
 // The states.
@@ -35,7 +35,8 @@ func (f *StateFields) read(o strict.Object) {
 	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
 }
 
-// StateRequest asks to change the state of many records, or what that would do (spec: States).
+// StateRequest asks to change the state of many records, or asks what that would do (spec:
+// States).
 type StateRequest struct {
 	State State
 	Selection
@@ -85,7 +86,7 @@ type StateFields struct {
 	Origin
 }
 
-func (f *StateFields) appendAsked(w *pyjson.Builder) {
+func (f *StateFields) appendRequest(w *pyjson.Builder) {
 	f.Origin.append(w)
 	w.Text("reason", f.Reason)
 	appendNumber(w, "record_seq", f.RecordSeq)
@@ -95,7 +96,7 @@ func (f *StateFields) appendAsked(w *pyjson.Builder) {
 func (f *StateFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 }
 

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage makes a good IPC record with that usage, from which `{"usage":…}` is parsed.
+// withUsage makes a good IPC record with that usage, and parses `{"usage":…}` from its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
@@ -23,7 +23,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage that has only figures stands in the event, up to each bound.
+// Usage of figures only is in the event, up to each bound.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,
@@ -42,7 +42,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	}
 }
 
-// All other usage is content, byte for byte, and the event has none of it.
+// All other usage is content, byte for byte, and none of it is in the event.
 func TestOtherUsageIsContent(t *testing.T) {
 	for _, usage := range []string{
 		`{"note": "a secret"}`,

@@ -7,34 +7,34 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// ValidationFields are the fields of a path_validated event: which fingerprint of which path
-// is valid or not, and in which build (spec: Path validation).
+// ValidationFields are the fields of a path_validated event. It says whether a fingerprint of
+// a path in a build is valid (spec: Path validation).
 type ValidationFields struct {
 	Project, PathID    []byte
-	Build              []byte // of the record; nil if it names none
+	Build              []byte // of the record; nil if the record has none
 	ContentFingerprint []byte // of the record; nil for null
 	RecordSeq          uint64 // of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
 	Origin
-	// Names tells which of build and content_fingerprint the request names. The digest covers
+	// Names says which of build and content_fingerprint the request names. The digest covers
 	// those.
 	Names ValidationNames
 }
 
-// ValidationNames tells what a request for a validation names.
+// ValidationNames says which of these members a request for a validation names.
 type ValidationNames struct{ Build, ContentFingerprint bool }
 
-// CurrentPath is a path with the fingerprint of its latest record in a build, or of its latest
-// record (spec: Path validation).
+// CurrentPath is a path with the fingerprint of its latest record, or of its latest record in
+// a build (spec: Path validation).
 type CurrentPath struct {
 	Project, PathID    string  // valid UTF-8
-	Build              *string // nil if the record names none
-	ContentFingerprint string  // empty is null
+	Build              *string // nil if the record has none
+	ContentFingerprint string  // "" means null
 	RecordSeq          uint64
 }
 
-// ValidationRequest is what is requested for one path or for many.
+// ValidationRequest is the request for the validation of one path or of many.
 type ValidationRequest struct {
 	Validated                         bool
 	Reason, Build, ContentFingerprint []byte // nil if they are not given
@@ -55,7 +55,7 @@ func (r *ValidationRequest) read(o strict.Object) {
 	r.ContentFingerprint, r.Origin = o.Fingerprint("content_fingerprint"), ReadOrigin(o)
 }
 
-// PathValidation is what a line of a batch asks for one path.
+// PathValidation is a line of a batch that asks for the validation of one path.
 type PathValidation struct {
 	Project, PathID string
 	ValidationRequest
@@ -69,8 +69,8 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// Of returns the change of one path. Its fingerprint and its build are those of the path,
-// except where the request names them.
+// Of returns the verb that validates one path. It takes the fingerprint and the build from
+// path, unless the request names them.
 func (r *ValidationRequest) Of(path CurrentPath) *Verb {
 	f := &ValidationFields{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, Origin: r.Origin,
@@ -101,7 +101,7 @@ func (f *ValidationFields) Check() error {
 	return c.err
 }
 
-func (f *ValidationFields) appendAsked(w *pyjson.Builder) {
+func (f *ValidationFields) appendRequest(w *pyjson.Builder) {
 	if f.Names.Build {
 		w.Text("build", f.Build)
 	}
@@ -119,8 +119,8 @@ func (f *ValidationFields) appendChange(w *pyjson.Builder) {
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// append writes all fields. The digest does not cover what the ledger adds: the record, and its
-// build and fingerprint unless the request names them.
+// append writes all fields. The digest does not cover what the ledger adds: the record, and
+// its build and its fingerprint unless the request names them.
 func (f *ValidationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
@@ -134,7 +134,7 @@ func (f *ValidationFields) append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// list returns the names in the order of the event.
+// list returns the named members in the order of the event.
 func (n ValidationNames) list() (names [][]byte) {
 	if n.Build {
 		names = append(names, []byte("build"))

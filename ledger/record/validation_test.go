@@ -111,7 +111,7 @@ func TestBadInputIsReported(t *testing.T) {
 		{IPCRecord, goodIPC, `{"run_id"`, `{ {"run_id"`, true, ""},
 	} {
 		body := strings.Replace(c.good, c.from, c.to, 1)
-		require.NotEqual(t, c.good, body, "the case changes nothing: %s", c.from)
+		require.NotEqual(t, c.good, body, "the test case changes nothing: %s", c.from)
 		_, err := Parse(c.kind, []byte(body))
 		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%s", body)
@@ -210,7 +210,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 	}
 }
 
-// The largest possible refusal fits an entry.
+// Even the largest refusal fits an entry.
 func TestRefusalsFit(t *testing.T) {
 	var nodes []string
 	for i := range 200 {
@@ -265,7 +265,7 @@ func TestRepeatedStages(t *testing.T) {
 	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
 }
 
-// The answer of a rejected run may be given beside the builder's arguments.
+// The answer of a rejected run can be given outside of reject_inputs.
 func TestAnswerOfARejectedRun(t *testing.T) {
 	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
 	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))

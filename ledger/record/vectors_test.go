@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// vectors reads a file of testdata/vectors. CPython made these files.
+// vectors reads a file of testdata/vectors, which CPython generated.
 func vectors[T any](t *testing.T, name string) T {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
@@ -134,7 +134,7 @@ func TestVectorsRunDAG(t *testing.T) {
 				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
 					want := Match
 					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
-						want = Claimed // the arguments have a hash, not its content
+						want = Claimed // the arguments have a hash but not its content
 					}
 					require.Equal(t, want, c.Result, c.Field)
 					stages++

@@ -9,15 +9,15 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Verb is a decoded request to change the state of something, or to say something of a record
-// (spec: States; Path validation; Sources; Redactions; Notes). It owns its memory.
+// Verb is a decoded request to change the state of something, or to record a statement about a
+// record (spec: States; Path validation; Sources; Redactions; Notes). It owns its memory.
 type Verb struct {
 	Kind Kind
-	// Digest is the SHA-256 of the request and its subject in compact canonical JSON. Two
-	// requests are the same if kind and digest agree (spec: Record digest; Idempotency). The
-	// event contains all that it covers.
+	// Digest is the SHA-256 of the request and its target in compact canonical JSON. Two
+	// requests are the same if their kind and digest are equal (spec: Record digest;
+	// Idempotency). The event contains everything that Digest covers.
 	Digest Hash
-	// RecordSeq is the record that the verb of a line of a batch is about.
+	// RecordSeq is the record that a verb in a batch is about.
 	RecordSeq uint64
 
 	fields VerbFields
@@ -27,8 +27,8 @@ func newVerb(kind Kind, f VerbFields) *Verb {
 	return &Verb{Kind: kind, Digest: VerbDigest(f), fields: f}
 }
 
-// parseVerb decodes a request, an object with only the known members, into fields that own
-// their memory. The error is a *strict.Error.
+// parseVerb decodes a request into fields that own their memory. The request is an object with
+// known members only. The error is a *strict.Error.
 func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
@@ -36,8 +36,9 @@ func parseVerb(kind Kind, f VerbFields, body []byte, read func(o strict.Object),
 	return newVerb(kind, f), nil
 }
 
-// parseRequest decodes a request, an object with only the known members: the text, or a member of
-// it. What read takes from it stays valid. The error is a *strict.Error.
+// parseRequest decodes a request, which is the whole text or one member of it. The request is
+// an object with known members only. What read takes from it stays valid. The error is a
+// *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
@@ -58,7 +59,7 @@ func parseRequest(text []byte, member string, read func(o strict.Object), known 
 // lineVerbs lists the kinds of verbs that can be lines of a batch.
 var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
-// parseVerbLine decodes a state change or a note that is a line of a batch.
+// parseVerbLine decodes a line of a batch that is a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	var fields VerbFields
 	var about *uint64
@@ -95,14 +96,14 @@ func (v *Verb) AppendBody(dst []byte, e Event) []byte {
 	})
 }
 
-// CheckSize returns a *strict.Error if a body is too large for an entry. Only the registration
-// of a source with its chunks can be too large.
+// CheckSize returns a *strict.Error if a body is too large for an entry. That is possible only
+// for the registration of a source with its chunks.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
 
-// AppendRefusal appends the body of the event that logs a conflict: event first holds the
-// idempotency key. e has a key.
+// AppendRefusal appends the body of the event that logs a conflict. The event first holds the
+// idempotency key, which is e.Key.
 func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
@@ -110,24 +111,24 @@ func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
 	})
 }
 
-// VerbFields are the fields of an event that a verb makes (spec: States; Path validation;
-// Sources; Redactions; Notes).
+// VerbFields are the fields of an event for a verb (spec: States; Path validation; Sources;
+// Redactions; Notes).
 type VerbFields interface {
 	Fields
-	appendAsked(w *pyjson.Builder) // the members that the digest covers
+	appendRequest(w *pyjson.Builder) // the members that the digest covers
 }
 
 // VerbDigest returns the SHA-256 of what a verb asks for, in compact canonical JSON.
 func VerbDigest(f VerbFields) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
-	f.appendAsked(w)
+	f.appendRequest(w)
 	w.Close()
 	return sha256.Sum256(w.B)
 }
 
-// Origin says who did something in another system, and when (spec: Original actor and time). The
-// caller claims it; the event's actor and time are the ledger's own.
+// Origin says who did something in another system, and when (spec: Original actor and time).
+// These are claims of the caller; the event's actor and time are the ledger's own.
 type Origin struct {
 	OriginalActor []byte // nil if there is none
 	Timestamp     []byte // RFC 3339, as it was sent; nil if there is none

@@ -17,7 +17,7 @@ import (
 // pathBuild is the build of the path that verbOn validates.
 var pathBuild = "b2"
 
-// verbOn parses a request of a kind for some target.
+// verbOn parses a request of a kind for a target.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
@@ -60,7 +60,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // what the digest covers; what the event's record has
+		asked, present string // what the digest covers; what the event's record contains
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
@@ -120,8 +120,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
 }
 
-// Two requests are the same if they ask the same of the same target, in any spelling and
-// whatever the ledger's state is.
+// Two requests are the same if they ask for the same change of the same target, however they
+// are spelled and whatever the ledger's state is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
@@ -266,7 +266,8 @@ func TestKindsWithAState(t *testing.T) {
 	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
 }
 
-// The event has everything that the request asks, and its digest follows from that.
+// The event contains everything that the request asks for. The request's digest can be
+// computed from the event.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(verbKinds[:]).Draw(t, "kind")
@@ -359,7 +360,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.B)
 }
 
-// A line of a batch asks the same as a request of its own.
+// A line of a batch has the same effect as a request of its own.
 func TestVerbsAreLines(t *testing.T) {
 	for kind, body := range map[Kind]string{
 		RecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
@@ -433,7 +434,7 @@ func TestStateRequests(t *testing.T) {
 	}
 }
 
-// FuzzVerb: every input has an answer. An accepted one makes a canonical event body.
+// FuzzVerb: every input is accepted or refused. An accepted one makes a canonical event body.
 func FuzzVerb(f *testing.F) {
 	for i, kind := range verbKinds {
 		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))

@@ -21,7 +21,7 @@ func verdictOf(r *Record) (broken []string) {
 	return broken
 }
 
-// A verdict that no run can have is taken, and a check names each rule that it breaks.
+// A verdict that no run can have is accepted, and a check names each rule that it breaks.
 func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	run := func(mode string, sources, quotes, verified int, more string) string {
 		return fmt.Sprintf(`{"inputs":{"question_hash":"%[1]s","context_root":"%[1]s","conversation_hash":"%[1]s","answer_text":"a","audit_mode":%[2]q,"verifier_method":"v","n_quotes":%[3]d,`+
@@ -48,11 +48,11 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	} {
 		r := parse(t, RunDAG, []byte(body))
 		require.Equal(t, want, verdictOf(r), body)
-		require.Empty(t, r.Mismatches(), "a verdict is no claim of a hash")
+		require.Empty(t, r.Mismatches(), "a verdict is not a claim of a hash")
 	}
 }
 
-// Evidence may have all its members. Its claims are checked.
+// Evidence can have all of its members. Its claims are checked.
 func TestEvidenceIsChecked(t *testing.T) {
 	id := string(rules.EvidenceID([]byte(zeros), []byte("3"), []byte("12")))
 	evidence := func(claims string) *Record {
@@ -78,7 +78,8 @@ func TestEvidenceIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "/evidence/0")
 }
 
-// The event lists the documents and the evidence that a run rests on, by which it is found.
+// The event lists the documents and the evidence of a run, so that the run can be found by
+// them.
 func TestRunsNameWhatTheyRestOn(t *testing.T) {
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
 	body := strings.Replace(goodDAG, `"sources":[]`, `"sources":[{"document_root":"`+two+`"},{"document_root":"`+one+`"},{"document_root":"`+two+`"},{"document_root":"short"},{"document_root":7}],`+

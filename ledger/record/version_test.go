@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An integer as a version is its decimal text, in the cache key, in the event, and in the digest.
+// An integer that is a version counts as its decimal text: in the cache key, in the event, and
+// in the digest.
 func TestIntegersAsVersions(t *testing.T) {
 	body := func(version string) *Record {
 		dimensions := ""
@@ -26,8 +27,8 @@ func TestIntegersAsVersions(t *testing.T) {
 	require.ErrorContains(t, err, "/cache_dimensions/schema_version")
 }
 
-// Fingerprints of a hash_version that is not computed are claims, also beside the content, and no claim
-// is wrong.
+// Fingerprints under a hash_version that the ledger does not compute are claims, even if the
+// content is given, and no claim is wrong.
 func TestOtherHashVersions(t *testing.T) {
 	r := parse(t, PathFingerprint, []byte(`{"project":"p","route":["Start"],"path_id":"a6122a65","content":"A door.","hash_version":"adr-005",`+
 		`"content_fingerprint":"0123456789abcdef","raw_content_fingerprint":"`+zeros+`"}`))

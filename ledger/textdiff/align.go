@@ -2,20 +2,23 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned bounds the tokens of each text that are aligned. The beginning and the end that both
-// texts share do not count. The steps to align two texts are at most its square, divided by 64.
+// MaxAligned bounds the tokens of each text that are aligned, without the beginning and the
+// end that both texts share. To align two texts takes at most the square of MaxAligned,
+// divided by 64, in steps.
 const MaxAligned = 1 << 13
 
 // alignment is a longest common subsequence of the tokens of a text a and of a later text b.
 //
-// It is computed with bit vectors (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004),
-// 64 tokens at a time. Libraries for Go that compare token by token take a hundred times as long for
-// texts of 2,000 words (BenchmarkCompare), or stop at a number of differences or at a time.
+// It is computed with bit vectors (Hyyrö, "Bit-parallel LCS-length computation revisited",
+// 2004), 64 tokens at a time. Go libraries that compare token by token take a hundred times as
+// long for texts of 2,000 words (BenchmarkCompare), or give up after a number of differences
+// or a time.
 type alignment struct {
 	lengthA, lengthB int
-	words            int // of a vector
-	// rows has a vector for each token of b. Each bit stands for a token of a. It is 0 if the
-	// longest common subsequence up to both tokens becomes shorter without that token of a.
+	words            int // length of a vector
+	// rows has a vector for each token of b, with a bit for each token of a. The bit is 0 if
+	// the longest common subsequence up to both tokens becomes shorter without that token of
+	// a.
 	rows []uint64
 }
 
@@ -48,7 +51,8 @@ func align(a, b []int, count int) *alignment {
 	return l
 }
 
-// step computes the next row from the one before: row = (row + (row & mask)) | (row &^ mask).
+// step computes the next row from the previous one: row = (row + (row & mask)) | (row &^
+// mask).
 func step(row []uint64, places []place) {
 	var carry uint64
 	next := 0
@@ -83,7 +87,7 @@ func (l *alignment) same() (n int) {
 	return n
 }
 
-// match is a pair of equal tokens, by their places.
+// match is a pair of equal tokens, by their positions.
 type match struct{ a, b int }
 
 // matches returns the pairs of the subsequence, in order.

@@ -5,26 +5,27 @@ package textdiff
 
 import "unicode/utf8"
 
-// Length is the length of a text. Words are separated by white space. In a script without spaces,
+// Length is the length of a text. White space separates words. In a script without spaces,
 // each character is a word.
 type Length struct{ Bytes, Characters, Words uint64 }
 
-// Figures say how far a text changed.
+// Figures say how much a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of words and marks that stay, divided by the mean of the
-	// numbers in both texts; 1 if neither has any.
+	// Similarity is the number of words and marks that stay, divided by the mean of their
+	// numbers in the two texts. It is 1 if both texts have none.
 	Similarity float64
 	// Bounded is true if tokens beyond MaxAligned count as changed. Similarity is then a lower
 	// bound.
 	Bounded bool
-	// Work is proportional to the longest time that the comparison can have taken.
+	// Work is proportional to the longest time that the comparison can take.
 	Work uint64
 }
 
-// Memory bounds the memory to compare two texts of these sizes, in bytes, without the texts.
+// Memory returns a bound of the memory for comparing two texts of these sizes, in bytes,
+// without the texts.
 func Memory(sizeA, sizeB uint64) int64 {
-	const ofToken = 100 // its number, its end, and its place in a map
+	const ofToken = 100 // bytes for the token's number, its end, and its place in a map
 	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
 	return a*b/8 + ofToken*(a+b)
 }
@@ -42,7 +43,7 @@ const (
 // Edit is a part of a diff.
 type Edit struct {
 	Op   Op
-	Text []byte // of b if both texts have it
+	Text []byte // from b if both texts have it
 }
 
 // Measure returns the length of a text.
@@ -51,7 +52,7 @@ func Measure(text []byte) Length {
 	return l
 }
 
-// measure also returns the number of tokens.
+// measure returns the length of a text and the number of its tokens.
 func measure(text []byte) (l Length, all int) {
 	l = Length{Bytes: uint64(len(text)), Characters: uint64(utf8.RuneCount(text))}
 	for t := range tokens(text) {
@@ -66,8 +67,9 @@ func measure(text []byte) (l Length, all int) {
 // Compare returns the figures of the change from a text a to the later text b.
 func Compare(a, b []byte) Figures { return compare(a, b).figures }
 
-// Diff also returns the change itself. The edits that are not deletions make up b. Those that are
-// not insertions make up a, apart from white space, which is not compared.
+// Diff returns the same figures, and the change itself. The edits that are not deletions make
+// up b. Those that are not insertions make up a, except for white space, which is not
+// compared.
 func Diff(a, b []byte) (Figures, []Edit) {
 	c := compare(a, b)
 	return c.figures, c.edits()
@@ -79,9 +81,9 @@ type comparison struct {
 	before           []byte // the beginning that both texts share
 	middleA, middleB []byte
 	after            []byte // the end that both texts share
-	endsA, endsB     []int  // of the aligned tokens of the middles, in bytes
+	endsA, endsB     []int  // of the aligned tokens between before and after, in bytes
 	aligned          *alignment
-	restA, restB     int // number of tokens of the middles that are not aligned
+	restA, restB     int // number of tokens between before and after that are not aligned
 }
 
 func compare(a, b []byte) *comparison {
@@ -95,7 +97,7 @@ func compare(a, b []byte) *comparison {
 	c.endsA, c.endsB, c.restA, c.restB = endsA, endsB, restA, restB
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
-	const tokenSteps = 4 // to read a byte, compared with a step of align
+	const tokenSteps = 4 // steps to read a byte, in units of a step of align
 	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {
@@ -105,8 +107,8 @@ func compare(a, b []byte) *comparison {
 	return c
 }
 
-// shared returns the lengths in bytes of the beginning and the end that two texts share. Both are
-// cut at white space, so that no token is cut.
+// shared returns the lengths in bytes of the beginning and the end that two texts share. Both
+// end at white space, so that no token is split.
 func shared(a, b []byte) (start, end int) {
 	most := min(len(a), len(b))
 	for start < most && a[start] == b[start] {
@@ -127,8 +129,8 @@ func shared(a, b []byte) (start, end int) {
 	return start, end
 }
 
-// number returns the first MaxAligned tokens of a text as numbers, equal for equal tokens, with
-// their ends in bytes. rest is the number of further tokens.
+// number returns the first MaxAligned tokens of a text as numbers, with their ends in bytes.
+// Equal tokens have equal numbers. rest is the number of further tokens.
 func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
 	for t := range tokens(text) {
 		if len(list) == MaxAligned {
@@ -145,7 +147,7 @@ func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
 	return list, ends, rest
 }
 
-// edits returns the diff. The white space before a token belongs to it.
+// edits returns the diff. White space before a token belongs to the token.
 func (c *comparison) edits() []Edit {
 	d := diff{a: c.middleA, b: c.middleB}
 	for _, m := range c.aligned.matches() {
@@ -175,7 +177,7 @@ func (c *comparison) edits() []Edit {
 	return joined(list)
 }
 
-// last returns the last number of a list; 0 if it is empty.
+// last returns the last number of a list, or 0 if the list is empty.
 func last(list []int) int {
 	if len(list) == 0 {
 		return 0
@@ -186,11 +188,11 @@ func last(list []int) int {
 // diff is a diff under construction.
 type diff struct {
 	a, b     []byte
-	atA, atB int // up to here, edits is complete
+	atA, atB int // edits is complete up to these bytes
 	edits    []Edit
 }
 
-// upTo adds the part of a, or of b, up to a byte.
+// upTo adds the part of a or of b up to byte end.
 func (d *diff) upTo(op Op, end int) {
 	text, at := d.b, &d.atB
 	if op == Delete {
@@ -200,8 +202,8 @@ func (d *diff) upTo(op Op, end int) {
 	*at = max(*at, end)
 }
 
-// joined leaves out empty edits, and joins edits of one kind that follow each other. The texts of
-// these follow each other in a or in b.
+// joined drops empty edits and joins adjacent edits of the same kind. The texts of these are
+// adjacent in a or in b.
 func joined(list []Edit) []Edit {
 	kept := list[:0]
 	for _, e := range list {

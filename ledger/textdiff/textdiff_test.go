@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// show writes a diff as [-deleted-]{+inserted+}.
+// show returns a diff as [-deleted-]{+inserted+}.
 func show(edits []textdiff.Edit) string {
 	var text strings.Builder
 	for _, e := range edits {
@@ -75,7 +75,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Tokens beyond the bound count as changed, and are in the diff.
+// Tokens beyond the bound count as changed and appear in the diff.
 func TestLongTextsAreComparedInPart(t *testing.T) {
 	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAligned)) }
 	f, edits := textdiff.Diff(append(long("a"), " end a"...), append(long("b"), " end b"...))
@@ -83,19 +83,19 @@ func TestLongTextsAreComparedInPart(t *testing.T) {
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
-	// A shared beginning and end do not count.
+	// A shared beginning and end do not count towards the bound.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
 	require.False(t, f.Bounded)
 	require.InDelta(t, 1, f.Similarity, 0.001)
 }
 
-// requireWhole requires that a diff has all of both texts.
+// requireWhole checks that a diff contains both texts completely.
 func requireWhole(t *testing.T, a, b []byte, edits []textdiff.Edit) {
 	t.Helper()
 	var ofA, ofB []byte
 	for i, e := range edits {
 		require.NotEmpty(t, e.Text)
-		require.False(t, i > 0 && edits[i-1].Op == e.Op, "two parts of one kind follow each other")
+		require.False(t, i > 0 && edits[i-1].Op == e.Op, "two adjacent edits have the same kind")
 		if e.Op != textdiff.Insert {
 			ofA = append(ofA, e.Text...)
 		}
@@ -111,7 +111,8 @@ func withoutSpace(text []byte) string {
 	return string(bytes.Join(bytes.FieldsFunc(text, unicode.IsSpace), nil))
 }
 
-// Texts that a client makes to cost as much as possible are compared within the bound of work.
+// Even texts that are chosen to be as expensive as possible are compared within the bound of
+// work.
 func TestHostileTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(n int, words ...string) []byte {
@@ -158,7 +159,7 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// The number of words that stay is that of the longest common subsequence, by its definition.
+// The number of words that stay is the length of a longest common subsequence by definition.
 func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -193,8 +194,8 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	}
 }
 
-// What changed in the real input: a new version of a model, and prompts that ask for long and for
-// short answers.
+// The real input has changes from a new version of a model, and from prompts that ask for long
+// or for short answers.
 func TestRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
 	if os.IsNotExist(err) {

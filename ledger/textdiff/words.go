@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// token is a word or a mark of a text, by its place in bytes.
+// token is a word or a mark of a text, by its position in bytes.
 type token struct {
 	start, end int
 	begins     bool // a word of Length begins here
 }
 
-// tokens yields the words and marks of a text (spec: Figures of texts). A word is a longest run
-// of letters, digits, combining marks, and apostrophes between two of these; but each character
-// of a script without spaces is a word. Any other character that is not white space is a mark.
+// tokens yields the words and marks of a text (spec: Figures of texts). A word is a maximal
+// run of letters, digits, combining marks, and apostrophes between two of these. In a script
+// without spaces, each character is a word. Any other character except white space is a mark.
 func tokens(text []byte) iter.Seq[token] {
 	return func(yield func(token) bool) {
 		afterSpace := true
@@ -53,11 +53,11 @@ const (
 	alone // a word by itself
 )
 
-// withoutSpaces are the scripts that write words without spaces between them.
+// withoutSpaces are scripts that do not put spaces between words.
 var withoutSpaces = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// classOf returns the class and the size in bytes of the first character of a text that is not
-// empty.
+// classOf returns the class and the size in bytes of the first character of a text, which must
+// not be empty.
 func classOf(text []byte) (class, int) {
 	if b := text[0]; b < utf8.RuneSelf {
 		return ofASCII[b], 1
@@ -92,5 +92,5 @@ var ofASCII = func() (classes [utf8.RuneSelf]class) {
 	return classes
 }()
 
-// isSpace reports whether a byte is white space of ASCII. No token has it.
+// isSpace reports whether a byte is ASCII white space, which is not part of any token.
 func isSpace(b byte) bool { return b < utf8.RuneSelf && ofASCII[b] == space }

@@ -1,13 +1,14 @@
-// Package audit walks a whole log and checks everything that can be checked: the chain, the tree
-// and its tiles, the signed checkpoint, every event and what it says of its record, the content
-// that events name, the redactions, and the idempotency keys (spec: Entry and chain; Merkle tree;
-// Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key rotation).
+// Package audit walks a whole log and checks everything that can be checked: the chain, the
+// tree and its tiles, the signed checkpoint, every event and its statements about its record,
+// the content that events name, the redactions, and the idempotency keys (spec: Entry and
+// chain; Merkle tree; Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key
+// rotation).
 //
-// Log walks a stored log and all that is stored beside it, for fsck and tests. Extend walks a
-// published log from where an earlier walk ended, for audits. Both are a walk, whose parts each
-// check one thing: treeCheck chain and tree, seenCheck earlier checkpoints, signerCheck keys and
-// rotations, eventCheck and verbCheck events, useCheck idempotency keys and sources, contentCheck
-// content, redactionCheck redactions.
+// Log walks a stored log and everything that is stored beside it, for fsck and tests. Extend
+// walks a published log from where an earlier walk ended, for audits. Both use a walk, each
+// part of which checks one thing: treeCheck the chain and the tree, seenCheck earlier
+// checkpoints, signerCheck keys and rotations, eventCheck and verbCheck events, useCheck
+// idempotency keys and sources, contentCheck content, and redactionCheck redactions.
 package audit
 
 import (
@@ -19,97 +20,100 @@ import (
 	"colophon/proofs"
 )
 
-// ErrUnavailable is wrapped by a Source that cannot be read at the moment, for example because
-// the network is down. It is not damage: the walk ends with this error.
+// ErrUnavailable is wrapped by the errors of a Source that cannot be read at the moment, for
+// example because the network is down. It is not damage: the walk ends with this error.
 var ErrUnavailable = errors.New("audit: source unavailable")
 
-// ErrAbsent is wrapped by a Source that knows that it does not have what it was asked for. Only
-// content and redactions may be absent.
+// ErrAbsent is wrapped by the errors of a Source that is certain not to have the requested
+// item. It is returned only for content, redactions, and the member secret.
 var ErrAbsent = errors.New("not there")
 
-// Published is the part of a log that its readers can fetch (spec: Tiles and entry bundles). An
-// error means that something is missing or cannot be read, which is damage, unless the error
-// wraps ErrUnavailable or the context is done. If the error wraps a *Damage, that is the damage.
+// Published is the part of a log that its readers can fetch (spec: Tiles and entry bundles).
+// An error means that something is missing or cannot be read, which is damage, unless the
+// error wraps ErrUnavailable or the context is done. If the error wraps a *Damage, the walk
+// reports that damage.
 type Published interface {
-	// Head returns the last committed head. Tip and Time are zero if another party keeps the log.
+	// Head returns the last committed head. Its Tip and Time are zero if the log is read from
+	// a server or a copy, not from storage.
 	Head(ctx context.Context) (Head, error)
-	// Tile returns a hash tile as it is now. It may have grown since Head.
+	// Tile returns the current value of a hash tile, which may have grown since Head.
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
-	// Entries yields the entries from a sequence number on, in order. A slice is valid until the
-	// next step.
+	// Entries yields the entries in order, beginning with sequence number from. A slice is
+	// valid until the next step.
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 }
 
-// Source is a log and all that is stored beside it. Errors are as for Published.
+// Source is a log and everything that is stored beside it. Its errors are those of Published.
 type Source interface {
 	Published
-	// Content returns the bytes stored under a SHA-256, or ErrAbsent.
+	// Content returns the bytes stored under this SHA-256, or ErrAbsent.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
-	// Need returns the first of the records for which a piece of content is kept, or ErrAbsent.
+	// Need returns the first record for which a piece of content is kept, or ErrAbsent.
 	Need(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
 	// Referenced reports whether a piece of content is kept for the record at seq.
 	Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
-	// Redaction returns the event that redacted the content of a record, or ErrAbsent.
+	// Redaction returns the event that redacted a record's content, or ErrAbsent.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
-	// Redactions yields all stored redactions, whatever records and events they name. It yields
-	// none that was committed after the call.
+	// Redactions yields all stored redactions, including those that name records or events
+	// beyond the head. It yields none that was committed after the call.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// MemberSecret returns the secret of payload members, or ErrAbsent.
+	// MemberSecret returns the ledger's secret of payload members, or ErrAbsent.
 	MemberSecret(ctx context.Context) ([]byte, error)
 	// Key returns the claim of an idempotency key.
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Redaction means that the event By redacts the record at Seq.
+// Redaction says that the event By redacts the record at Seq.
 type Redaction struct{ Seq, By uint64 }
 
-// Claim is what an idempotency key stands for.
+// Claim says which record holds an idempotency key.
 type Claim struct {
 	Seq    uint64      // the event that claimed the key
 	Record proofs.Hash // record.KeyedDigest of its record
 }
 
-// Head is the state of a log after a commit, as in storage.
+// Head is the state of a log after a commit, in the form in which storage has it.
 type Head struct {
 	Size       uint64      // number of entries
-	Tip        proofs.Hash // event_hash of the last entry; zero if there is none
+	Tip        proofs.Hash // event_hash of the last entry; zero if the log is empty
 	Time       int64       // time of the last event, microseconds since 1970 UTC
-	Checkpoint []byte      // signed note; empty if there is no entry
+	Checkpoint []byte      // signed note; empty if the log is empty
 }
 
-// Options are the expectations of a walk.
+// Options say what a walk compares the log with.
 type Options struct {
-	// Verifiers are the trusted keys. One of them must be among the keys in the log's events
-	// (Position.Keys). All keys in force at the checkpoint's size must sign it, and one of them
-	// must be trusted or follow a trusted key.
+	// Verifiers are the trusted keys. At least one of them must be among the keys in the log's
+	// events (Position.Keys). All keys in force at the checkpoint's size must sign it, and at
+	// least one of these must be a trusted key or a successor of one.
 	Verifiers []*proofs.Verifier
-	// Successors are keys that follow the trusted ones, according to handovers. They serve to
-	// read the checkpoint before the events are known, and for nothing else.
+	// Successors are keys that follow the trusted ones according to handovers. They only serve
+	// to open the checkpoint before the walk has read the events.
 	Successors []*proofs.Verifier
-	// Ledger is the name that events must have; "" means that of the first event.
+	// Ledger is the ledger's name, which all events must have. If it is "", the name in the
+	// first event counts.
 	Ledger string
-	// Now, if set, is the time of the walk: no event may be more than a day later.
+	// Now, if set, is the time of the walk: no event may be more than a day later than this.
 	Now time.Time
-	// Progress, if set, is called after every 4,096 entries and at the end, on the goroutine of
-	// the walk. Both arguments are numbers of entries; total is that of the head.
+	// Progress, if set, is called after every 4,096 entries and at the end, on the goroutine
+	// of the walk. Both arguments are numbers of entries; total is the number in the head.
 	Progress func(done, total uint64)
 }
 
 // Report is the result of a walk.
 type Report struct {
-	Size       uint64            // valid entries, those of earlier walks included
+	Size       uint64            // valid entries, including those of earlier walks
 	Contents   uint64            // valid pieces of content, counted for each record that names them
-	Redacted   uint64            // pieces that redacted records name: erased, or kept for another record
+	Redacted   uint64            // pieces of content of redacted records, which are erased or kept for other records
 	Keys       uint64            // valid uses of idempotency keys
-	Claims     uint64            // those of them that claim the key
-	Needs      uint64            // pairs of an unredacted record and a piece of content that it names
-	Checkpoint proofs.Checkpoint // what the log signed; zero if that is damaged
+	Claims     uint64            // uses that claim the key
+	Needs      uint64            // pieces of content that unredacted records name, counted once for each record
+	Checkpoint proofs.Checkpoint // the signed checkpoint; zero if it is damaged
 	Damage     *Damage           // the first damage, or nil
 }
 
-// Log walks a stored log once, up to the head that it finds, and stops at the first damage. It
-// uses bounded memory, and about 32 bytes more for each source. Damage is in the report; the
-// error says why the walk could not finish.
+// Log walks a stored log once, up to the head that it finds, and stops at the first damage.
+// Its memory is bounded, except for about 32 bytes for each registered source. The report
+// holds the damage; the error says why the walk could not finish.
 func Log(ctx context.Context, source Source, options Options) (*Report, error) {
 	w, err := newWalk(ctx, source, source, options, Extension{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// walked walks a stored log with its key.
+// walked walks a stored log and trusts its key.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
@@ -36,10 +36,10 @@ func TestSoundLogs(t *testing.T) {
 			const redactions = 11
 			require.Equal(t, uint64(2*(size/3-3*redactions)), report.Contents)
 			require.Equal(t, uint64(2*2*redactions), report.Redacted)
-			require.Greater(t, report.Keys, uint64(len(m.keys)), "uses that claim, and refusals")
+			require.Greater(t, report.Keys, uint64(len(m.keys)), "claims and refusals are both uses")
 		}
 	}
-	require.Nil(t, walked(t, newMemory(t, 0)).Damage, "a signed checkpoint of no entries")
+	require.Nil(t, walked(t, newMemory(t, 0)).Damage, "a signed checkpoint of an empty log")
 }
 
 // mutation is one way to damage a log, and the damage that must be reported.
@@ -51,7 +51,8 @@ type mutation struct {
 	tile   string
 }
 
-// testDamage checks that the damage of each mutation of a valid log of that size is reported.
+// testDamage checks that each mutation of a valid log of this size is reported as the expected
+// damage.
 func testDamage(t *testing.T, size int, mutations []mutation) {
 	sound := newMemory(t, size)
 	require.Nil(t, walked(t, sound).Damage)
@@ -69,7 +70,8 @@ func testDamage(t *testing.T, size int, mutations []mutation) {
 	}
 }
 
-// flip changes one bit of an entry. The bit is in its prev_event_hash if at is below 32.
+// flip changes one bit of an entry. If at is below 32, the bit is in the entry's
+// prev_event_hash.
 func flip(seq, at int) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.entries[seq] = slices.Clone(m.entries[seq])
@@ -104,8 +106,8 @@ func swap(seq int) func(*testing.T, *memory) {
 	}
 }
 
-// edit replaces text in the body of an entry, and makes chain, tiles, and checkpoint fit. Only
-// the event is damaged then.
+// edit replaces text in the body of an entry and makes the chain, the tiles, and the
+// checkpoint fit, so that only the event is damaged.
 func edit(seq int, from, to string) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		require.Contains(t, string(m.entries[seq]), from)
@@ -115,7 +117,7 @@ func edit(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// reword is edit for an event whose digest covers the text.
+// reword is edit for an event whose digest covers the replaced text.
 func reword(seq int, from, to string) func(*testing.T, *memory) {
 	return then(edit(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document
@@ -125,7 +127,7 @@ func reword(seq int, from, to string) func(*testing.T, *memory) {
 	})
 }
 
-// then makes several changes.
+// then applies several changes in order.
 func then(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		for _, change := range changes {
@@ -163,7 +165,7 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// The log is rewritten from an entry on, with its tiles of level 0. The tile above them still
+// The log and its tiles of level 0 are rewritten from one entry on. The tile above them still
 // leads to the signed root.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
@@ -303,7 +305,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
 }
 
-// The log's own key signed these events, which break the rules.
+// The log's own key signed these events, which break rules of the specification.
 func TestDamagedEvents(t *testing.T) {
 	testDamage(t, 300, []mutation{
 		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
@@ -347,7 +349,7 @@ func TestDamagedEvents(t *testing.T) {
 	require.Equal(t, KindEvent, report.Damage.Kind)
 }
 
-// A log may grow during the walk.
+// A log can grow during the walk.
 func TestGrowingLog(t *testing.T) {
 	small, large := newMemory(t, 300), newMemory(t, 800)
 	grown := large.clone()
@@ -357,7 +359,7 @@ func TestGrowingLog(t *testing.T) {
 		if what == "head" {
 			asked++
 			if asked == 1 {
-				grown.head = large.head // from the second time on
+				grown.head = large.head // from the second call on
 			}
 		}
 		return nil
@@ -367,7 +369,7 @@ func TestGrowingLog(t *testing.T) {
 	require.Equal(t, uint64(300), report.Size)
 }
 
-// A source that is unavailable is not damage, whatever cannot be read.
+// If a source is unavailable, the walk reports no damage, whichever read fails.
 func TestUnavailableSource(t *testing.T) {
 	sound := newMemory(t, 300)
 	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}
@@ -389,7 +391,7 @@ func TestUnavailableSource(t *testing.T) {
 				}
 				report, err := Log(t.Context(), m, options)
 				if left >= 0 {
-					require.NoError(t, err, "it was read only %d times", after)
+					require.NoError(t, err, "the source was read only %d times", after)
 					break
 				}
 				require.ErrorIs(t, err, ErrUnavailable, "%s, time %d", what, after)

@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// bundled is a log as a server publishes it: tiles and entry bundles.
+// bundled is a log as a server publishes it, in tiles and entry bundles.
 type bundled struct {
 	head    Head
 	tiles   map[tileID][]byte
@@ -47,7 +47,7 @@ func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, erro
 	}
 }
 
-// typical returns a log of records like those of services.
+// typical returns a log of records that resemble those of real services.
 func typical(b *testing.B, size int) *memory {
 	m := newMemory(b, 1)
 	for seq := 1; seq < size; seq++ {
@@ -64,7 +64,7 @@ func typical(b *testing.B, size int) *memory {
 	return m
 }
 
-// bundle returns a log as a server publishes it.
+// bundle converts a log to the form in which a server publishes it.
 func bundle(b *testing.B, m *memory) *bundled {
 	log := &bundled{head: Head{Size: m.head.Size, Checkpoint: m.head.Checkpoint}, tiles: m.tiles, bundles: make([][]byte, (len(m.entries)+proofs.FullTile-1)/proofs.FullTile)}
 	for i, entry := range m.entries {
@@ -75,15 +75,16 @@ func bundle(b *testing.B, m *memory) *bundled {
 	return log
 }
 
-// processor returns the processor time of this process, garbage collection included.
+// processor returns the processor time that this process has used, including garbage
+// collection.
 func processor(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bare does the hashing that every auditor must do: each entry for the chain and as a leaf,
-// and the nodes of the tree.
+// bare does only the hashing that every auditor must do: each entry for the chain and as a
+// leaf, and the nodes of the tree.
 func bare(entries [][]byte) (tip, root proofs.Hash) {
 	level := make([]proofs.Hash, len(entries))
 	leaf := make([]byte, 0, 1<<16)
@@ -106,8 +107,8 @@ func bare(entries [][]byte) (tip, root proofs.Hash) {
 	return tip, level[0]
 }
 
-// BenchmarkExtend alternates between a walk and the bare SHA-256 work of it. Its figure is the
-// ratio of their processor times.
+// BenchmarkExtend alternates between a walk and the SHA-256 work that the walk cannot avoid.
+// It reports the ratio of the two processor times.
 func BenchmarkExtend(b *testing.B) {
 	const size = 20_000
 	m := typical(b, size)

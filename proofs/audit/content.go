@@ -18,7 +18,7 @@ import (
 // Bounds of a contentCheck.
 const (
 	maxGood       = 1 << 16  // digests
-	cachedContent = 32 << 20 // bytes
+	cachedContent = 32 << 20 // maximum total size of cached pieces, in bytes
 )
 
 // contentCheck checks the content that is stored for the records of events, and rebuilds the
@@ -32,7 +32,7 @@ type contentCheck struct {
 	report     *Report
 
 	cache   *ContentCache
-	sizes   map[proofs.Hash]uint64 // of content that has its digest
+	sizes   map[proofs.Hash]uint64 // sizes of content that was found to have its digest
 	needed  map[proofs.Hash]bool   // content of redacted records that is kept for another record
 	digests []proofs.Hash          // scratch
 }
@@ -45,8 +45,9 @@ func newContentCheck(t *target, stored Source, reread *rereader, report *Report)
 	}
 }
 
-// check checks every piece of content that an event names (spec: Content), or that it is erased if
-// the record is redacted, and the redactions that the event makes. It rebuilds the record.
+// check checks every piece of content that an event names (spec: Content). If the record is
+// redacted, the content must be erased. check also checks the redactions that the event makes,
+// and rebuilds the record.
 func (c *contentCheck) check(e *event.Body, body []byte) error {
 	by, redacted, err := c.redactions.by(e.Seq)
 	if err == nil && redacted {
@@ -95,9 +96,9 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
 }
 
-// MemberSecret returns the secret of payload members to which a ledger_created event commits, and nil
-// if it commits to none. read reads the secret. The error is a *Damage if the secret is absent or is
-// another one.
+// MemberSecret returns the secret of payload members to which a ledger_created event commits,
+// or nil if it commits to none. It calls read for the secret. The error is a *Damage if the
+// secret is absent or does not match the commitment.
 func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
 	commitment := e.Created.MemberSecretHash
 	if commitment == nil {
@@ -120,13 +121,14 @@ func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, 
 	return secret, nil
 }
 
-// distinct returns the number of different hashes in a list, which it sorts.
+// distinct sorts a list of hashes and returns the number of different ones.
 func distinct(list []proofs.Hash) uint64 {
 	slices.SortFunc(list, func(a, b proofs.Hash) int { return bytes.Compare(a[:], b[:]) })
 	return uint64(len(slices.Compact(list)))
 }
 
-// notStored says what is wrong with a piece of content that a record needs, or returns "".
+// notStored says why a piece of content that a record needs is damaged. It returns "" if it is
+// not.
 func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, good := c.sizes[digest]
 	if !good {
@@ -142,19 +144,20 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 		}
 		c.sizes[digest] = held
 	}
-	// Content that is not kept for this record is erased once the other records are redacted.
+	// Content that is not kept for this record would be erased when the other records are
+	// redacted.
 	switch kept, err := c.stored.Referenced(c.ctx, digest, seq); {
 	case err != nil:
-		return "whether it is kept for this record cannot be read: " + err.Error(), onlyUnavailable(err)
+		return "cannot read whether it is kept for this record: " + err.Error(), onlyUnavailable(err)
 	case !kept:
-		return "it is there, but not kept for this record", nil
+		return "it is stored, but not kept for this record", nil
 	case held != size:
 		return fmt.Sprintf("it has %d bytes, but the event says %d", held, size), nil
 	}
 	return "", nil
 }
 
-// read reads a piece of content unless it is in the cache.
+// read returns a piece of content from the cache or the source.
 func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	if content, cached := c.cache.Get(digest); cached {
 		return content, nil
@@ -166,7 +169,8 @@ func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	return content, err
 }
 
-// notErased says why a piece of content of a redacted record should not be there, or returns "".
+// notErased says why a piece of content of a redacted record should be erased but is not. It
+// returns "" if the content is erased or rightly kept.
 func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if c.needed[digest] {
 		return "", nil
@@ -176,14 +180,14 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "whether it is erased cannot be read: " + err.Error(), onlyUnavailable(err)
+		return "cannot read whether it is erased: " + err.Error(), onlyUnavailable(err)
 	}
 	first, err := c.stored.Need(c.ctx, digest)
 	if errors.Is(err, ErrAbsent) {
-		return "not erased: no record needs it, but its bytes are there", nil
+		return "not erased: no record needs it, but its bytes are stored", nil
 	}
 	if err != nil {
-		return "which records need it cannot be read: " + err.Error(), onlyUnavailable(err)
+		return "cannot read which records need it: " + err.Error(), onlyUnavailable(err)
 	}
 	wrong, err := c.notNeeded(first, digest)
 	if wrong != "" || err != nil {
@@ -196,7 +200,8 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	return "", nil
 }
 
-// notNeeded says why a piece of content is kept for the wrong record, or returns "".
+// notNeeded says why the record at seq does not need a piece of content that is kept for it.
+// It returns "" if the record does.
 func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
 	by, redacted, err := c.redactions.by(seq)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"colophon/proofs"
 )
 
-// ContentCache keeps the pieces of content that were used last. It is safe for concurrent use.
+// ContentCache keeps the most recently used pieces of content. It is safe for concurrent use.
 type ContentCache struct {
-	most int // bytes
+	most int // capacity in bytes
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	bytes  int
-	pieces map[proofs.Hash]*list.Element // of order
-	order  list.List                     // of cachedPiece, the one used last in front
+	pieces map[proofs.Hash]*list.Element // elements of order
+	order  list.List                     // elements are of type cachedPiece, the most recently used first
 }
 
 type cachedPiece struct {
@@ -22,12 +22,12 @@ type cachedPiece struct {
 	bytes  []byte
 }
 
-// NewContentCache returns a cache for that many bytes, or for one piece that is longer.
+// NewContentCache returns a cache that holds up to most bytes, or a single longer piece.
 func NewContentCache(most int) *ContentCache {
 	return &ContentCache{most: most, pieces: make(map[proofs.Hash]*list.Element)}
 }
 
-// Get returns a piece. The caller does not change it.
+// Get returns a piece. The caller must not change it.
 func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
 	return at.Value.(cachedPiece).bytes, true
 }
 
-// Put adds a piece. It must not change afterwards.
+// Put adds a piece, which must not change afterwards.
 func (c *ContentCache) Put(digest proofs.Hash, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// The cache keeps as many bytes as it may, or one longer piece: those that were used last.
+// The cache keeps the most recently used pieces that fit into its capacity, or a single longer
+// one.
 func TestContentCache(t *testing.T) {
 	c := NewContentCache(10)
 	put := func(name byte, size int) { c.Put(proofs.Hash{name}, make([]byte, size)) }
@@ -23,7 +24,7 @@ func TestContentCache(t *testing.T) {
 	}
 	put('d', 3)
 	put('e', 4)
-	put('d', 3) // it is there already
+	put('d', 3) // d is already cached
 	require.Equal(t, "de", kept())
 	require.Equal(t, 7, c.bytes)
 	_, cached := c.Get(proofs.Hash{'d'})

@@ -12,41 +12,42 @@ type Kind string
 
 // The kinds of damage.
 const (
-	KindEntry      Kind = "entry"      // an entry is not the one that was signed
-	KindEvent      Kind = "event"      // what was signed is not a valid event (spec: Event body)
-	KindCheck      Kind = "check"      // what an event states about its record is wrong
-	KindChain      Kind = "chain"      // an entry does not link to the one before it
+	KindEntry      Kind = "entry"      // an entry differs from the signed one
+	KindEvent      Kind = "event"      // a signed entry does not hold a valid event (spec: Event body)
+	KindCheck      Kind = "check"      // an event makes a wrong statement about its record
+	KindChain      Kind = "chain"      // an entry does not link to the previous one
 	KindTile       Kind = "tile"       // a hash tile does not have the hashes of the entries
-	KindRoot       Kind = "root"       // entries and tiles agree, but not with the signed root
-	KindSignature  Kind = "signature"  // the checkpoint is not signed by the log's key
+	KindRoot       Kind = "root"       // entries and tiles agree with each other, but not with the signed root
+	KindSignature  Kind = "signature"  // the checkpoint lacks a signature by the log's key
 	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, too old, or of another log
-	KindRollback   Kind = "rollback"   // the log is shorter than it was
-	KindFork       Kind = "fork"       // the log is not the one seen before
-	KindHead       Kind = "head"       // the stored head is not the head of the entries
+	KindRollback   Kind = "rollback"   // the log is shorter than it was before
+	KindFork       Kind = "fork"       // the log differs from the one seen before
+	KindHead       Kind = "head"       // the stored head does not match the entries
 	KindContent    Kind = "content"    // content is missing, altered, or not erased
-	KindRedaction  Kind = "redaction"  // a redaction is not the one in the events
-	KindKey        Kind = "key"        // an idempotency key leads to another event, or to two
+	KindRedaction  Kind = "redaction"  // a stored redaction does not match the events
+	KindKey        Kind = "key"        // an idempotency key leads to the wrong event, or to two events
 	KindTruncated  Kind = "truncated"  // entries are missing
 )
 
-// Damage is one thing that is wrong with a log.
+// Damage describes one fault of a log.
 type Damage struct {
 	Kind Kind
-	// Seq is the damaged entry: for a tile the first entry below the wrong hash, for
-	// KindTruncated the first missing entry, for KindFork the first changed entry. For damage of
-	// all entries (KindRollback, signature, checkpoint, root, and head) it is their number.
+	// Seq is the damaged entry. For a tile it is the first entry below the wrong hash, for
+	// KindTruncated the first missing entry, and for KindFork the first changed entry. For
+	// damage that concerns all entries (rollback, signature, checkpoint, root, and head) it is
+	// the number of entries.
 	Seq     uint64
-	Tile    string // path of the tile, for KindTile, or of an entry bundle that cannot be read
-	Name    string // of the content, for KindContent; of the check or member, for KindCheck
-	Message string // what was compared with what
+	Tile    string // for KindTile, the path of the tile; otherwise the path of an entry bundle that cannot be read
+	Name    string // for KindContent, the name of the content; for KindCheck, of the check or member
+	Message string // says which values were compared
 }
 
-// Error returns kind, position, and message.
+// Error returns the kind, the position, and the message.
 func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message)
 }
 
-// position returns the position with a colon, or "" for a checkpoint of no size.
+// position returns the position, followed by a colon, or "" for a checkpoint of size 0.
 func (d *Damage) position() string {
 	position := fmt.Sprintf("at entry %d: ", d.Seq)
 	switch d.Kind {
@@ -65,17 +66,17 @@ func (d *Damage) position() string {
 	return position
 }
 
-// damaged returns a damage as an error.
+// damaged returns a *Damage as an error.
 func damaged(kind Kind, seq uint64, format string, args ...any) error {
 	return &Damage{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 }
 
-// checkDamaged returns the damage of what an event says of its record.
+// checkDamaged returns the *Damage of an event's wrong statement about its record.
 func checkDamaged(seq uint64, name, format string, args ...any) error {
 	return &Damage{Kind: KindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// tileDamaged returns the damage of a tile; slot is the first wrong hash.
+// tileDamaged returns the *Damage of a tile whose first wrong hash is at slot.
 func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) error {
 	return &Damage{Kind: KindTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
 }
@@ -85,8 +86,8 @@ func firstBelow(path proofs.TilePath, slot uint64) uint64 {
 	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
 }
 
-// readDamage returns the error of a failed read: err itself if the source is unavailable or names
-// the damage, and damage otherwise.
+// readDamage returns err itself if the source is unavailable or err names the damage, and
+// otherwise damage.
 func readDamage(err, damage error) error {
 	var named *Damage
 	if errors.Is(err, ErrUnavailable) || errors.As(err, &named) {
@@ -95,7 +96,7 @@ func readDamage(err, damage error) error {
 	return damage
 }
 
-// onlyUnavailable returns the error of a source that is unavailable, and nil for any other.
+// onlyUnavailable returns err if it means that the source is unavailable, and nil otherwise.
 func onlyUnavailable(err error) error {
 	if errors.Is(err, ErrUnavailable) {
 		return err

@@ -13,22 +13,22 @@ import (
 	"colophon/proofs/audit/recompute"
 )
 
-// maxAhead is how far a server's clock may be ahead of the auditor's.
+// maxAhead is how far a server's clock may be ahead of the auditor's clock.
 const maxAhead = 24 * time.Hour
 
-// eventCheck checks the event in each entry: its form, what every event has, and what it says of
-// its record.
+// eventCheck checks the event in each entry: its form, the members that every event has, and
+// its statements about its record.
 type eventCheck struct {
 	signers *signerCheck
 	uses    *useCheck
 	verbs   *verbCheck
 
 	ledger string    // the name in the events; "" before the first one
-	now    time.Time // as in Options
-	latest []byte    // the latest time that an event may have; empty if any may
-	time   []byte    // of the last event
-	actor  []byte    // of the last event
-	// members is the commitment of the first event to the secret of payload members; "" if it makes
+	now    time.Time // see Options
+	latest []byte    // the latest time that an event may have; empty if there is no limit
+	time   []byte    // time of the last event
+	actor  []byte    // actor of the last event
+	// members is the first event's commitment to the secret of payload members; "" if it has
 	// none.
 	members string
 
@@ -45,8 +45,8 @@ func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs 
 	return c
 }
 
-// check checks the event at seq (spec: Event body). The event that it returns is valid until the
-// next call.
+// check checks the event at seq (spec: Event body). The returned event is valid until the next
+// call.
 func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	if err := c.document.Parse(body); err != nil {
 		return nil, damaged(KindEvent, seq, "its body is not JSON: %v", err)
@@ -66,7 +66,7 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 		return nil, damaged(KindEvent, seq, "%v", err)
 	}
 	if (e.Kind == record.LedgerCreated) != (seq == 0) {
-		return nil, damaged(KindEvent, seq, "its kind is %s, but the first event, and no other, is of kind %s", e.Kind, record.LedgerCreated)
+		return nil, damaged(KindEvent, seq, "its kind is %s, but the first event, and only the first, has the kind %s", e.Kind, record.LedgerCreated)
 	}
 	if err := c.checker.Check(e); err != nil {
 		return nil, eventDamage(seq, err)
@@ -107,8 +107,8 @@ func (c *eventCheck) frame(e *event.Body) error {
 	return c.checkTime(e)
 }
 
-// checkTime checks the form and the order of the event's time. All times have the same length, so
-// they sort like their texts.
+// checkTime checks the form and the order of the event's time. All times have the same length,
+// so their order is that of their texts.
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
 	if !c.isSameSecond(text) && !moment.IsOfEvent(text) {
@@ -125,8 +125,8 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 	return nil
 }
 
-// isSameSecond reports whether a text is a time in the second of the last event. Most are, and this
-// is faster than reading the time (BenchmarkExtend).
+// isSameSecond reports whether a text is a time in the same second as the last event's time.
+// Most events' times are, and this is faster than parsing the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
 	if len(text) != len(moment.Layout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
@@ -140,7 +140,7 @@ func (c *eventCheck) isSameSecond(text []byte) bool {
 	return text[len(text)-1] == 'Z'
 }
 
-// byKind checks what only events of the kind have.
+// byKind checks what only events of this kind have.
 func (c *eventCheck) byKind(e *event.Body) error {
 	switch e.Kind {
 	case record.LedgerCreated:
@@ -151,7 +151,7 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	case record.KeyRotated:
 		key := record.RotationKey(c.signers.history.Changes() + 1)
 		if e.Common.Key == nil || *e.Common.Key != key {
-			return damaged(KindKey, e.Seq, "it does not claim the key of this rotation, %x", key)
+			return damaged(KindKey, e.Seq, "it does not claim the idempotency key of this rotation, %x", key)
 		}
 		return c.signers.rotated(e)
 	case record.ContentRedacted:
@@ -183,12 +183,13 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 	return nil
 }
 
-// notCanonical returns the damage of an event whose fields, written again, give another body: the
-// event has members that its kind does not have, lacks some, or is not in canonical form.
+// notCanonical returns the damage of an event that changes when its fields are written again.
+// The event has members that its kind does not have, lacks members, or is not in canonical
+// form.
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Write()); err != nil {
-		return damaged(KindEvent, e.Seq, "its fields make no event: %v", err)
+		return damaged(KindEvent, e.Seq, "its fields cannot be written as an event: %v", err)
 	}
 	pointer, has, makes, found := event.Difference(body, again.Root(), nil)
 	if !found {
@@ -202,7 +203,7 @@ func notCanonical(e *event.Body, body pyjson.Value) error {
 	return damaged(KindEvent, e.Seq, wrong, pointer, event.OrNothing(has), event.OrNothing(makes))
 }
 
-// unescapePointer turns a part of a JSON pointer into the name that it stands for (RFC 6901).
+// unescapePointer decodes one part of a JSON pointer (RFC 6901).
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 // eventDamage turns an error of package recompute into damage of the event at seq. It returns other
@@ -218,11 +219,11 @@ func eventDamage(seq uint64, err error) error {
 	return checkDamaged(seq, wrong.Field, "%s", wrong.Message)
 }
 
-// Rebuilder rebuilds records like recompute.Rebuilder, and reports a record that does not make its
-// event as *Damage.
+// Rebuilder rebuilds records like recompute.Rebuilder. If a record does not produce its event,
+// it reports that as a *Damage.
 type Rebuilder struct{ recompute.Rebuilder }
 
-// Check checks the event at seq, which a walk has found good.
+// Check checks the event at seq, in which a walk has found no damage.
 func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.Content) error {
 	return eventDamage(seq, r.Rebuilder.Check(body, content))
 }

@@ -8,26 +8,28 @@ import (
 	"colophon/proofs"
 )
 
-// Position is where a walk ended and the next one continues. The zero Position is the beginning.
+// Position is the point where a walk ended and the next one continues. The zero Position is
+// the beginning of the log.
 type Position struct {
-	Size   uint64             // walked entries
-	Root   proofs.Hash        // of their tree
-	Tip    proofs.Hash        // event_hash of the last
-	Time   string             // of the last event (spec: Event body)
+	Size   uint64             // number of walked entries
+	Root   proofs.Hash        // root of their tree
+	Tip    proofs.Hash        // event_hash of the last entry
+	Time   string             // time of the last event (spec: Event body)
 	Ledger string             // the name in the events
-	Keys   *proofs.KeyHistory // from the events; nil at the beginning
+	Keys   *proofs.KeyHistory // the keys in the events; nil at the beginning
 	// MemberSecretHash is the commitment to the secret of payload members; "" if there is none.
 	MemberSecretHash string
 	Tally            Tally
 }
 
-// Seen is a checkpoint of the log that By saw earlier.
+// Seen is a checkpoint of the log that a party named By saw earlier.
 type Seen struct {
 	proofs.Checkpoint
 	By string
 }
 
-// Walked is a valid entry. Entry, Event, and Body are valid during the call that receives it.
+// Walked is a valid entry. Entry, Event, and Body are valid only during the call that receives
+// it.
 type Walked struct {
 	Seq   uint64
 	Entry []byte
@@ -35,25 +37,27 @@ type Walked struct {
 	Body  *event.Body  // the body, decoded
 }
 
-// Extension is what Extend needs beside Options.
+// Extension holds what Extend needs in addition to Options.
 type Extension struct {
-	// From is where the walk begins. Past has everything that was added to it up to there, and
-	// nothing more.
+	// From is where the walk begins. Past must hold exactly what the walks up to this position
+	// added.
 	From Position
 	Past Past
 	// Seen are earlier checkpoints of the log. Its tree must extend theirs.
 	Seen []Seen
-	// Each, if set, receives every entry, in order. Its error ends the walk.
+	// Each, if set, receives every entry, in order. If it returns an error, the walk ends with
+	// it.
 	Each func(Walked) error
-	// Reached, if set, is called after every 65,536 entries if these are shown to be in the
-	// signed tree. Past then has everything up to the position. Its error ends the walk.
+	// Reached, if set, is called after every 65,536 entries, provided that these are shown to
+	// be in the signed tree. Past then holds everything up to the position. If Reached returns
+	// an error, the walk ends with it.
 	Reached func(Position) error
 }
 
 // Extend walks a published log once, from where an earlier walk ended up to the head that it
-// finds. It checks what Log checks, except what is stored beside the log, and that the log
-// extends what was seen earlier. Errors are as for Log. The position is where the next walk can
-// begin; it is From if there is damage.
+// finds. It checks what Log checks, except what is stored beside the log. It also checks that
+// the log extends what was seen earlier. Errors are as for Log. The position is where the next
+// walk can begin; if there is damage, it is From.
 func Extend(ctx context.Context, log Published, options Options, x Extension) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

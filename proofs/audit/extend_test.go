@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// published is a log without what is stored beside it.
+// published is a log without the data stored beside it.
 type published struct{ *memory }
 
 func (p published) Head(ctx context.Context) (Head, error) {
@@ -35,7 +35,7 @@ func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
 }
 
-// walk continues the walk. If there is no damage, the auditor has seen the checkpoint.
+// walk continues from the last position. If there is no damage, it remembers the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
@@ -48,7 +48,7 @@ func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	return report
 }
 
-// beginning returns the first entries of a log with the checkpoint of that size.
+// beginning returns the first entries of a log with a checkpoint of this size.
 func beginning(t testing.TB, m *memory, size int) *memory {
 	t.Helper()
 	c := m.clone()
@@ -80,7 +80,8 @@ func positionText(t testing.TB, p Position) string {
 	return string(text)
 }
 
-// Extend checks a published log like Log, except what is stored beside it.
+// Extend finds the same damage in a published log as Log does, except in what is stored beside
+// it.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
@@ -105,7 +106,7 @@ func TestExtendFindsDamage(t *testing.T) {
 	}
 }
 
-// A returning auditor detects that the log is shorter or another one.
+// An auditor that walks again detects a shorter log and a different log.
 func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	m := newMemory(t, 900)
 	other := func(from, size int) *memory {
@@ -115,7 +116,7 @@ func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		first  int // size when it was walked
+		first  int // size at the first walk
 		second *memory
 		kind   Kind
 		seq    uint64
@@ -147,7 +148,7 @@ func TestExtendComparesWithWhatWasSeen(t *testing.T) {
 	}
 }
 
-// The entry differs below a full tile of level 1.
+// The entry that differs is below a full tile of level 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()
@@ -159,7 +160,7 @@ func TestForkOfALargeLog(t *testing.T) {
 	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
-// Checkpoints of others are compared, whether their trees were walked before or not.
+// Checkpoints of other parties are compared, whether their trees were walked earlier or not.
 func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
@@ -201,7 +202,7 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// The uses of idempotency keys are compared across walks, in any order.
+// The uses of idempotency keys are compared across walks, whatever their order.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -251,8 +252,8 @@ func TestKeysAcrossWalks(t *testing.T) {
 	}
 }
 
-// Each receives every entry once, and a walk can begin at a reached position.
-func TestExtendHandsOver(t *testing.T) {
+// Each receives every entry once, and a later walk can begin at a position passed to Reached.
+func TestExtendPassesOnEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
 	next := uint64(0)
@@ -285,7 +286,7 @@ func TestExtendHandsOver(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// A Past whose tiles do not lead to the position's root is refused.
+// A Past is refused if its tiles do not lead to the position's root.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -323,7 +324,7 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// The kept facts of an event are checked before they are used.
+// The walk checks the kept facts of an event before it uses them.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// FuzzEvent walks logs whose key has signed any body. The walk ends, and accepts the event or
-// reports damage.
+// FuzzEvent walks logs whose key has signed an arbitrary body. The walk must finish, and
+// either accept the event or report damage.
 func FuzzEvent(f *testing.F) {
 	const size = 8
 	sound := newMemory(f, size)

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// at returns the log with another time in its last event.
+// at returns the log with this time in its last event.
 func (m *memory) at(t testing.TB, text string) *memory {
 	t.Helper()
 	seq := len(m.entries) - 1
@@ -26,8 +26,8 @@ func (m *memory) at(t testing.TB, text string) *memory {
 	return m.altered(t, seq, []byte(before+`"time":"`+text+after[strings.IndexByte(after, '"'):]))
 }
 
-// The time of an event may be at most a day ahead of the auditor's clock. A walk without
-// a time does not compare.
+// The time of an event may be at most a day ahead of the auditor's clock. A walk without Now
+// does not compare times with a clock.
 func TestTimesInTheFuture(t *testing.T) {
 	m := newMemory(t, 20)
 	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
@@ -50,7 +50,8 @@ func TestTimesInTheFuture(t *testing.T) {
 	}
 }
 
-// A signed checkpoint of an empty log is damage: the first event of a log creates it.
+// A signed checkpoint of an empty log is damage, since the first event of a log creates its
+// ledger.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage
@@ -136,7 +137,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 }
 
-// The totals do not depend on the number of walks.
+// The totals do not depend on how many walks covered the log.
 func TestTalliesAreOfTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
 	e := record.Event{Actor: "lab", Ledger: "default"}

@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// everyKind returns a valid log with every kind of event and, in these, every member that an
-// event can have. names are the names of the events by seq.
+// everyKind returns a valid log that has every kind of event and, in these events, every
+// member that an event can have. names are the names of the events by seq.
 func everyKind(t testing.TB) (m *memory, names []string) {
 	t.Helper()
 	m = newMemory(t, 1)
@@ -115,7 +115,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	return m, names
 }
 
-// bodyOf returns the event in an entry.
+// bodyOf returns the event body of an entry.
 func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	t.Helper()
 	var d pyjson.Document
@@ -123,16 +123,18 @@ func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	return d.Root()
 }
 
-// alteration is one way to alter a JSON value. alter returns false if it does not apply.
+// alteration is one way to alter a JSON value. alter returns false if it cannot alter this
+// value.
 type alteration struct {
 	name  string
 	alter func(any) (any, bool)
 }
 
-// dropped takes the place of a member that is left out.
+// dropped stands for the value of a member that is left out.
 type dropped struct{}
 
-// alterations has all alterations. Values are those of encoding/json, with json.Number.
+// alterations lists all alterations. Values are those of encoding/json, with json.Number for
+// numbers.
 var alterations = []alteration{
 	{"left out", func(any) (any, bool) { return dropped{}, true }},
 	{"null", func(v any) (any, bool) { return nil, v != nil }},
@@ -219,7 +221,8 @@ var alterations = []alteration{
 	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
 }
 
-// otherText returns another text of the same form: a hash stays a hash, a time stays a time.
+// otherText returns a different text of the same form: a hash stays a hash, a time stays a
+// time.
 func otherText(s string) string {
 	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
 		digit := byte('1')
@@ -231,14 +234,14 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// words has groups of words that events have in the same place.
+// words holds groups of words that can stand in the same place of an event.
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
 	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created", "note"},
 }
 
-// otherWord returns the word that is step places further in its group.
+// otherWord returns the word that comes step places after v in its group.
 func otherWord(v any, step int) (any, bool) {
 	for _, group := range words {
 		if s, ok := v.(string); ok && slices.Contains(group, s) {
@@ -256,7 +259,7 @@ func otherNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatUint(i+1, 10))
 }
 
-// places adds the values below a value, by their pointers.
+// places adds all values within v to found, by their JSON pointers.
 func places(pointer string, v any, found map[string]any) {
 	found[pointer] = v
 	switch v := v.(type) {
@@ -300,7 +303,7 @@ func replacedAt(v any, pointer string, with any) any {
 	panic("no place " + pointer)
 }
 
-// canonicalJSON returns a value in the form that events use.
+// canonicalJSON returns a value in the canonical form that events use.
 func canonicalJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -310,7 +313,7 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	return d.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// redigest makes the digest of a verb fit its event, as a lying server does.
+// redigest makes the digest of a verb fit the altered event, as a lying server would.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document
@@ -331,7 +334,7 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
 }
 
-// altered returns the log with another body in an event, linked and signed again.
+// altered returns the log with another body in one event. The log is linked and signed again.
 func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	t.Helper()
 	c := m.clone()
@@ -341,7 +344,7 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	return c
 }
 
-// rebuild returns what --content reports about a body, or nil.
+// rebuild returns the damage that an audit with --content reports for a body, or nil.
 func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
 	root := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
@@ -349,7 +352,7 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 		digest, ok := parseDigest(named.Member("sha256").Text())
 		require.True(t, ok, "%s", name.Text())
 		if size, _ := count(named.Member("size")); uint64(len(m.contents[digest])) != size {
-			return fmt.Errorf("content %q is not of its size", name.Text())
+			return fmt.Errorf("content %q does not have the size in the event", name.Text())
 		}
 	}
 	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.LedgerCreated) {
@@ -364,7 +367,7 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 		return err
 	}
 	if record.Kind(root.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unknown == 0 {
-		t.Errorf("not confirmed: %s", body)
+		t.Errorf("the rebuilt record does not have the digest in the event: %s", body)
 	}
 	return nil
 }
@@ -372,55 +375,57 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 // survivor is a pattern of alterations that the walk cannot detect, and why.
 type survivor struct{ pattern, why string }
 
-// onlyContentShows lists what the log alone does not show, but --content does: the digest of a
-// record covers all of the record, and its hashes are those of its content.
+// onlyContentShows lists alterations that the log alone does not show, but an audit with
+// --content does: the digest of a record covers the whole record, and its hashes are those of
+// its content.
 var onlyContentShows = []survivor{
 	{`^[^/]+/record/content/.*(sha256|size): another$`, "the content is beside the log"},
-	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event is made of the usage"},
-	{`^[^/]+/record/digest: another$`, "the digest covers what the event leaves out"},
+	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event covers the usage"},
+	{`^[^/]+/record/digest: another$`, "the digest covers values that the event leaves out"},
 	{`^[^/]+/checks/[^/]+/claimed: another$`, "the claim was the writer's"},
 	{`^ipc incomplete/checks/ipc_id: left out$`, "the claim was the writer's"},
 	{`^run/checks/stage:else: left out$`, "the stages that were claimed are content"},
 	{`^[^/]+/record/(labels|producer|run_id|timestamp|usage|subject|project|build|branch|base|model|max_tokens|temperature|seed|payload_schema)[/:]`, "no hash in the event covers it"},
 	{`^[^/]+/record: with (labels|producer|timestamp|usage|environment|payload_schema|build|branch|base|seed|answer_mode|lookup_path)$`, "no hash in the event covers it"},
-	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event is made of the usage"},
+	{`^ipc[^/]*/record/content: with usage$`, "no hash in the event covers the usage"},
 	{`^(ipc of an axis payload|last)/checks: with ipc_id$`, "the claim was the writer's"},
-	{`^path of another version/record/(hash_version: |content: left out$)`, "no hash in the event is made of the content"},
+	{`^path of another version/record/(hash_version: |content: left out$)`, "no hash in the event covers the content"},
 	{`^[^/]+/record/citations`, "no hash in the event covers it"},
 	{`^ledger_created/record/member_secret_hash: another$`, "the secret is beside the log"},
 	{`^ipc[^/]*/record(/payload_members|: with payload_members$)`, "only the secret shows it"},
-	{`^[^/]+/record/hashes/`, "a claim, or the hash of content"},
-	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is made of content"},
+	{`^[^/]+/record/hashes/`, "it is a claim or the hash of content"},
+	{`^run.*/record/(answer_mode|audit_mode|lookup_path|verifier_method|n_quotes|n_sources|n_verified): `, "the stage that covers it is computed from content"},
 	{`^(ipc|run|set|path)[^/]*/checks/[^/]+/result: the (next|last) word$`, "only the writer knows whether there was a claim"},
 	{`^run[^/]*/record(/(document_roots|evidence_ids)|: with (document_roots|evidence_ids)$)`, "they are content"},
 	{`^run[^/]*/record(/preflight_generation: |: with preflight_generation$)`, "the payload is content"},
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 
-// onlyReceiptShows lists what nothing in the ledger shows. The receipt of the event does.
+// onlyReceiptShows lists alterations that nothing in the ledger shows. The receipt of the
+// event does.
 var onlyReceiptShows = []survivor{
 	{`/actor: (another|repeated)$`, "only the server saw the author of the request"},
 	{`/time: another$`, "the clock was the server's"},
-	{`^(ipc|run|set|path|state|validation|note|registration|revocation|redaction)/record/idempotency_key: another$`, "a key that a client chose is nowhere in the ledger"},
-	{`^(state|validation|note|registration|revocation|redaction)/record/idempotency_key: left out$`, "a request for a verb may have a key"},
+	{`^(ipc|run|set|path|state|validation|note|registration|revocation|redaction)/record/idempotency_key: another$`, "the ledger does not store keys that clients choose"},
+	{`^(state|validation|note|registration|revocation|redaction)/record/idempotency_key: left out$`, "a verb can be requested with or without a key"},
 	{`^(state|validation|note|registration|revocation|redaction)/record/(reason|state|title|validated|chunk_hashes|record_seq|seqs|topic|text|original_actor|timestamp)[/:]`, "only the event shows what a verb asks for"},
-	{`^revocation/kind: the last word$`, "the record of a revocation can be that of a registration too"},
-	{`^refusal [^/]+/record/(digest|run_id): `, "a refused record is not kept"},
-	{`^refusal [^/]+/checks/output_hash/(claimed|computed): another$`, "a refused record is not kept"},
-	{`^run/record/cache_dimensions/[a-z]+_version: null$`, "words that are too long for an event: the report says NOT CHECKED"},
+	{`^revocation/kind: the last word$`, "a registration can have the same record as a revocation"},
+	{`^refusal [^/]+/record/(digest|run_id): `, "refused records are not kept"},
+	{`^refusal [^/]+/checks/output_hash/(claimed|computed): another$`, "refused records are not kept"},
+	{`^run/record/cache_dimensions/[a-z]+_version: null$`, "the event leaves out long texts: the report says NOT CHECKED"},
 }
 
-// laterEventShows lists what a later event contradicts.
+// laterEventShows lists alterations that contradict a later event.
 var laterEventShows = []survivor{
-	{`^ledger_created/ledger: (another|repeated)$`, "the walk has no name to compare: the second event has another"},
+	{`^ledger_created/ledger: (another|repeated)$`, "the walk was given no name; the second event has another one"},
 	{`^ledger_created/record/member_secret_hash: left out$`, "records have payload members"},
 	{`^ipc/record/idempotency_key: another$`, "a refusal names the key"},
 	{`^path/record/project: `, "a validation names the project"},
 	{`^path/record/build: `, "a validation names the build"},
-	{`^registration/record/source_id: `, "the revocation is of another source"},
+	{`^registration/record/source_id: `, "the revocation names another source"},
 }
 
-// matched reports whether an alteration is in a list, and notes the matching pattern.
+// matched reports whether an alteration is in a list, and adds the matching pattern to needed.
 func matched(list []survivor, what string, needed map[string]bool) bool {
 	for _, s := range list {
 		if regexp.MustCompile(s.pattern).MatchString(what) {
@@ -431,14 +436,14 @@ func matched(list []survivor, what string, needed map[string]bool) bool {
 	return false
 }
 
-// Every member of every kind of event is altered in every way, and the log is signed again by
-// its own key. The auditor reports damage, or the alteration is in a list of what it cannot
-// detect.
+// Every member of every kind of event is altered in every way, and the log's own key signs the
+// log again. The auditor must report damage, or a list above must name the alteration as one
+// that the auditor cannot detect.
 func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
 	needed := make(map[string]bool)
-	events := make([]map[string]any, len(m.entries)) // by pointer, all values of each
+	events := make([]map[string]any, len(m.entries)) // all values of each event, by pointer
 	try := func(seq int, pointer, how string, altered any) {
 		entry := m.entries[seq]
 		body := redigest(t, canonicalJSON(t, replacedAt(events[seq][""], pointer, altered)), pointer)
@@ -449,14 +454,14 @@ func TestEveryMemberIsChecked(t *testing.T) {
 		switch damage := newAuditor().walk(t, m.altered(t, seq, body)).Damage; {
 		case damage != nil:
 			if damage.Seq != uint64(seq) && !matched(laterEventShows, what, needed) {
-				t.Errorf("%s is reported elsewhere: %v", what, damage)
+				t.Errorf("%s is reported at another place: %v", what, damage)
 			}
 		case m.rebuild(t, seq, body) != nil:
 			if !matched(onlyContentShows, what, needed) {
-				t.Errorf("%s: only the content shows it, and no list has it", what)
+				t.Errorf("%s: only the content shows it, but no list names it", what)
 			}
 		case !matched(onlyReceiptShows, what, needed):
-			t.Errorf("%s: nothing shows it, and no list has it", what)
+			t.Errorf("%s: nothing shows it, but no list names it", what)
 		}
 	}
 	for seq, entry := range m.entries {
@@ -479,7 +484,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 			if !ok {
 				continue
 			}
-			for _, other := range events { // members that other events of the kind have there
+			for _, other := range events { // members that other events of this kind have here
 				theirs, _ := other[pointer].(map[string]any)
 				for name, value := range theirs {
 					if _, has := object[name]; !has && other["/kind"] == event["/kind"] {
@@ -492,6 +497,6 @@ func TestEveryMemberIsChecked(t *testing.T) {
 		}
 	}
 	for _, s := range slices.Concat(onlyContentShows, onlyReceiptShows, laterEventShows) {
-		require.True(t, needed[s.pattern], "nothing needs %s: %s", s.pattern, s.why)
+		require.True(t, needed[s.pattern], "no alteration needs the pattern %s: %s", s.pattern, s.why)
 	}
 }

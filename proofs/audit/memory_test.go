@@ -35,18 +35,19 @@ type tileID struct {
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
-	entries  [][]byte // nil: missing
+	entries  [][]byte // nil for a missing entry
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
-	needs    map[proofs.Hash][]uint64 // the records that need content, ascending
-	redacted map[uint64]uint64        // the event that redacted a record
-	secret   []byte                   // of payload members; nil: missing
+	needs    map[proofs.Hash][]uint64 // the records that need a piece of content, ascending
+	redacted map[uint64]uint64        // the event that redacted each record
+	secret   []byte                   // secret of payload members; nil if missing
 	// fail, if set, is called before every read.
 	fail func(what string) error
 }
 
-// testSecret makes the payload members of the tests' logs, and ledgerLimits their records.
+// testSecret is the secret of payload members in the tests' logs, and ledgerLimits makes
+// records use it.
 var (
 	testSecret   = members.NewSecret()
 	ledgerLimits = record.DefaultLimits().For(testSecret)
@@ -59,9 +60,9 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 	return signer
 }
 
-// newMemory returns a valid log: a ledger_created event, then records. Every third has
-// content, every fifth a key. Every seventh event refuses a record for the last key, and every
-// sixtieth redacts the last two records with content.
+// newMemory returns a valid log of a ledger_created event and records. Every third event has
+// content, every fifth a key. Every seventh event refuses a record because of the last key,
+// and every sixtieth redacts the last two records that have content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
@@ -131,7 +132,7 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact erases the content of records that the event by redacts.
+// redact erases the content of the records that the event by redacts.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by
@@ -146,7 +147,7 @@ func (m *memory) redact(by uint64, seqs ...uint64) {
 	}
 }
 
-// add appends an event to the log. body is without the suffix.
+// add appends an event to the log. body is the event body without its suffix.
 func (m *memory) add(body []byte) {
 	seq := uint64(len(m.entries))
 	at := time.Date(2026, 1, 2, 3, 4, 5, int(seq)*1000, time.UTC)
@@ -156,13 +157,13 @@ func (m *memory) add(body []byte) {
 	m.head.Time = at.UnixMicro()
 }
 
-// seal rebuilds the tiles from the entries, and signs the checkpoint.
+// seal rebuilds the tiles from the entries and signs the checkpoint.
 func (m *memory) seal(t testing.TB) {
 	t.Helper()
 	m.sign(t, m.signer, m.retile(t))
 }
 
-// retile rebuilds the tiles from the entries, and returns the root.
+// retile rebuilds the tiles from the entries and returns the root.
 func (m *memory) retile(t testing.TB) proofs.Hash {
 	t.Helper()
 	tree, err := proofs.OpenTree(0, nil, nil)
@@ -232,7 +233,7 @@ func (m *memory) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 	return value, nil
 }
 
-// Entries yields an error at a missing entry, and ends without one after the last.
+// Entries yields an error at a missing entry. After the last entry it ends without one.
 func (m *memory) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for seq := from; seq < uint64(len(m.entries)); seq++ {

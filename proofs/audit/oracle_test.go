@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// These functions read events without the code under test.
+// These functions read events without the code that is tested.
 
 // count reads an integer from 0 to 2^64-1.
 func count(v pyjson.Value) (uint64, bool) {
@@ -18,7 +18,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	if v.Kind() != pyjson.Integer || raw[0] == '-' {
 		return 0, false
 	}
-	if len(raw) < len("10000000000000000000") { // what is longer may not fit 64 bits
+	if len(raw) < len("10000000000000000000") { // longer numbers might not fit into 64 bits
 		n := uint64(0)
 		for _, digit := range raw {
 			n = n*10 + uint64(digit-'0')
@@ -29,7 +29,8 @@ func count(v pyjson.Value) (uint64, bool) {
 	return n, err == nil
 }
 
-// digestOf returns the SHA-256 of a record in canonical form without some members.
+// digestOf returns the SHA-256 of a record in canonical form, without the members named by
+// but.
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {
@@ -43,7 +44,7 @@ func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	return sha256.Sum256(append(covered, '}'))
 }
 
-// parseDigest reads a SHA-256 in hexadecimal digits.
+// parseDigest parses a SHA-256 in hexadecimal digits.
 func parseDigest(text []byte) (h proofs.Hash, ok bool) {
 	if len(text) != hex.EncodedLen(len(h)) {
 		return h, false

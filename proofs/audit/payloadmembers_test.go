@@ -14,8 +14,9 @@ import (
 	"colophon/proofs"
 )
 
-// The digests of payload members are those that the secret gives, the secret is the one to which the
-// first event commits, and no event has members where it should have none.
+// The walk checks that digests of payload members are made with the ledger's secret, that the
+// first event commits to this secret, and that no event has payload members where it should
+// have none.
 func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
@@ -44,7 +45,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 		name   string
 		change func(*testing.T, *memory)
 		says   string
-		log    bool // the log alone shows it
+		log    bool // the log alone shows the damage
 	}{
 		{"another digest", reword(digest("/a"), other), `check: "/record/payload_members/~1a", at entry 21: `, false},
 		{"digests exchanged", reword(members, strings.NewReplacer(digest("/a"), digest("/b~1c"), digest("/b~1c"), digest("/a")).Replace(members)), `check: "/record/payload_members/~1a", at entry 21: `, false},
@@ -55,7 +56,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 		{"no pointer", reword(`"/b~1c"`, `"/b/c"`), `event: at entry 21: its payload_members is`, true},
 		{"too short a digest", reword(digest("/a"), `"00"`), `event: at entry 21: its payload_members is`, true},
 		{"no members", reword(`"payload_members":`+members+`,`, ``), `check: "payload_members", at entry 21: it has no digests`, true},
-		{"members without a payload", edit(20, `"model":"m",`, `"model":"m","payload_members":{},`), `check: "payload_members", at entry 20: it has digests of the members of a payload, but no payload`, true},
+		{"members without a payload", edit(20, `"model":"m",`, `"model":"m","payload_members":{},`), `check: "payload_members", at entry 20: the event has digests of payload members, but no payload`, true},
 		{"no commitment", edit(0, `"member_secret_hash":"`+commitment+`",`, ``), `check: "payload_members", at entry 21: it has digests of payload members, but the first`, true},
 		{"another commitment", edit(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: its hash is`, false},
 		{"a commitment of another form", edit(0, commitment, "00"), `event: at entry 0: its member_secret_hash is`, true},
@@ -81,7 +82,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 			}
 		})
 	}
-	// Without the secret, the pointers are compared.
+	// Without the secret, only the pointers are compared.
 	for change, wrong := range map[string]bool{digest("/a") + "->" + other: false, `"/a"->"/aa"`: true} {
 		from, to, _ := strings.Cut(change, "->")
 		m := sound.clone()

@@ -7,66 +7,70 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// maxLists is the number of lists that a redactionCheck keeps, each of 64 KiB at most.
+// maxLists is the number of lists that a redactionCheck keeps. Each takes up to 64 KiB.
 const maxLists = 64
 
-// redactionCheck compares the stored redactions with those in the events.
+// redactionCheck compares the stored redactions with the redactions in the events.
 type redactionCheck struct {
 	*target
 	stored Source
 	reread *rereader
-	lists  map[uint64]*seqs.List // of events; nil for one that redacts nothing
+	lists  map[uint64]*seqs.List // the list of each event; nil if the event redacts nothing
 }
 
-// list checks that every record that an event redacts is redacted in storage, and not by a later
-// event. The check of the record compares what storage has for it.
+// list checks that storage has a redaction for every record that an event redacts, and that it
+// does not name a later event. The check of the record itself compares the redaction that
+// storage has.
 func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
 		switch by, redacted, err := c.by(s); {
 		case err != nil:
 			return err
 		case !redacted:
-			return damaged(KindRedaction, seq, "it redacts record %d, which is not redacted", s)
+			return damaged(KindRedaction, seq, "it redacts record %d, which is not redacted in storage", s)
 		case by > seq:
-			return damaged(KindRedaction, seq, "it redacts record %d, which is redacted by the later event %d", s, by)
+			return damaged(KindRedaction, seq, "it redacts record %d, but storage names the later event %d", s, by)
 		}
 	}
 	return nil
 }
 
-// by returns the event that redacted a record according to storage, if there is one.
+// by returns the event that redacted a record according to storage. redacted is false if
+// storage names none.
 func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	by, err = c.stored.Redaction(c.ctx, seq)
 	switch {
 	case errors.Is(err, ErrAbsent):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, readDamage(err, damaged(KindRedaction, seq, "whether it is redacted cannot be read: %v", err))
+		return 0, false, readDamage(err, damaged(KindRedaction, seq, "cannot read whether it is redacted: %v", err))
 	}
 	return by, true, nil
 }
 
-// pair checks that the event which redacted a record according to storage comes later and says so.
+// pair checks the event that redacted a record according to storage: it must come later and
+// name the record.
 func (c *redactionCheck) pair(seq, by uint64) error {
 	if by <= seq {
-		return damaged(KindRedaction, seq, "it is redacted by event %d, which does not come after it", by)
+		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)
 	}
 	if by >= c.head.Size {
 		now, err := c.sizeNow()
 		if err == nil && by >= now { // otherwise the log has grown since
-			err = damaged(KindRedaction, seq, "it is redacted by event %d, but the head has %d", by, now)
+			err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but the head has %d events", by, now)
 		}
 		return err
 	}
 	list, known, err := c.listOf(by)
 	if err == nil && known && (list == nil || !list.Has(seq)) {
-		err = damaged(KindRedaction, seq, "it is redacted by event %d, which does not say so", by)
+		err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not", by)
 	}
 	return err
 }
 
-// finish checks that storage has no redactions beyond the head. Later events would become redacted
-// or redacting by them. The check of each record compares those below the head.
+// finish checks that storage has no redactions beyond the head: they would redact later
+// records, or name later events. The check of each record compares the redactions below the
+// head.
 func (c *redactionCheck) finish() error {
 	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
@@ -82,8 +86,9 @@ func (c *redactionCheck) finish() error {
 	return nil
 }
 
-// listOf returns the list of a later event, or nil if that redacts nothing. It is not known if that
-// event is damaged: the walk comes to it.
+// listOf returns the list of records that a later event redacts, or nil if it redacts none.
+// known is false if that event is damaged; the walk reports the damage when it reaches the
+// event.
 func (c *redactionCheck) listOf(seq uint64) (list *seqs.List, known bool, err error) {
 	if list, known = c.lists[seq]; known {
 		return list, true, nil

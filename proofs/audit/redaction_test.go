@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// In a log of newMemory, event 120 redacts the records 114 and 117. Each has its own output,
-// and the system prompt, which other records need.
+// In a log of newMemory, event 120 redacts the records 114 and 117. Each has an output of its
+// own and the system prompt, which other records also need.
 
 func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
 
@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored stores the output of a record again. It is kept for the record need, unless that is
-// 0.
+// restored stores the output of record seq again. It is kept for the record need, or for none
+// if need is 0.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -80,21 +80,22 @@ func TestDamagedRedactions(t *testing.T) {
 		{"list without end", reword(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
 		{"list of what follows", reword(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
 		{"list of itself", reword(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
-		// Reading out of turn does not hide where the damage is.
+		// Damage in an event that was read out of turn is still reported at that event.
 		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
 		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
 		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
 	})
 }
 
-// The first of several redactions counts.
+// If several events redact a record, the first counts.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
 	require.Nil(t, walked(t, m).Damage)
 }
 
-// Content that a redacted record shares with another one is kept, whichever record is first.
+// Content that a redacted record shares with another record is kept, whichever of them comes
+// first.
 func TestSharedContentOfRedacted(t *testing.T) {
 	for _, other := range []uint64{99, 126} {
 		m := newMemory(t, 300)
@@ -109,7 +110,7 @@ func TestSharedContentOfRedacted(t *testing.T) {
 	}
 }
 
-// A log may be redacted during the walk.
+// Records can be redacted during the walk.
 func TestRedactionBeyondTheWalk(t *testing.T) {
 	small, large := newMemory(t, 120), newMemory(t, 300)
 	grown := large.clone()
@@ -118,7 +119,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	grown.fail = func(what string) error {
 		if what == "head" {
 			if asked++; asked == 1 {
-				grown.head = large.head // from the second time on
+				grown.head = large.head // from the second call on
 			}
 		}
 		return nil

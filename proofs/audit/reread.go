@@ -10,9 +10,9 @@ import (
 	"colophon/proofs"
 )
 
-// EventAt reads an event again whose entry had that leaf hash in a walk. It is valid until document
-// is used again. The error is a *Damage if the entry is missing or another one now; otherwise it
-// says why the log cannot be read.
+// EventAt reads an event again whose entry had this leaf hash during a walk. The event is
+// valid until document is used again. The error is a *Damage if the entry is missing or has
+// changed; otherwise it says why the log cannot be read.
 func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
 	entry, err := entryAgain(ctx, log, seq, leaf)
 	if err != nil {
@@ -23,7 +23,7 @@ func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, d
 		err = document.Parse(body)
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("entry %d, which was good: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("entry %d, which was valid before: %w", seq, err)
 	}
 	return document.Root(), nil
 }
@@ -34,38 +34,39 @@ func entryAgain(ctx context.Context, log Published, seq uint64, leaf proofs.Hash
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, readDamage(err, damaged(KindTruncated, seq, "it was there, but cannot be read again: %v", err))
+			return nil, readDamage(err, damaged(KindTruncated, seq, "it was read before, but cannot be read again: %v", err))
 		}
 		if got := proofs.LeafHash(entry); got != leaf {
-			return nil, damaged(KindEntry, seq, "its leaf hash is %x, but it was %x when it was read first", got, leaf)
+			return nil, damaged(KindEntry, seq, "its leaf hash is %x, but was %x when it was read first", got, leaf)
 		}
 		return bytes.Clone(entry), nil
 	}
-	return nil, damaged(KindTruncated, seq, "it was there, but is missing when it is read again")
+	return nil, damaged(KindTruncated, seq, "it was read before, but is now missing")
 }
 
-// rereader reads events out of turn. An event is valid until the next one is read.
+// rereader reads events outside the order of the walk. An event is valid until the next one is
+// read.
 type rereader struct {
 	*treeCheck
 	document pyjson.Document
 }
 
-// walked reads an earlier event, and compares it with the tree.
+// walked reads an event that the walk has passed, and compares it with the tree.
 func (r *rereader) walked(seq uint64) (event.Event, error) {
 	index, slot := seq/proofs.FullTile, seq%proofs.FullTile
 	tile, err := proofs.NewProver(r.tree.Snapshot(), nil, r.past.Tile).Tile(0, index)
 	switch {
 	case err != nil && r.isStored:
-		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "it was there, but cannot be read again: %v", err))
+		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "it was read before, but cannot be read again: %v", err))
 	case err != nil:
-		return event.Event{}, fmt.Errorf("the kept tile of entry %d: %w", seq, err)
+		return event.Event{}, fmt.Errorf("read the kept tile of entry %d: %w", seq, err)
 	}
 	body, err := EventAt(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
 	return event.Read(body), err
 }
 
-// stored reads an event of a stored log that the walk may not have reached. It is not known if it
-// is damaged: the walk comes to it.
+// stored reads an event of a stored log that the walk may not have reached. known is false if
+// the event is damaged; the walk reports the damage when it reaches the event.
 func (r *rereader) stored(seq uint64) (e event.Event, known bool, err error) {
 	entry, err := r.entry(seq)
 	if err != nil {

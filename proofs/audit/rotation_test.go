@@ -10,7 +10,7 @@ import (
 	"colophon/proofs"
 )
 
-// changeKey appends a rotation.
+// changeKey appends one step of a key rotation.
 func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *proofs.Signer) {
 	t.Helper()
 	var handover []byte
@@ -43,7 +43,7 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 }
 
 // The walk follows the keys of a log through its events, whichever key is trusted and however
-// many walks it takes.
+// many walks there are.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -75,7 +75,7 @@ func TestKeysChange(t *testing.T) {
 		}
 	}
 	check(m, both, "", 0)
-	for _, signer := range []*proofs.Signer{first, second} { // in the overlap both have to sign
+	for _, signer := range []*proofs.Signer{first, second} { // during the overlap both must sign
 		introduced.signedBy(t, signer)
 		check(introduced, both, KindSignature, introduced.head.Size)
 	}
@@ -94,8 +94,8 @@ func TestKeysChange(t *testing.T) {
 	again.signedBy(t, second)
 	check(again, both, KindEvent, retired)
 
-	// If only the second key is trusted, signatures of the first alone do not count, although
-	// the log has the event in which the first key names the second.
+	// If only the second key is trusted, signatures by the first alone do not count, even
+	// though the log has the event in which the first key names the second.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
 	check(thief, both[:1], KindSignature, thief.head.Size)
@@ -105,18 +105,18 @@ func TestKeysChange(t *testing.T) {
 	given := Options{Verifiers: both[:1], Successors: both}
 	report, _, err := Extend(t.Context(), published{before}, given, Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
-	require.Equal(t, KindEvent, report.Damage.Kind, "a key that is given must be one of the log's")
+	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
 	report, _, err = Extend(t.Context(), published{thief}, given, Extension{Past: newMemoryPast()})
 	require.NoError(t, err)
-	require.Equal(t, KindSignature, report.Damage.Kind, "a key before the given one does not count")
+	require.Equal(t, KindSignature, report.Damage.Kind, "a key older than the trusted one does not count")
 	stranger := m.clone()
 	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
 	stranger.signedBy(t, second)
 	check(stranger, both, KindEvent, retired)
 }
 
-// A trusted key that signs is not the log's if no event leads to it.
-func TestKeyOfNoEvent(t *testing.T) {
+// A trusted key that signs is not one of the log's keys if no event leads to it.
+func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)
 	m.signedBy(t, other)

@@ -6,18 +6,18 @@ import (
 	"colophon/proofs"
 )
 
-// seenCheck compares the log with the checkpoints that were seen earlier and with the tree that
-// earlier walks kept.
+// seenCheck compares the log with earlier checkpoints and with the tree that earlier walks
+// kept.
 type seenCheck struct {
 	*treeCheck
 	checkpoints []Seen
 }
 
-// earlierWalk names the walks before this one in messages.
+// earlierWalk names earlier walks in messages.
 const earlierWalk = "an earlier walk"
 
-// checkBefore checks, before the walk, that the signed tree is not smaller than what was seen and
-// walked earlier, and agrees with it as far as both go.
+// checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees,
+// and that it agrees with them as far as both go.
 func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
@@ -37,13 +37,13 @@ func (c *seenCheck) checkBefore() error {
 		}
 	}
 	if walked := c.size(); walked > now.Size {
-		return damaged(KindRollback, now.Size, "the log has %d entries, but %s had %d", now.Size, earlierWalk, walked)
+		return damaged(KindRollback, now.Size, "the log has %d entries, but %s read %d", now.Size, earlierWalk, walked)
 	}
 	return nil
 }
 
-// checkWalked compares the walked tree with the signed one and with what was seen. It passes if the
-// served tiles do not lead to the signed root: the walk finds that.
+// checkWalked compares the walked tree with the signed tree and with earlier checkpoints. It
+// reports no damage if the served tiles do not lead to the signed root: the walk finds that.
 func (c *seenCheck) checkWalked() error {
 	walked, now := c.size(), c.checkpoint
 	if walked == 0 {
@@ -56,16 +56,16 @@ func (c *seenCheck) checkWalked() error {
 		}
 		root, err := kept.Root(s.Size)
 		if err != nil {
-			return fmt.Errorf("the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != s.Root {
-			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but %s %x: these are two logs", s.Size, s.By, s.Root, earlierWalk, root)
+			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but %s computed %x: these are two logs", s.Size, s.By, s.Root, earlierWalk, root)
 		}
 	}
 	if now.Size < walked {
 		root, err := kept.Root(now.Size)
 		if err != nil {
-			return fmt.Errorf("the kept tiles of %d entries: %w", walked, err)
+			return fmt.Errorf("read the kept tiles of %d entries: %w", walked, err)
 		}
 		if root != now.Root {
 			return c.forked(now.Size, earlierWalk, root, now.Root)
@@ -79,7 +79,7 @@ func (c *seenCheck) checkWalked() error {
 	return c.forked(walked, earlierWalk, c.tree.Root(), root)
 }
 
-// forked returns the damage of a log whose root at a size has changed.
+// forked returns the damage of a log whose root at this size has changed.
 func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) error {
 	first, err := c.firstChanged(size)
 	if err != nil {
@@ -88,8 +88,8 @@ func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) erro
 	return damaged(KindFork, first, "at size %d %s saw the root %x, but now it is %x: these are two logs", size, by, before, now)
 }
 
-// firstChanged returns the first entry whose leaf in the served tiles differs from the kept one. It
-// returns size if no tiles show that.
+// firstChanged returns the first entry whose leaf in the served tiles differs from the kept
+// one. It returns size if the tiles show no such entry.
 func (c *seenCheck) firstChanged(size uint64) (first uint64, unavailable error) {
 	read, common := c.servedTiles(&unavailable), min(size, c.size())
 	level := uint8(0)
@@ -122,7 +122,7 @@ func (c *seenCheck) firstChanged(size uint64) (first uint64, unavailable error) 
 	return first, unavailable
 }
 
-// checkGrown compares the tree, which has just grown, with the checkpoints of its size.
+// checkGrown compares the tree, which has just grown, with earlier checkpoints of its size.
 func (c *seenCheck) checkGrown() error {
 	for _, s := range c.checkpoints {
 		if s.Size != c.size() {

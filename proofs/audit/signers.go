@@ -8,15 +8,15 @@ import (
 	"colophon/proofs"
 )
 
-// signerCheck verifies the checkpoint, and follows the keys of the log through its events.
+// signerCheck verifies the checkpoint and follows the keys of the log through its events.
 type signerCheck struct {
 	*target
-	verifiers, successors []*proofs.Verifier // as in Options
+	verifiers, successors []*proofs.Verifier // see Options
 	history               *proofs.KeyHistory // nil before the first event
 }
 
-// open verifies the checkpoint of the head with the keys that are known before the walk. walked is
-// the size of the tree of earlier walks.
+// open verifies the checkpoint of the head with the keys that are known before the walk.
+// walked is the size of the tree that earlier walks covered.
 func (c *signerCheck) open(walked uint64) error {
 	checkpoint, err := proofs.OpenCheckpoint(c.head.Checkpoint, slices.Concat(c.verifiers, c.successors)...)
 	if err == nil && c.history != nil { // an earlier walk knows which keys sign
@@ -28,17 +28,17 @@ func (c *signerCheck) open(walked uint64) error {
 	case err != nil:
 		return damaged(KindCheckpoint, c.head.Size, "%v", err)
 	case checkpoint.Size == 0 && !c.isStored:
-		return damaged(KindCheckpoint, 0, "it is of an empty log, but no log is empty: its first event creates it")
+		return damaged(KindCheckpoint, 0, "it covers no events, but no log is empty: the first event creates the ledger")
 	}
 	c.checkpoint = checkpoint
 	return nil
 }
 
-// created checks the origin of the event that creates the ledger, and begins the history with its
-// key.
+// created checks the origin in the event that creates the ledger, and begins the key history
+// with the key in that event.
 func (c *signerCheck) created(e *event.Body) error {
 	if origin := string(e.Created.Origin); origin != c.checkpoint.Origin {
-		return damaged(KindEvent, e.Seq, "it creates a ledger of origin %.100q, but the checkpoint's is %.100q", origin, c.checkpoint.Origin)
+		return damaged(KindEvent, e.Seq, "it creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
 	}
 	first, err := proofs.ParseVerifier(string(e.Created.VerifierKey))
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *signerCheck) created(e *event.Body) error {
 	return nil
 }
 
-// rotated follows a rotation.
+// rotated adds a key rotation to the history.
 func (c *signerCheck) rotated(e *event.Body) error {
 	if err := c.history.AddRecord(e.Seq, e.Detail); err != nil {
 		return damaged(KindEvent, e.Seq, "it changes the log's key: %v", err)
@@ -56,22 +56,23 @@ func (c *signerCheck) rotated(e *event.Body) error {
 	return nil
 }
 
-// finish checks that a trusted key is one of the log's, that every key in force according to the
-// events signs the checkpoint, and that a trusted key, or one that follows it, is among these.
+// finish checks that a trusted key is one of the log's keys, that every key in force according
+// to the events signs the checkpoint, and that one of these is a trusted key or a successor of
+// one.
 func (c *signerCheck) finish() error {
 	if c.history == nil {
 		return nil
 	}
 	if !slices.ContainsFunc(c.verifiers, c.history.Trusts) {
-		return damaged(KindEvent, 0, "it creates a ledger with a key that is not trusted, and that no trusted key follows")
+		return damaged(KindEvent, 0, "it creates a ledger that has none of the trusted keys")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
 		return damaged(KindSignature, c.head.Size, "%v", err)
 	}
-	return nil // open found no other error
+	return nil // open would have found any other error
 }
 
-// isSignatureError reports whether a checkpoint lacks a signature that it must have.
+// isSignatureError reports whether err says that a checkpoint lacks a required signature.
 func isSignatureError(err error) bool {
 	return errors.Is(err, proofs.ErrWrongKey) || errors.Is(err, proofs.ErrSignature) || errors.Is(err, proofs.ErrRetired)
 }

@@ -7,8 +7,9 @@ import (
 	"colophon/proofs"
 )
 
-// storedPast is the Past of a stored log. It keeps only the registered sources: it reads events and
-// tiles again, and compares the uses of idempotency keys with the stored keys at once.
+// storedPast is the Past of a stored log. It keeps only the registered sources. It reads
+// events and tiles from the log again, and compares each use of an idempotency key with the
+// stored keys at once.
 type storedPast struct {
 	*target
 	stored  Source
@@ -54,7 +55,7 @@ func (p *storedPast) Use(u KeyUse) error {
 }
 
 // checkKey checks that a stored idempotency key leads to the event that holds it, and that a
-// refused record is not the one of that event.
+// refused record differs from the record of that event.
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	got, err := p.stored.Key(p.ctx, u.Key)
 	if err != nil {
@@ -67,7 +68,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	case u.Role == ClaimsKey && got.Record != about:
 		return damaged(KindKey, u.Seq, "key %x stands for the record %x, but the event is about %x", u.Key, got.Record, about)
 	case u.Role == RefusedForKey && got.Record == about:
-		return damaged(KindKey, u.Seq, "it refuses a record because event %d holds the key %x, but that event brings the same record", u.First, u.Key)
+		return damaged(KindKey, u.Seq, "it refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
 	}
 	return nil
 }

@@ -5,17 +5,17 @@ import (
 	"colophon/ledger/record"
 )
 
-// Tally has totals of the events up to a position.
+// Tally counts the events up to a position.
 type Tally struct {
 	First      string `json:"first"`      // time of the first event
-	Records    uint64 `json:"records"`    // events that bring a record
+	Records    uint64 `json:"records"`    // events with a record
 	Stateful   uint64 `json:"stateful"`   // records that have a state
 	Mismatched uint64 `json:"mismatched"` // records with a failed check
 	Refused    uint64 `json:"refused"`    // refusals
-	// ChosenKeys counts the records whose idempotency key does not follow from their run_id: their
-	// writers chose it, or the server lies.
+	// ChosenKeys counts the records whose idempotency key does not follow from their run_id.
+	// Their writers chose it, or the server lies.
 	ChosenKeys uint64 `json:"chosen_keys"`
-	// Counted is the number of events whose changes of state are in the totals after it.
+	// Counted is the number of events whose state changes the fields below include.
 	Counted     uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
 	Stale       uint64 `json:"stale"`
@@ -47,8 +47,8 @@ func (t *Tally) add(e *event.Body) {
 	}
 }
 
-// countState counts the state of one record. uses has all changes of that state. Other uses are
-// ignored.
+// countState counts the state of one record. uses must hold all changes of its state; it
+// ignores uses of other kinds.
 func (t *Tally) countState(uses []KeyUse) {
 	before, now := record.Live, record.Live
 	for _, u := range uses {
@@ -68,7 +68,7 @@ func (t *Tally) countState(uses []KeyUse) {
 	}
 }
 
-// of returns the number of records of a state; nil for live.
+// of returns the counter of a state, or nil for live.
 func (t *Tally) of(s record.State) *uint64 {
 	switch s {
 	case record.Failed:

@@ -12,17 +12,17 @@ import (
 type target struct {
 	ctx        context.Context
 	source     Published
-	isStored   bool // all that is stored beside the log can be read, too
+	isStored   bool // what is stored beside the log can be read, too
 	head       Head
-	checkpoint proofs.Checkpoint // zero until signerCheck.open
+	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }
 
-// path names a tile at its width at the head.
+// path returns the path of a tile with the width that it has at the head.
 func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile. It has whole hashes, and at least the needed number.
+// servedTile reads a tile. The result consists of whole hashes, at least needed ones.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {
@@ -30,16 +30,16 @@ func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	}
 	n := len(tile)
 	if n%proofs.HashSize != 0 || n > proofs.FullTile*proofs.HashSize {
-		return nil, tileDamaged(path, 0, "it has %d bytes; a tile has at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
+		return nil, tileDamaged(path, 0, "it has %d bytes, but a tile consists of at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
 	}
 	if n < needed*proofs.HashSize {
-		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "it has %d hashes, but needs %d", n/proofs.HashSize, needed)
+		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "it has %d hashes, but the log requires %d", n/proofs.HashSize, needed)
 	}
 	return tile, nil
 }
 
-// servedTiles returns a reader of the served tiles. It sets unavailable to the error of a source
-// that cannot be read.
+// servedTiles returns a reader of the served tiles. If the source is unavailable, the reader
+// stores the error in unavailable.
 func (t *target) servedTiles(unavailable *error) proofs.TileReader {
 	return func(level uint8, index uint64) ([]byte, error) {
 		tile, err := t.source.Tile(t.ctx, level, index)
@@ -50,8 +50,8 @@ func (t *target) servedTiles(unavailable *error) proofs.TileReader {
 	}
 }
 
-// prover returns a prover of the signed tree over the served tiles; nil if these do not lead to
-// the signed root.
+// prover returns a prover for the signed tree that reads the served tiles, or nil if these do
+// not lead to the signed root.
 func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	tree, err := proofs.OpenTree(t.checkpoint.Size, read, nil)
 	if err != nil || tree.Root() != t.checkpoint.Root {
@@ -60,8 +60,8 @@ func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	return proofs.NewProver(tree.Snapshot(), nil, read)
 }
 
-// isSigned reports whether the served tile leads to the signed root. The error is that of a
-// source that cannot be read.
+// isSigned reports whether the served tile leads to the signed root. The error is set only if
+// the source is unavailable.
 func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {
@@ -71,8 +71,9 @@ func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error)
 	return err == nil, unavailable
 }
 
-// servedRoot returns the root that the signed tree had at a size. It is not known if the served
-// tiles do not lead to the signed root. The error is that of a source that cannot be read.
+// servedRoot returns the root that the signed tree had at this size. known is false if the
+// served tiles do not lead to the signed root. The error is set only if the source is
+// unavailable.
 func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {
@@ -82,7 +83,7 @@ func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavaila
 	return root, err == nil, unavailable
 }
 
-// sizeNow returns the number of entries of a log that may have grown since the walk began.
+// sizeNow returns the current number of entries. The log may have grown since the walk began.
 func (t *target) sizeNow() (uint64, error) {
 	now, err := t.source.Head(t.ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (t *target) sizeNow() (uint64, error) {
 	return now.Size, nil
 }
 
-// hashAt returns a hash of a tile.
+// hashAt returns the hash at a slot of a tile.
 func hashAt(tile []byte, slot uint64) proofs.Hash {
 	return proofs.Hash(tile[slot*proofs.HashSize:])
 }

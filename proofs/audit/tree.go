@@ -11,23 +11,24 @@ import (
 // leafPrefix distinguishes leaves from nodes (RFC 6962, section 2.1).
 const leafPrefix = 0x00
 
-// treeCheck checks that every entry links to the one before it and has its leaf in the served
-// tiles, and grows the tree from the entries to compare it with the tiles and the signed root.
+// treeCheck checks that every entry links to the previous one and has its leaf in the served
+// tiles. It builds the tree from the entries, and compares it with the tiles and the signed
+// root.
 type treeCheck struct {
 	*target
 	past Past
 
-	tree   *proofs.Tree      // of the entries so far
-	tip    proofs.Hash       // event_hash of the last
-	grown  []proofs.TileData // its tiles that are not compared with the served ones yet
+	tree   *proofs.Tree      // the tree of the entries so far
+	tip    proofs.Hash       // event_hash of the last entry
+	grown  []proofs.TileData // tiles that were not yet compared with the served ones
 	leaves []byte            // the served tile with the current leaf
 	leaf   []byte            // scratch
 }
 
 func (t *treeCheck) size() uint64 { return t.tree.Size() }
 
-// check checks that the tree and the chain have an entry, and that the tiles of the entries before
-// it are the served ones. It returns the leaf hash and the body of the entry.
+// check checks an entry against the tree and the chain, and compares the tiles of the entries
+// before it with the served ones. It returns the leaf hash and the body of the entry.
 func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []byte, err error) {
 	served, err := t.servedLeaf(seq)
 	if err != nil {
@@ -42,7 +43,7 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 		return leaf, nil, damaged(KindEntry, seq, "%v", err)
 	}
 	if prev != t.tip {
-		return leaf, nil, damaged(KindChain, seq, "it follows %x, but the event before it is %x", prev, t.tip)
+		return leaf, nil, damaged(KindChain, seq, "its prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
 	}
 	return leaf, body, t.compareGrown()
 }
@@ -56,13 +57,13 @@ func (t *treeCheck) append(leaf proofs.Hash, entry []byte) {
 	}
 }
 
-// leafHash is a faster proofs.LeafHash (BenchmarkExtend).
+// leafHash computes proofs.LeafHash faster (BenchmarkExtend).
 func (t *treeCheck) leafHash(entry []byte) proofs.Hash {
 	t.leaf = append(append(t.leaf[:0], leafPrefix), entry...)
 	return sha256.Sum256(t.leaf)
 }
 
-// servedLeaf returns the leaf hash of an entry in the served tiles.
+// servedLeaf returns the leaf hash that an entry has in the served tiles.
 func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	slot := seq % proofs.FullTile
 	if slot == 0 || t.leaves == nil {
@@ -79,9 +80,9 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
 
-// wrongLeaf decides whether an entry or its different served leaf hash is damaged. If the served
-// hash leads to the signed root, the entry is. Otherwise an entry that fits between its neighbours
-// in the chain is right.
+// wrongLeaf decides which is damaged if an entry and its served leaf hash differ. If the
+// served hash leads to the signed root, the entry is damaged. Otherwise the hash is, provided
+// that the entry fits between its neighbours in the chain.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -100,14 +101,14 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 		return err
 	}
 	if prev != t.tip || !fits {
-		return damaged(KindEntry, seq, "its leaf hash is %x, but the tree has %x, and the entry does not fit into the chain", leaf, served)
+		return damaged(KindEntry, seq, "its leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
 	}
-	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but that of the entry, which fits into the chain, is %x", served, leaf)
+	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
 
-// fitsNext reports whether what comes after an entry agrees with it: the prev_event_hash of the
-// next entry; for the last entry the head's tip, or the signed root if the tip is not known. It is
-// false if the next entry cannot be read.
+// fitsNext reports whether the log after an entry agrees with it. It compares the
+// prev_event_hash of the next entry; for the last entry it compares the head's tip, or the
+// signed root if the tip is not known. It returns false if the next entry cannot be read.
 func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) {
 	if seq+1 == t.head.Size {
 		if t.isStored {
@@ -137,17 +138,17 @@ func (t *treeCheck) finish() error {
 	size, signed := t.head.Size, t.checkpoint
 	switch root := t.tree.Root(); {
 	case signed.Size > size:
-		return damaged(KindTruncated, size, "%d entries are signed, but the head has %d", signed.Size, size)
+		return damaged(KindTruncated, size, "the checkpoint covers %d entries, but the head has only %d", signed.Size, size)
 	case signed.Size < size:
 		return damaged(KindCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
 	case len(t.head.Checkpoint) > 0 && root != signed.Root:
-		return damaged(KindRoot, size, "the entries lead to root %x, but the signed root is %x", root, signed.Root)
+		return damaged(KindRoot, size, "the entries lead to the root %x, but the signed root is %x", root, signed.Root)
 	}
 	return nil
 }
 
-// compareGrown compares the tiles of the entries so far with the served ones, and keeps them. The
-// caller knows that the next entry links to them.
+// compareGrown compares the tiles of the entries so far with the served ones, and keeps them.
+// The caller has checked that the next entry links to these entries.
 func (t *treeCheck) compareGrown() error {
 	for _, tile := range t.grown {
 		if _, err := t.compare(tile); err != nil {
@@ -161,8 +162,8 @@ func (t *treeCheck) compareGrown() error {
 	return nil
 }
 
-// compareEdge compares the tiles at the right edge, once all entries are in the tree, and keeps
-// them.
+// compareEdge compares and keeps the tiles at the right edge, once all entries are in the
+// tree.
 func (t *treeCheck) compareEdge() error {
 	prover := proofs.NewProver(t.tree.Snapshot(), nil, nil)
 	for level := uint8(0); t.size()>>(level*proofs.TileHeight) > 0; level++ {
@@ -189,8 +190,8 @@ func (t *treeCheck) compareEdge() error {
 	return nil
 }
 
-// checkExcess checks that a tile of the edge has no more bytes than the head needs, unless the log
-// has grown since.
+// checkExcess checks that a tile at the edge has no more bytes than the head requires, unless
+// the log has grown since.
 func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 	if has == needed {
 		return nil
@@ -203,7 +204,7 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 
-// compare finds the first hash in which the served tile differs from the one of the entries.
+// compare reports the first hash of the served tile that differs from the tile of the entries.
 func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	path := t.path(tile.Level, tile.Index)
 	served, err = t.servedTile(path, len(tile.Hashes)/proofs.HashSize)

@@ -10,15 +10,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// useCheck notes what events have to do with idempotency keys, sources, and states, and checks at
-// the end of the walk that this fits together.
+// useCheck collects how events use idempotency keys, sources, and states, and checks at the
+// end of the walk that these uses agree.
 type useCheck struct {
 	past   Past
 	report *Report
 	tally  *Tally
 }
 
-// event notes the use of the event's idempotency key (spec: Idempotency).
+// event collects the use of the event's idempotency key (spec: Idempotency).
 func (c *useCheck) event(e *event.Body) error {
 	key, runID := e.Common.Key, e.Common.RunID
 	if key == nil {
@@ -32,7 +32,7 @@ func (c *useCheck) event(e *event.Body) error {
 	case e.Kind == record.RecordRefused:
 		u.Kind, u.Role, u.First = e.Refusal.Kind, RefusedForKey, e.Refusal.FirstSeq
 		if u.First >= e.Seq {
-			return damaged(KindEvent, e.Seq, "it refuses a record for an idempotency key that no earlier event holds")
+			return damaged(KindEvent, e.Seq, "it refuses a record because of an idempotency key that no earlier event holds")
 		}
 	case e.Kind.IsRecord() && runID != nil && *key != record.RunKey(e.Kind, runID):
 		c.tally.ChosenKeys++
@@ -47,7 +47,7 @@ func (c *useCheck) event(e *event.Body) error {
 	return nil
 }
 
-// source notes that an event registers or revokes a source.
+// source collects the registration or revocation of a source.
 func (c *useCheck) source(e *event.Body) error {
 	role := RegistersSource
 	if e.Kind == record.SourceRevoked {
@@ -56,7 +56,7 @@ func (c *useCheck) source(e *event.Body) error {
 	return c.past.Use(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
 }
 
-// state notes a change of state.
+// state collects a change of a record's state.
 func (c *useCheck) state(e *event.Body) error {
 	seq := e.State.RecordSeq
 	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, First: seq, Role: ChangesState}
@@ -64,9 +64,9 @@ func (c *useCheck) state(e *event.Body) error {
 	return c.past.Use(u)
 }
 
-// finish checks, after a walk to size, that each idempotency key is claimed by one event, which
-// comes first, that all other events were refused for it, and that each revoked source was
-// registered before. It counts the last states.
+// finish checks after a walk to size that one event, the first that uses it, claims each
+// idempotency key; that all other events with the key refuse a record because of it; and that
+// each revoked source was registered before. It also counts the records in each state.
 func (c *useCheck) finish(size uint64) error {
 	var first *Damage
 	for uses, err := range c.past.Uses() {
@@ -106,7 +106,7 @@ func misuse(uses []KeyUse) *Damage {
 		case holder == nil || u.First != holder.Seq:
 			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event does not hold it", u.First, u.Key)
 		case u.sameRecord(holder):
-			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event brings the same record", u.First, u.Key)
+			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
 		}
 		if wrong != "" {
 			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}
@@ -115,7 +115,7 @@ func misuse(uses []KeyUse) *Damage {
 	return nil
 }
 
-// notRegistered returns the damage of a revocation without a registration.
+// notRegistered returns the damage of a revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
 	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers it", u.Key)}
 }

@@ -10,14 +10,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// verbCheck checks that verbs are about earlier events that can have what the verbs give them
-// (spec: States; Path validation; Redactions; Notes).
+// verbCheck checks that verbs refer to earlier events, and that these are of a kind to which
+// the verb applies (spec: States; Path validation; Redactions; Notes).
 type verbCheck struct {
 	past   Past
 	reread *rereader
 }
 
-// stateChange checks that a record that has a state gets one of the states.
+// stateChange checks that the record has a kind with states and that the new state is one of
+// them.
 func (c *verbCheck) stateChange(e *event.Body) error {
 	f := &e.State
 	if !slices.Contains(record.States[:], record.State(f.State)) {
@@ -25,7 +26,7 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 	}
 	target, err := c.earlier(e, f.RecordSeq)
 	if err == nil && !target.Kind().HasState() {
-		err = damaged(KindEvent, e.Seq, "it changes the state of event %d, but a %s has no state", f.RecordSeq, target.Kind())
+		err = damaged(KindEvent, e.Seq, "it changes the state of event %d, but a record of kind %s has no state", f.RecordSeq, target.Kind())
 	}
 	return err
 }
@@ -34,13 +35,13 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 func (c *verbCheck) note(e *event.Body) error {
 	target, err := c.earlier(e, e.Note.RecordSeq)
 	if err == nil && !target.Kind().IsRecord() {
-		err = damaged(KindEvent, e.Seq, "it is a note on event %d, but a %s is no record", e.Note.RecordSeq, target.Kind())
+		err = damaged(KindEvent, e.Seq, "it is a note on event %d, whose kind is %s, not that of a record", e.Note.RecordSeq, target.Kind())
 	}
 	return err
 }
 
-// validation checks that what is validated is the path of an earlier record. Its path_id may be
-// longer than the record's (spec: Path id collisions).
+// validation checks that the validated event is the path of an earlier record. The
+// validation's path_id can be longer than the record's (spec: Path id collisions).
 func (c *verbCheck) validation(e *event.Body) error {
 	f := &e.Validation
 	target, err := c.earlier(e, f.RecordSeq)
@@ -48,7 +49,7 @@ func (c *verbCheck) validation(e *event.Body) error {
 		return err
 	}
 	if target.Kind() != record.PathFingerprint {
-		return damaged(KindEvent, e.Seq, "it validates event %d, which is a %s, not a path", f.RecordSeq, target.Kind())
+		return damaged(KindEvent, e.Seq, "it validates event %d, whose kind is %s, not path_fingerprint", f.RecordSeq, target.Kind())
 	}
 	validated, err := c.reread.walked(f.RecordSeq)
 	if err != nil {
@@ -56,11 +57,11 @@ func (c *verbCheck) validation(e *event.Body) error {
 	}
 	path := validated.Path()
 	if f.Build != nil && !bytes.Equal(path.Build, f.Build) {
-		return damaged(KindEvent, e.Seq, "it validates a path in build %.100q, but event %d is of build %.100s", f.Build, f.RecordSeq, nullable(path.Build))
+		return damaged(KindEvent, e.Seq, "it validates a path in build %.100q, but the build of event %d is %.100s", f.Build, f.RecordSeq, nullable(path.Build))
 	}
 	if !bytes.Equal(path.Project, f.Project) || !sameOrNull(path.ContentFingerprint, f.ContentFingerprint) ||
 		!rules.IsPathID(f.PathID) || !bytes.HasPrefix(rules.RouteID(path.Passages), f.PathID) {
-		return damaged(KindEvent, e.Seq, "it validates path %.100q of project %.100q with the content %.100s, but event %d is not of that",
+		return damaged(KindEvent, e.Seq, "it validates path %.100q of project %.100q with the content fingerprint %.100s, but event %d has another path",
 			f.PathID, f.Project, nullable(f.ContentFingerprint), f.RecordSeq)
 	}
 	return nil
@@ -70,7 +71,7 @@ func (c *verbCheck) validation(e *event.Body) error {
 func (c *verbCheck) redaction(e *event.Body) error {
 	list := e.Redaction.Seqs
 	if list.Last() >= e.Seq {
-		return damaged(KindEvent, e.Seq, "it redacts record %d, which is not before it", list.Last())
+		return damaged(KindEvent, e.Seq, "it redacts record %d, which does not come before it", list.Last())
 	}
 	for seq := range list.All() {
 		facts, err := c.facts(seq)
@@ -78,7 +79,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 			return err
 		}
 		if facts&hasContent == 0 {
-			return damaged(KindRedaction, e.Seq, "it redacts event %d, a %s that names no content", seq, facts.Kind())
+			return damaged(KindRedaction, e.Seq, "it redacts event %d, which is of kind %s and names no content", seq, facts.Kind())
 		}
 		if err := c.past.Mark(seq, IsRedacted); err != nil {
 			return err
@@ -87,10 +88,10 @@ func (c *verbCheck) redaction(e *event.Body) error {
 	return nil
 }
 
-// earlier returns the facts of the earlier event that an event is about.
+// earlier returns the facts of the earlier event to which an event refers.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 	if seq >= e.Seq {
-		return 0, damaged(KindEvent, e.Seq, "it is about event %d, which is not before it", seq)
+		return 0, damaged(KindEvent, e.Seq, "it refers to event %d, which does not come before it", seq)
 	}
 	return c.facts(seq)
 }
@@ -99,15 +100,15 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 func (c *verbCheck) facts(seq uint64) (Facts, error) {
 	facts, err := c.past.Facts(seq)
 	if err == nil && !facts.known() {
-		err = fmt.Errorf("the kept facts of event %d are damaged: %#02x is not a kind", seq, uint8(facts))
+		err = fmt.Errorf("the kept facts of event %d are damaged: %#02x has no known kind", seq, uint8(facts))
 	}
 	return facts, err
 }
 
-// sameOrNull reports whether two texts are equal, or both null.
+// sameOrNull reports whether two texts are equal or both null.
 func sameOrNull(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-// nullable returns a text as a message shows it.
+// nullable returns a text for use in a message, or null.
 func nullable(text []byte) []byte {
 	if text == nil {
 		return []byte("null")

@@ -30,8 +30,8 @@ type walk struct {
 	content *contentCheck // nil for a published log
 }
 
-// newWalk returns a walk from the beginning of a log. stored is nil for a published log; past is
-// unused for a stored one.
+// newWalk returns a walk from the beginning of a log. stored is nil for a published log. A
+// stored log ignores x.Past.
 func newWalk(ctx context.Context, source Published, stored Source, options Options, x Extension) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *walk) run() (*Report, error) {
 	return &w.report, nil
 }
 
-// check checks everything. Its error wraps a *Damage, or says why the walk could not finish.
+// check checks everything. Its error wraps a *Damage or says why the walk could not finish.
 func (w *walk) check() error {
 	if w.head.Size > 0 || len(w.head.Checkpoint) > 0 || !w.isStored {
 		if err := w.signers.open(w.tree.size()); err != nil {
@@ -112,10 +112,10 @@ func (w *walk) entries() error {
 		}
 		seq := w.tree.size()
 		if seq == w.head.Size && (err == nil || w.isStored) {
-			return nil // the log has grown since
+			return nil // the rest was added after the walk began
 		}
 		if err != nil {
-			return readDamage(err, damaged(KindTruncated, seq, "the head has %d entries, but this one cannot be read: %v", w.head.Size, err))
+			return readDamage(err, damaged(KindTruncated, seq, "it cannot be read, though the head has %d entries: %v", w.head.Size, err))
 		}
 		if err := w.entry(seq, entry); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(KindTruncated, size, "the head has %d entries, but this one and those after it are missing", w.head.Size)
+		return damaged(KindTruncated, size, "this entry and those after it are missing, though the head has %d", w.head.Size)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (w *walk) progress() {
 	}
 }
 
-// entry checks one entry: its place in the tree and in the chain first, then its event.
+// entry checks one entry, first its place in the tree and the chain and then its event.
 func (w *walk) entry(seq uint64, entry []byte) error {
 	leaf, body, err := w.tree.check(seq, entry)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 	return w.seen.checkGrown()
 }
 
-// reached calls Extension.Reached if it is time.
+// reached calls Extension.Reached if enough entries have been walked since the last call.
 func (w *walk) reached() error {
 	size := w.tree.size()
 	if w.extension.Reached == nil || size%reachedStep != 0 || size == w.extension.From.Size {
@@ -175,7 +175,7 @@ func (w *walk) reached() error {
 	}
 	root, known, err := w.servedRoot(size)
 	if err != nil || !known || root != w.tree.tree.Root() {
-		return err // the walk comes to the damage, if there is any
+		return err // if there is damage, the walk reports it later
 	}
 	return w.extension.Reached(w.position())
 }
@@ -186,7 +186,7 @@ func (w *walk) checkHead() error {
 	if w.tree.tip != w.head.Tip {
 		return damaged(KindHead, size, "the last event hash is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
-	at, _ := moment.Parse(last) // which was checked, unless the log is empty
+	at, _ := moment.Parse(last) // last was checked, unless the log is empty
 	if size > 0 && at.UnixMicro() != w.head.Time {
 		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}
@@ -197,13 +197,13 @@ func (w *walk) checkHead() error {
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("audit: the kept tiles of %d entries: %w", from.Size, err)
+		return fmt.Errorf("audit: read the kept tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
 		return fmt.Errorf("audit: the kept tiles of %d entries lead to root %x, but it was %x", from.Size, root, from.Root)
 	}
 	if from.Keys == nil {
-		return fmt.Errorf("audit: the keys after %d entries are missing", from.Size)
+		return fmt.Errorf("audit: the key history after %d entries is missing", from.Size)
 	}
 	w.tree.tree, w.tree.tip = tree, from.Tip
 	w.events.time, w.events.ledger, w.events.members = []byte(from.Time), from.Ledger, from.MemberSecretHash
@@ -212,7 +212,7 @@ func (w *walk) resume(from Position) error {
 	return nil
 }
 
-// position returns where the walk is.
+// position returns the current position of the walk.
 func (w *walk) position() Position {
 	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, MemberSecretHash: w.events.members, Tally: w.tally}
 	if w.signers.history != nil {

@@ -10,26 +10,28 @@ import (
 )
 
 // AnswerCheck compares a server's answers with its log. Package replay implements it. An audit
-// calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if the
-// log is valid, and Close in any case. Begin may be called again after Close.
+// calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if
+// the log is valid, and always Close at the end. After Close, another audit can call Begin
+// again.
 type AnswerCheck interface {
-	// Begin runs before the audit fetches the checkpoint to audit.
+	// Begin runs before the audit fetches the checkpoint that it audits.
 	Begin(ctx context.Context, a *Auditor) error
-	// Entry receives each entry of the log, in order, after it was verified. CatchUp passes on
-	// later ones. The entry is valid during the call.
+	// Entry receives each verified entry of the log, in order. During Finish, Walk.CatchUp
+	// passes it the entries that the log has gained. The entry is valid during the call.
 	Entry(e audit.Walked) error
-	// Finish compares answers, and adds what is wrong to the report. The Walk is valid during
+	// Finish compares answers and adds what it finds to the report. The Walk is valid during
 	// the call.
 	Finish(ctx context.Context, w *Walk) error
 	// Close releases what Begin acquired.
 	Close() error
 }
 
-// Walk is a walk over all entries of a log, for an AnswerCheck. Tile is safe for concurrent use.
+// Walk is a finished walk over all entries of a log, for an AnswerCheck. Tile is safe for
+// concurrent use.
 type Walk struct {
 	*Auditor
 	log        *fetch.Log
-	at         audit.Position // the end of the walk
+	at         audit.Position // where the walk ended
 	past       *pastFiles
 	tiles      sync.Mutex        // held while a tile of past is read
 	content    *contentChecker   // nil unless content is checked
@@ -42,7 +44,7 @@ func (a *Auditor) Options() Options { return a.options }
 // Client returns the client for the audited ledger.
 func (a *Auditor) Client() *fetch.Client { return a.client }
 
-// Keys returns the trusted keys, and the keys that follow from them.
+// Keys returns the trusted keys and their known successors.
 func (a *Auditor) Keys() []*proofs.Verifier { return a.keys }
 
 // Report returns the report of the audit so far.
@@ -62,11 +64,11 @@ func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
 // Size returns the number of entries that the walk has verified.
 func (w *Walk) Size() uint64 { return w.at.Size }
 
-// Checkpoint returns the signed note that the walk has verified the log against.
+// Checkpoint returns the signed note of the log that the walk has verified.
 func (w *Walk) Checkpoint() []byte { return w.log.Checkpoint() }
 
-// Tile returns the hashes of a tile of the verified tree. A partial tile has all hashes that the
-// tree has there.
+// Tile returns the hashes of a tile of the verified tree. A partial tile has all hashes that
+// the tree has in that tile.
 func (w *Walk) Tile(level uint8, index uint64) ([]byte, error) {
 	w.tiles.Lock()
 	defer w.tiles.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The size of content that an event states is bounded before it is fetched.
+// The total size of content that an event states is checked against a bound before any is
+// fetched.
 func TestContentThatIsTooLargeInAll(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string
@@ -34,13 +35,13 @@ func TestContentThatIsTooLargeInAll(t *testing.T) {
 	for _, none := range []string{"-1", "1e3", "18446744073709551616", "67108865"} {
 		_, size, err = namedPieces(7, event(none))
 		require.NoError(t, err)
-		require.Equal(t, int64(maxContent+1), size, "no piece has it")
+		require.Equal(t, int64(maxContent+1), size, "larger than any piece")
 	}
 	_, _, err = namedPieces(7, event("67108864", "67108864", "67108864", "67108864", "1"))
 	require.ErrorContains(t, err, "the content of event 7 cannot be audited")
 }
 
-// A failure of the network is not a finding.
+// A network failure is not a finding.
 func TestProofsThatCannotBeChecked(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example")
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ import (
 )
 
 // contentChecker fetches the content of records during the walk, compares it with the events,
-// and recomputes the records from it.
+// and rebuilds the records from it.
 type contentChecker struct {
 	ctx     context.Context
 	client  *fetch.Client
@@ -35,13 +35,13 @@ type contentChecker struct {
 	done    chan contentResult
 	workers sync.WaitGroup
 	pieces  *audit.ContentCache
-	memory  *semaphore.Weighted // bytes of content that may be in memory
+	memory  *semaphore.Weighted // bounds the bytes of content in memory
 
-	// The goroutine of the walk owns what follows.
+	// The goroutine of the walk owns the fields below.
 	running int           // jobs without a result yet
-	damage  *audit.Damage // the first, by entry
-	last    uint64        // the latest event that the server names as redacting
-	good    uint64        // valid pieces
+	damage  *audit.Damage // the one at the smallest entry
+	last    uint64        // the latest redacting event that the server named
+	good    uint64        // number of valid pieces
 	rebuilt []*audit.Rebuilder
 	goneBy  map[uint64]uint64 // the redacting event of a record, according to the server
 }
@@ -55,7 +55,7 @@ type contentJob struct {
 // contentResult is the result of a job.
 type contentResult struct {
 	seq     uint64
-	fetched int // pieces
+	fetched int // number of pieces
 	pieces  uint64
 	goneBy  *uint64 // the redacting event, according to the server
 	err     error   // an *audit.Damage, or the reason why the check failed
@@ -77,7 +77,7 @@ func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Pas
 	return c
 }
 
-// end ends the sequence of jobs.
+// end tells the workers that there are no more jobs.
 func (c *contentChecker) end() {
 	if c.jobs != nil {
 		close(c.jobs)
@@ -96,8 +96,8 @@ func (c *contentChecker) stop() {
 	c.workers.Wait()
 }
 
-// add submits the record of an event, if it has one. Records without content are included:
-// nothing else checks their digest.
+// add submits the record of an event, if it has one. Records without content are included,
+// because nothing else checks their digests.
 func (c *contentChecker) add(e audit.Walked) error {
 	if e.Body.Kind == record.LedgerCreated {
 		return c.readMemberSecret(e.Body)
@@ -110,7 +110,7 @@ func (c *contentChecker) add(e audit.Walked) error {
 
 // readMemberSecret fetches the secret of payload members before the first job.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
-	var refused error // which is not damage
+	var refused error // set if the server refuses to return the secret, which is not damage
 	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
@@ -124,7 +124,7 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		}
 		var secret wire.MemberSecret
 		if err := json.Unmarshal(answer.Body, &secret); err != nil {
-			return nil, fmt.Errorf("the answer is malformed: %w", err)
+			return nil, fmt.Errorf("the server's answer is malformed: %w", err)
 		}
 		return hex.DecodeString(secret.MemberSecret)
 	})
@@ -137,8 +137,8 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 	return err
 }
 
-// submit gives a job to a worker, and takes results until a worker is free. An error ends the
-// walk.
+// submit passes a job to a worker. While all workers are busy, it takes results. An error ends
+// the walk.
 func (c *contentChecker) submit(job contentJob) error {
 	for {
 		select {
@@ -153,7 +153,7 @@ func (c *contentChecker) submit(job contentJob) error {
 	}
 }
 
-// take records a result.
+// take processes the result of a job.
 func (c *contentChecker) take(r contentResult) error {
 	c.running--
 	c.good += r.pieces
@@ -192,7 +192,7 @@ func (c *contentChecker) finish(report *Report) error {
 		unknown += d.Unknown
 	}
 	if unknown > 0 {
-		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover words that are too long for an event", counted(unknown, "record")))
+		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover texts that are too long for an event", counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -200,8 +200,8 @@ func (c *contentChecker) finish(report *Report) error {
 	return nil
 }
 
-// check checks the content of one record. Pieces in the cache are not fetched again, except
-// one: it shows whether the record is redacted.
+// check checks the content of one record. It does not fetch cached pieces again, except one of
+// them, whose answer shows whether the record is redacted.
 func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
@@ -210,7 +210,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	}
 	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxContent) // a larger piece takes all of the memory
+		size = min(size, maxContent) // a larger piece takes all the memory that is allowed
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	return result
 }
 
-// contentPiece is a piece of content that an event names. Its size is in bytes.
+// contentPiece is a piece of content that an event names. size is in bytes.
 type contentPiece struct {
 	name   string
 	digest proofs.Hash
@@ -248,17 +248,18 @@ type contentPiece struct {
 
 // Bounds of content, in bytes.
 const (
-	maxContent    = 64 << 20 // of a piece
-	cachedContent = 64 << 20 // of pieces that are kept
+	maxContent    = 64 << 20 // maximum size of one piece
+	cachedContent = 64 << 20 // total size of the pieces in the cache
 
-	maxMemberSecret = 1 << 10 // of the answer with the secret of payload members
+	maxMemberSecret = 1 << 10 // size of the answer that contains the secret of payload members
 )
 
-// maxRecordContent bounds the content of one record that is audited, in bytes.
+// maxRecordContent is the maximum total size of one record's content that is audited, in
+// bytes.
 const maxRecordContent = 4 * maxContent
 
-// namedPieces returns the pieces of content that an event names, and their total size. The
-// error is an *UncheckableError if that is too much.
+// namedPieces returns the pieces of content that an event names and their total size. The
+// error is an *UncheckableError if that size is too large.
 func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
@@ -271,14 +272,14 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
-			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("the event says that it is larger than %d bytes", maxRecordContent)}
+			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("by the sizes in the event, it is larger than %d bytes", maxRecordContent)}
 		}
 	}
 	return named, size, nil
 }
 
-// piece fetches a piece of content; goneBy is set if the server says that it was redacted. It
-// reads no more bytes than the event states.
+// piece fetches a piece of content. goneBy is set if the server says that the content was
+// redacted. piece reads no more bytes than the event states.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))
 	if errors.Is(err, fetch.ErrTooLong) {
@@ -306,7 +307,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	return answer.Body, nil, nil
 }
 
-// contentDamage is the damage of a piece of content.
+// contentDamage returns the *Damage of a piece of content.
 func contentDamage(seq uint64, name, format string, args ...any) error {
 	return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }

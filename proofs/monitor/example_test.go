@@ -20,8 +20,8 @@ import (
 	"colophon/proofs/replay"
 )
 
-// This audits a ledger once: its log, its content, and the server's answers. An auditor that comes
-// back later names a State.
+// This example audits a ledger once: its log, its content, and the server's answers. An
+// auditor that repeats the audit later sets Options.State.
 func Example() {
 	url, key, stop, err := serve()
 	if err != nil {
@@ -38,7 +38,7 @@ func Example() {
 		Answers: replay.New(replay.Options{}),
 	})
 	if err != nil {
-		fmt.Println("the audit could not be finished:", err)
+		fmt.Println("the audit could not finish:", err)
 		return
 	}
 	for _, finding := range report.Findings {

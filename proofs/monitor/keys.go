@@ -10,16 +10,17 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// followKeys finds the keys that follow from the given ones by handovers. State has what the
-// log's events say about keys, from earlier walks. What the server says counts only as far as
-// handovers prove it. It counts neither for bounds, which the walk takes from the events, nor for
-// the predecessors of the given keys, which may have been stolen since they were retired.
+// followKeys finds the successors of the given keys by their handovers. The state has the keys
+// from the log's events as far as earlier walks read them. Statements of the server count only
+// as far as handovers prove them. They do not set bounds, which the walk takes from the
+// events. They also do not add predecessors of the given keys, which may have been stolen
+// after they were retired.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
 		return err
 	}
-	var served *proofs.KeyHistory // nil: the given keys may be enough
+	var served *proofs.KeyHistory // nil if the given keys may be enough
 	if err == nil && answer.Status == http.StatusOK {
 		if served, err = proofs.ParseLogKey(answer.Body); err != nil {
 			served = nil
@@ -33,8 +34,8 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys sets the keys that follow from the given ones, according to the walked log and to the
-// server. Either history may be nil.
+// takeKeys sets the successors of the given keys, according to the walked log and to the
+// server. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
@@ -62,7 +63,7 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	}
 }
 
-// bounded returns the given keys, with the bounds of those that the walked log has retired.
+// bounded returns the given keys. Those that the walked log has retired are bounded.
 func (a *Auditor) bounded() []*proofs.Verifier {
 	var list []*proofs.Verifier
 	if walked := a.state.history(); walked != nil {
@@ -75,7 +76,7 @@ func (a *Auditor) bounded() []*proofs.Verifier {
 	return addKeys(list, a.options.Keys...)
 }
 
-// newest returns the known keys that have no successor.
+// newest returns the known keys without a successor.
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.options.Keys)
 	for _, history := range a.histories {
@@ -86,7 +87,7 @@ func (a *Auditor) newest() []*proofs.Verifier {
 	return list
 }
 
-// addKeys appends those keys that are not in the list.
+// addKeys appends the keys that are not in the list yet.
 func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
 	for _, key := range keys {
 		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {

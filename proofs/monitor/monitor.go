@@ -12,48 +12,49 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// Options describe an audit. The zero values of all fields but Server, Ledger, and Keys are
-// valid.
+// Options describe an audit. Server, Ledger, and Keys are required; the zero value of every
+// other field is valid.
 type Options struct {
 	Server fetch.Server
-	Ledger string // its name
-	// Keys are the trusted verifier keys of the log. Each counts by itself. Keys that one of
-	// them has handed over to are found in the log.
+	Ledger string // name of the ledger
+	// Keys are the trusted verifier keys of the log. Each suffices on its own. The audit finds
+	// their successors in the log.
 	Keys []*proofs.Verifier
-	// State is the file that remembers the audit, beside a folder with ".d" appended to its
-	// name; both are created if absent. Empty remembers nothing.
+	// State is the file in which the audit stores what the next audit needs. Further files are
+	// in a folder with the same name and ".d" appended. Both are created if absent. If State
+	// is empty, nothing is stored.
 	State string
-	// Against are checkpoints that others have seen. The log must extend them.
+	// Against are checkpoints that other parties have seen. The log must extend them.
 	Against []Note
-	// Content also fetches all content, and recomputes every record from it.
+	// Content also fetches all content and rebuilds every record from it.
 	Content bool
-	// Receipts is the number of entries whose receipts to fetch and verify, and the number of
-	// consistency proofs.
+	// Receipts is the number of entries whose receipts are fetched and verified, and also the
+	// number of consistency proofs.
 	Receipts int
-	// Answers compares the server's answers with the log; nil does not. No other audit may use it
-	// at the same time.
+	// Answers, if not nil, compares the server's answers with the log. No other audit may use
+	// the same AnswerCheck at the same time.
 	Answers AnswerCheck
-	// Seed chooses the entries for Receipts, and what Answers asks. If it is 0 the audit chooses
-	// one at random, which the server cannot know. The report has it.
+	// Seed determines the entries for Receipts and the questions for Answers. If it is 0, the
+	// audit chooses one at random, which the server cannot know. The report contains it.
 	Seed uint64
 
-	Timeout  time.Duration // for one try of a request; 0 is a minute
-	Parallel int           // number of requests at once; 0 is 8
+	Timeout  time.Duration // for one attempt of a request; 0 means a minute
+	Parallel int           // number of requests at once; 0 means 8
 
 	// Log receives warnings that do not end the audit; nil discards them.
 	Log *slog.Logger
-	// Progress, if not nil, is called at the beginning of a step with done 0, and as it
-	// advances. Calls do not overlap.
+	// Progress, if not nil, is called with done 0 at the beginning of a step, and again as the
+	// step advances. Calls do not overlap.
 	Progress func(step string, done, total uint64)
 }
 
 // Note is a signed checkpoint.
 type Note struct {
-	Name string // for messages, for example a file name
+	Name string // names the note in messages, for example a file name
 	Text []byte
 }
 
-// withDefaults returns options without zero values where they stand for a default.
+// withDefaults replaces zero values with the defaults that they stand for.
 func (o Options) withDefaults() Options {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64() >> 11 // #nosec G404 -- a server cannot know it; 53 bits are exact in every JSON reader
@@ -73,32 +74,33 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Auditor is one audit. AnswerCheck receives it.
+// Auditor is one running audit. AnswerCheck receives it.
 type Auditor struct {
 	options Options
-	keys    []*proofs.Verifier // trusted, and all that follow from them
-	// known are keys, and those that they replaced. A signature by only one of the latter counts
-	// as far as the walked log confirms it.
+	keys    []*proofs.Verifier // the trusted keys and all their successors
+	// known are keys and all keys that these replaced. A signature by a predecessor alone counts
+	// only as far as the walked log confirms it.
 	known     []*proofs.Verifier
-	histories []*proofs.KeyHistory // those of the log's keys that keys and known are from
+	histories []*proofs.KeyHistory // the key histories that keys and known come from
 	client    *fetch.Client
 	state     *state
 	others    []audit.Seen // checkpoints that others have seen
-	older     []olderNote  // those of them that the newest key has not signed
+	older     []olderNote  // checkpoints that the newest key has not signed
 	report    *Report
 }
 
-// Run audits a ledger once, at its current size. What is wrong with the ledger is in the report. An
-// error says why the audit could not be finished:
+// Run audits a ledger once, at its current size. The report says what is wrong with the
+// ledger. An error says why the audit could not finish:
 //
-//   - a *StateError or *NoteError: the options do not fit the ledger;
+//   - a *StateError or *NoteError: the options do not match the ledger;
 //   - an audit.ErrUnavailable: the server does not answer; the same audit may succeed later;
 //   - an *UncheckableError or fetch.ErrForbidden: the token lacks a right;
 //   - an error of the context, of the state file, or of temporary files.
 //
-// When Run returns, the state file durably has the verified part of the log, also after an error.
-// After damage it has the checkpoint of the damaged log too, because its signature is evidence.
-// Run is safe for concurrent use; a second audit with the same state fails with ErrStateInUse.
+// When Run returns, even with an error, the state file durably holds the verified part of the
+// log. After damage it also holds the checkpoint of the damaged log, because its signature is
+// evidence. Run is safe for concurrent use; a second audit with the same state fails with
+// ErrStateInUse.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	var report *Report
 	err := with(ctx, o, func(a *Auditor) error {
@@ -111,16 +113,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, err
 }
 
-// Follow repeats the audit until the context is canceled, or something is wrong. It passes each
-// report to the function: the first, one whenever the log has grown, and the last, with what is
-// wrong. If the server stops answering, Follow warns and tries again after the interval. It
-// returns nil at the end of the context and after a report that is not clean, and otherwise an
-// error as Run does, or that of the function.
+// Follow repeats the audit until the context is canceled or something is wrong. It calls each
+// with the first report, with a report whenever the log has grown, and with the last report,
+// which says what is wrong. If the server stops answering, Follow logs a warning and tries
+// again after the interval. It returns nil if the context is canceled or a report is not
+// clean. Otherwise it returns an error of Run or of each.
 func Follow(ctx context.Context, o Options, interval time.Duration, each func(*Report) error) error {
 	return with(ctx, o, func(a *Auditor) error { return a.follow(ctx, interval, each) })
 }
 
-// with prepares an audit, and releases what it holds afterwards.
+// with prepares an audit, passes it to do, and releases what it holds.
 func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	a := &Auditor{options: o.withDefaults()}
 	var err error
@@ -134,7 +136,7 @@ func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 		return err
 	}
 	if a.state.converted {
-		a.options.Log.Warn("the state is of an earlier version, without checksums: its checkpoints count, and the log is verified from its beginning", "state", o.State)
+		a.options.Log.Warn("the state has an earlier version without checksums: its checkpoints are kept, and the log is verified from its beginning", "state", o.State)
 	}
 	if err = a.followKeys(ctx); err == nil {
 		err = a.openAgainst()
@@ -151,7 +153,7 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 		err := a.round(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // the usual end
+			return nil // the usual way to end
 		case errors.Is(err, audit.ErrUnavailable) && !first:
 			a.options.Log.Warn("the server does not answer; trying again", "error", err)
 		case err != nil:
@@ -172,7 +174,7 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 	}
 }
 
-// round audits the ledger as it is now. An error says why that could not be finished.
+// round audits the ledger at its current size. An error says why the audit could not finish.
 func (a *Auditor) round(ctx context.Context) error {
 	a.report = newReport(a)
 	if a.options.Answers != nil || a.options.Receipts > 0 {
@@ -191,7 +193,7 @@ func (a *Auditor) round(ctx context.Context) error {
 	return err
 }
 
-// checks makes the requested checks, until the first damage of the log.
+// checks makes the requested checks, and stops at the first damage of the log.
 func (a *Auditor) checks(ctx context.Context) (err error) {
 	if answers := a.options.Answers; answers != nil {
 		defer func() { err = errors.Join(err, answers.Close()) }()

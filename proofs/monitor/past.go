@@ -22,38 +22,38 @@ import (
 	"colophon/proofs/audit"
 )
 
-// pastFiles is an audit.Past in the files of a folder: "facts" has a byte for each event,
-// "tile-L" the hashes of each level, and "keys-XX" the uses of the idempotency keys in that
-// part of the key space. These files only grow, and each has a running checksum. "marks" has
+// pastFiles is an audit.Past in the files of a folder. "facts" has a byte for each event,
+// "tile-L" the hashes of level L, and "keys-XX" the uses of the idempotency keys in one part
+// of the key space. These files only grow, and each has a running checksum. "marks" has
 // another byte for each event, with flags that no later audit reads. The goroutine of the walk
-// owns it.
+// owns pastFiles.
 type pastFiles struct {
 	dir       string
 	facts     *os.File
-	size      uint64 // facts in the file
+	size      uint64 // number of facts in the file
 	unwritten []byte // facts that are not in the file yet
 	marks     *os.File
 	tiles     map[uint8]*os.File
 	keys      [manyKeyFiles]keyFile
-	uses      uint64 // in all of keys
+	uses      uint64 // number of uses in all key files
 	sums      map[string]*runningSum
 	kept      pastMark
 }
 
-// runningSum is the SHA-256 of the beginning of a file.
+// runningSum is the SHA-256 of the bytes that a file has so far.
 type runningSum struct {
 	hash  hash.Cloner
 	bytes int64
 }
 
-// pastMark is the content at some position. cut restores it.
+// pastMark is the state of the files at some position, which cut restores.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
 }
 
-// fileSum is the length and the checksum of a file, according to the state file. An audit that
-// was interrupted may have written more, which is ignored.
+// fileSum is the length and the checksum of a file according to the state file. An interrupted
+// audit may have written more bytes, which are ignored.
 type fileSum struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -62,12 +62,12 @@ type fileSum struct {
 // keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
 	unwritten []byte // uses that are not in the file yet
-	used      bool   // since Uses was last called, or to be checked again
-	dirty     bool   // written since Sync was last called
+	used      bool   // the file was used since the last call of Uses, or must be checked again
+	dirty     bool   // the file was written since the last call of Sync
 }
 
-// A log of a hundred million keys has a hundred megabytes in each file of keys. One file at a
-// time is in memory.
+// In a log with a hundred million keys, each key file has about a hundred megabytes. One key
+// file at a time is in memory.
 const (
 	manyKeyFiles = 64
 	factsBuffer  = 64 << 10
@@ -80,10 +80,10 @@ const (
 	marksFile = "marks"
 )
 
-// keyFileOf returns the number of the file that a key is in.
+// keyFileOf returns the number of the file that holds the uses of a key.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
-// newPast opens a folder without its earlier content.
+// newPast opens a folder and discards its earlier content.
 func newPast(dir string) (*pastFiles, error) {
 	p, err := openPast(dir)
 	if err != nil {
@@ -95,8 +95,8 @@ func newPast(dir string) (*pastFiles, error) {
 	return p, nil
 }
 
-// openPast opens a folder. check has to read its files, and cut to restore them, before they
-// are used. openPast creates the folder, but not its parents.
+// openPast opens a folder, which it creates if absent, but not the folder's parents. Before
+// the files are used, check must read them and cut must restore them.
 func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -126,20 +126,20 @@ func (p *pastFiles) sum(name string) *runningSum {
 	return s
 }
 
-// add adds bytes that are appended to the file.
+// add adds bytes that are appended to the file to its checksum.
 func (s *runningSum) add(b []byte) {
 	s.hash.Write(b)
 	s.bytes += int64(len(b))
 }
 
-// clone returns a copy.
+// clone returns an independent copy.
 func (s *runningSum) clone() (runningSum, error) {
 	h, err := s.hash.Clone()
 	return runningSum{h, s.bytes}, err
 }
 
 // check compares the files with their checksums, the number of events, and the number of uses
-// of keys. It changes no file.
+// of keys. It changes no files.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(files)) { // the error names the first wrong file
@@ -164,13 +164,13 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files hold %d events with %d bytes of idempotency keys, but it states %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("its files hold %d events with %d bytes of idempotency keys, but its state file counts %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
 }
 
-// mark makes the current content the one that cut restores.
+// mark records the current content as the content that cut restores.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (p *pastFiles) mark() error {
 	return nil
 }
 
-// cut drops everything since mark.
+// cut discards everything that was added since the last mark.
 func (p *pastFiles) cut() error {
 	p.size, p.unwritten, p.uses = p.kept.size, p.unwritten[:0], p.kept.uses
 	clear(p.sums)
@@ -218,7 +218,7 @@ func (p *pastFiles) checksums() map[string]fileSum {
 
 const keysPrefix = "keys-"
 
-// keyName returns the name of a file of uses of keys.
+// keyName returns the name of a key file.
 func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) }
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
@@ -266,10 +266,10 @@ func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
-		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("read the facts about event %d: %w", seq, err)
 	}
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("reading the facts about event %d: %w", seq, err)
+		return 0, fmt.Errorf("read the facts about event %d: %w", seq, err)
 	}
 	return audit.Facts(fact[0] | mark[0]), nil
 }
@@ -288,7 +288,7 @@ func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
 	return err
 }
 
-// Keep implements audit.Past. A partial tile is a prefix of the later one.
+// Keep implements audit.Past. A partial tile is a prefix of the same tile when it has grown.
 func (p *pastFiles) Keep(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
@@ -330,7 +330,7 @@ func (p *pastFiles) tileFile(level uint8) (*os.File, error) {
 	return f, err
 }
 
-// useBytes is the length of a use in a file: key, digest, seq, first, kind, and role.
+// useBytes is the length of one use in a file: key, digest, seq, first, kind, and role.
 const useBytes = 2*proofs.HashSize + 8 + 8 + 1 + 1
 
 func appendUse(dst []byte, u *audit.KeyUse) []byte {
@@ -339,7 +339,8 @@ func appendUse(dst []byte, u *audit.KeyUse) []byte {
 	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), byte(u.Role))
 }
 
-// keyedKinds are the kinds of requests that have idempotency keys, by their numbers in files.
+// keyedKinds are the kinds of requests that have idempotency keys. A kind's index is its
+// number in files.
 var keyedKinds = [...]record.Kind{
 	record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.RecordStateChanged, record.PathValidated,
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
@@ -401,7 +402,7 @@ func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
 	}
 }
 
-// recheck makes Uses yield all keys again.
+// recheck makes the next call of Uses yield all keys.
 func (p *pastFiles) recheck() {
 	for number := range p.keys {
 		p.keys[number].used = true
@@ -422,7 +423,7 @@ func (p *pastFiles) readKeys(number int) ([]audit.KeyUse, error) {
 	return uses, nil
 }
 
-// flush writes everything to the files.
+// flush writes all buffered data to the files.
 func (p *pastFiles) flush() error {
 	if err := p.flushFacts(); err != nil {
 		return err
@@ -437,7 +438,7 @@ func (p *pastFiles) flush() error {
 	return nil
 }
 
-// Sync makes everything durable.
+// Sync makes all data durable.
 func (p *pastFiles) Sync() error {
 	if err := p.flush(); err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// maxReceipt bounds a receipt or a proof, in bytes.
+// maxReceipt is the maximum length of a receipt or a proof, in bytes.
 const maxReceipt = 1 << 20
 
-// checkReceipts fetches the receipts of some entries, and consistency proofs from earlier
-// sizes, and verifies them like any holder.
+// checkReceipts fetches the receipts of some entries and consistency proofs from earlier
+// sizes, and verifies them as a holder of a receipt would.
 func (a *Auditor) checkReceipts(ctx context.Context, log *fetch.Log) error {
 	size := log.Size()
-	random := rand.New(rand.NewPCG(a.options.Seed, 0)) // #nosec G404 -- a sample that the seed repeats
+	random := rand.New(rand.NewPCG(a.options.Seed, 0)) // #nosec G404 -- the seed must reproduce the sample
 	for range min(uint64(a.options.Receipts), size) {
 		more, err := a.checkReceipt(ctx, log, random.Uint64N(size))
 		if err == nil && more {
@@ -38,21 +38,22 @@ func (a *Auditor) checkReceipts(ctx context.Context, log *fetch.Log) error {
 	return nil
 }
 
-// checkReceipt checks the receipt of an entry; false if the audit should stop.
+// checkReceipt checks the receipt of an entry. more is false if the audit should stop.
 func (a *Auditor) checkReceipt(ctx context.Context, log *fetch.Log, seq uint64) (more bool, err error) {
 	query := fmt.Sprintf("/records/%d/receipt?tree_size=%d", seq, log.Size())
 	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
 }
 
-// checkConsistency checks the proof that the walked tree extends an earlier one; false if the
-// audit should stop.
+// checkConsistency checks the proof that the walked tree extends the tree of size first. more
+// is false if the audit should stop.
 func (a *Auditor) checkConsistency(ctx context.Context, log *fetch.Log, first uint64) (more bool, err error) {
 	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.Size())
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
-// checkProof fetches and verifies a receipt or a proof; false if the audit should stop. seq is
-// its entry, or nil. The error says why it could not be verified.
+// checkProof fetches a receipt or a proof and calls verify with it. seq is the entry that it
+// is about, or nil. more is false if the audit should stop. The error says why the check could
+// not be made.
 func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {
@@ -85,13 +86,13 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 		return err
 	}
 	if r.Seq != seq || r.Ledger != a.options.Ledger {
-		return fmt.Errorf("it is of event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("it is the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that a checkpoint signs the walked tree. If the log was walked further
-// meanwhile, the report has a later checkpoint.
+// sameTree checks that a checkpoint signs the walked tree. If the log was walked further in
+// the meantime, the report has a later checkpoint than walked.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *Auditor) sameTree(note, walked []byte) error {
 		return err
 	}
 	if checkpoint.Size != log.Size || checkpoint.Root != log.Root {
-		return fmt.Errorf("its checkpoint is of size %d with root %x, the log's of size %d with root %x", checkpoint.Size, checkpoint.Root, log.Size, log.Root)
+		return fmt.Errorf("its checkpoint has size %d and root %x, but the log's has size %d and root %x", checkpoint.Size, checkpoint.Root, log.Size, log.Root)
 	}
 	return nil
 }

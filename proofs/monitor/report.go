@@ -14,18 +14,18 @@ import (
 // Kinds of findings, in addition to those of package audit.
 const (
 	KindAnswer  audit.Kind = "answer"  // an answer omits, adds, or changes something
-	KindMetrics audit.Kind = "metrics" // the metrics do not follow from the log
+	KindMetrics audit.Kind = "metrics" // the metrics contradict the log
 	KindReceipt audit.Kind = "receipt" // a receipt or proof is invalid
 )
 
-// Finding is one thing that is wrong, and where.
+// Finding is one fault and its place.
 type Finding struct {
 	Kind     audit.Kind `json:"kind"`
-	Seq      *uint64    `json:"seq,omitempty"`   // of the entry
+	Seq      *uint64    `json:"seq,omitempty"`   // seq of the entry
 	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
-	Name     string     `json:"name,omitempty"`  // of content, or of a check
+	Name     string     `json:"name,omitempty"`  // name of the content or the check
 	Query    string     `json:"query,omitempty"` // path of the question
-	Row      string     `json:"row,omitempty"`   // of the answer
+	Row      string     `json:"row,omitempty"`   // row of the answer
 	Expected string     `json:"expected,omitempty"`
 	Got      string     `json:"got,omitempty"`
 	Message  string     `json:"message"`
@@ -35,7 +35,7 @@ func findingOf(d *audit.Damage) Finding {
 	return Finding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
 }
 
-// String returns kind, place, and message.
+// String returns the kind, the place, and the message.
 func (f Finding) String() string {
 	if f.Query == "" {
 		d := audit.Damage{Kind: f.Kind, Tile: f.Tile, Name: f.Name, Message: f.Message}
@@ -57,19 +57,20 @@ func (f Finding) String() string {
 
 // Report is the outcome of one audit.
 type Report struct {
-	// Clean reports that nothing is wrong, and that the server withheld nothing.
+	// Clean means that nothing is wrong and the server withheld nothing.
 	Clean   bool   `json:"clean"`
 	Ledger  string `json:"ledger"`
 	Origin  string `json:"origin,omitempty"`
-	Size    uint64 `json:"size"`   // entries under the checkpoint
+	Size    uint64 `json:"size"`   // entries that the checkpoint covers
 	Root    string `json:"root"`   // signed root of the tree
 	Walked  uint64 `json:"walked"` // entries that this audit has checked
 	KeyUses uint64 `json:"key_uses"`
 	Time    string `json:"time"` // when this audit began
 	// Earlier says which entries earlier audits have checked, and when. It is absent if this
-	// audit has checked all.
+	// audit has checked all entries.
 	Earlier *CheckedAt `json:"earlier,omitempty"`
-	// Skipped lists the checks that were not requested, each with its last success if known.
+	// Skipped lists the checks that were not requested, each with its last success if that is
+	// known.
 	Skipped []SkippedCheck `json:"skipped"`
 	// Totals over all entries.
 	FirstTime  string            `json:"first_time,omitempty"`
@@ -77,26 +78,26 @@ type Report struct {
 	Records    uint64            `json:"records"`
 	Mismatched uint64            `json:"mismatched"`  // records with a claim that does not match
 	Refused    uint64            `json:"refused"`     // refusals in the log
-	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key does not follow from their run_id
+	ChosenKeys uint64            `json:"chosen_keys"` // records whose idempotency key is not the one of their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
 	// Set if content was requested.
 	Contents  uint64 `json:"contents,omitempty"`
 	Redacted  uint64 `json:"redacted,omitempty"`  // records whose content the log says is erased
-	Derived   uint64 `json:"derived,omitempty"`   // records recomputed from their content
-	Confirmed uint64 `json:"confirmed,omitempty"` // those whose digest was confirmed
+	Derived   uint64 `json:"derived,omitempty"`   // records rebuilt from their content
+	Confirmed uint64 `json:"confirmed,omitempty"` // rebuilt records whose digest was confirmed
 	// Set if answers were requested.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
-	Seed     uint64 `json:"seed,omitempty"` // chose the questions and their order
+	Seed     uint64 `json:"seed,omitempty"` // determined the questions and their order
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
-	Withheld  bool      `json:"-"` // the server withheld some of them
+	Withheld  bool      `json:"-"` // some checks were not made because the server withheld data
 	Findings  []Finding `json:"findings"`
 }
 
-// The names of checks that an audit may skip: SkippedCheck.What.
+// The names of checks that an audit can skip: SkippedCheck.What.
 const (
 	CheckContent  = "content"
 	CheckAnswers  = "answers"
@@ -111,10 +112,10 @@ type SkippedCheck struct {
 	Last *CheckedAt `json:"last,omitempty"` // its last success, according to the state
 }
 
-// timeOfReport returns the current time as reports print it.
+// timeOfReport returns the current time in the format of reports.
 func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// newReport returns the report of an audit that begins.
+// newReport returns the report of an audit that has just begun.
 func newReport(a *Auditor) *Report {
 	r := &Report{Ledger: a.options.Ledger, Time: timeOfReport(), Skipped: []SkippedCheck{}}
 	if last, known := a.state.done[checkLog]; known {
@@ -136,7 +137,7 @@ func newReport(a *Auditor) *Report {
 	return r
 }
 
-// walked records the totals over the entries, all of which are valid.
+// walked copies the totals over the entries, all of which are valid.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
@@ -144,7 +145,7 @@ func (r *Report) walked(at audit.Position) {
 	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
 }
 
-// rememberDone stores in the state which checks beside the log have succeeded.
+// rememberDone stores in the state which of the optional checks have succeeded.
 func (a *Auditor) rememberDone() error {
 	now := CheckedAt{a.report.Size, a.report.Time}
 	if !a.options.Content && a.options.Answers == nil && a.options.Receipts == 0 {
@@ -171,7 +172,7 @@ func (r *Report) Found(f Finding) bool {
 	return len(r.Findings) < MaxFindings
 }
 
-// Withhold records what the server does not show. The audit is then not clean.
+// Withhold records that the server withholds something. The audit is then not clean.
 func (r *Report) Withhold(what string) {
 	r.Unchecked, r.Withheld = append(r.Unchecked, what), true
 }
@@ -183,7 +184,7 @@ func (r *Report) signed(c proofs.Checkpoint) {
 	}
 }
 
-// conclude sets the outcome.
+// conclude decides whether the audit is clean.
 func (r *Report) conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.Withheld
 	if r.Walked >= r.Size || r.Size == 0 {
@@ -194,7 +195,7 @@ func (r *Report) conclude() {
 	}
 }
 
-// counted formats a number of things. The plural of thing must end in s.
+// counted formats a number and a noun, whose plural must end in s.
 func counted(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

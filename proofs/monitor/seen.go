@@ -16,18 +16,19 @@ type seenNote struct {
 	note []byte
 }
 
-// maxSeen bounds the checkpoints that are remembered without proof that they belong to one
-// log. Further ones are not remembered.
+// maxSeen is the maximum number of checkpoints that are remembered without proof that they
+// belong to one log. Further ones are not remembered.
 const maxSeen = 64
 
-// olderNote is a checkpoint that the newest key has not signed. A person who stole a retired key
-// can sign anything with it. The walk therefore decides whether the checkpoint counts.
+// olderNote is a checkpoint that the newest key has not signed. With a stolen retired key,
+// anyone can sign anything. The walk therefore decides whether the checkpoint counts.
 type olderNote struct {
 	Note
 	checkpoint proofs.Checkpoint
 }
 
-// openAgainst opens Options.Against, which any key of the log may have signed.
+// openAgainst opens the checkpoints in Options.Against. Any key of the log can have signed
+// them.
 func (a *Auditor) openAgainst() error {
 	for _, note := range a.options.Against {
 		if checkpoint, err := proofs.OpenCheckpoint(note.Text, a.newest()...); err == nil {
@@ -44,7 +45,7 @@ func (a *Auditor) openAgainst() error {
 }
 
 // checkOlder compares the walked log with checkpoints that older keys have signed. It refuses
-// a checkpoint of a size at which those keys no longer signed, or not alone.
+// a checkpoint if its keys no longer signed at that size, or did not sign alone.
 func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -60,15 +61,15 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
-			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, %s saw %d", at.Size, o.Name, seen.Size)}
+			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
 		}
 		root, err := prover.Root(seen.Size)
 		if err != nil {
 			return err
 		}
 		if root != seen.Root {
-			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, the log has %x: "+
-				"the log has shown two trees while the key was in force that signed %[2]s, or a holder of that key has signed it since it was replaced", seen.Size, o.Name, seen.Root, root)}
+			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, but the log has %x: "+
+				"either the log has shown two trees while the key that signed %[2]s was in force, or someone used that key after it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil
@@ -77,8 +78,8 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 // seen returns the checkpoints that the log must extend.
 func (a *Auditor) seen() []audit.Seen { return slices.Concat(a.state.checkpoints(), a.others) }
 
-// remember stores that the log is valid up to the end of the walk, and extends everything seen
-// before.
+// remember stores that the log is valid up to the end of the walk and extends all earlier
+// checkpoints.
 func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -92,8 +93,8 @@ func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// show stores a checkpoint that the server has shown in this audit. Later ones must extend it.
-// The next save writes it to the state.
+// show adds a checkpoint that the server has shown in this audit. Later checkpoints must
+// extend it. The next save writes it to the state.
 func (a *Auditor) show(log *fetch.Log) {
 	now, err := a.openSeen(log)
 	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
@@ -102,7 +103,7 @@ func (a *Auditor) show(log *fetch.Log) {
 	}
 }
 
-// reach stores the progress of a walk that has not ended.
+// reach stores the progress of a walk that is still running.
 func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) error {
 	if err := a.state.advance(at); err != nil {
 		return err
@@ -111,7 +112,8 @@ func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) 
 }
 
 // rememberDamaged stores the checkpoint of a damaged log, because its signature is evidence.
-// It stores neither a checkpoint that is the damage itself, nor a fork of what is remembered.
+// It does not store a checkpoint that is itself the damage, or that forks from remembered
+// ones.
 func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
@@ -143,13 +145,13 @@ func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 		checkpoint, err = walked.OpenGrown(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
 	}
 	if err != nil {
-		return seenNote{}, fmt.Errorf("the checkpoint: %w", err)
+		return seenNote{}, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	return seenNote{checkpoint, log.Checkpoint()}, nil
 }
 
-// unproved returns the seen checkpoints that the log's tiles do not prove to be earlier states
-// of the log.
+// unproved returns the seen checkpoints that the log's tiles do not prove to be of earlier
+// states of the log.
 func unproved(ctx context.Context, log *fetch.Log, now proofs.Checkpoint, seen []seenNote) []seenNote {
 	if len(seen) == 0 {
 		return nil

@@ -20,26 +20,27 @@ import (
 	"colophon/storage"
 )
 
-// Formats of the state file. Version 1 had no checksums; its checkpoints are kept, and the log
-// is walked again.
+// Versions of the state file. Version 1 had no checksums; its checkpoints are kept, and the
+// log is walked again.
 const (
 	stateVersion      = 2
 	firstStateVersion = 1
 )
 
-// stateFile is what an audit remembers between audits, as JSON in a file. Facts about
-// single events are in a folder beside it.
+// stateFile is what one audit stores for the next, as JSON in a file. Facts about single
+// events are in a folder beside it.
 type stateFile struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
 	// Checkpoint is the last signed note that was seen and extends all earlier ones. Unproved
-	// are later notes, at most 63, for which that was not shown.
+	// are up to 63 later notes for which this was not shown.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
-	// What was walked: the number of entries, event_hash and time of the last one, and the
-	// compact range of the tree (the roots of its complete subtrees, largest first).
+	// The walked part of the log: the number of entries, the event_hash and time of the last
+	// one, and the compact range of the tree (the roots of its complete subtrees, largest
+	// first).
 	Size         uint64   `json:"size"`
 	Tip          string   `json:"tip"`
 	Time         string   `json:"time"`
@@ -51,19 +52,21 @@ type stateFile struct {
 	// Keys are the log's keys according to its events, in the form of log/key; absent before
 	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
-	// MemberSecretHash is the log's commitment to the secret of payload members, if it makes one.
+	// MemberSecretHash is the log's commitment to the secret of payload members; "" if it
+	// makes none.
 	MemberSecretHash string `json:"member_secret_hash,omitempty"`
-	// Tally counts facts about the walked events.
+	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
-	// Checked holds, by the name of a check, when it last succeeded.
+	// Checked says for each check, by name, when it last succeeded.
 	Checked map[string]CheckedAt `json:"checked"`
-	// Files has the lengths and checksums of the files in the folder.
+	// Files holds the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
-	// Checksum is the SHA-256 of this file with an empty checksum. Later versions keep it.
+	// Checksum is the SHA-256 of this file with an empty checksum. Later versions must keep
+	// this rule.
 	Checksum string `json:"checksum"`
 }
 
-// CheckedAt is the size of a log at the last success of a check, and the time.
+// CheckedAt is the time of a check's last success, and the size of the log at that time.
 type CheckedAt struct {
 	Size uint64 `json:"size"`
 	Time string `json:"time"` // RFC 3339, UTC
@@ -81,7 +84,8 @@ func (s stateFile) encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum splits a state file at its checksum, which has the given number of digits.
+// cutChecksum splits the text of a state file at its checksum, which has this number of
+// digits.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
 	at := bytes.LastIndex(text, []byte(name)) + len(name)
@@ -100,7 +104,7 @@ func checkSum(text []byte) error {
 	}
 	says, makes := string(text[len(before):len(before)+digits]), checksumOf(slices.Concat(before, after))
 	if says != makes {
-		return fmt.Errorf("its checksum is %q, but its contents have %s", says, makes)
+		return fmt.Errorf("its checksum is %q, but its content has the checksum %s", says, makes)
 	}
 	return nil
 }
@@ -112,23 +116,23 @@ func checksumOf(text []byte) string {
 
 // state is the state of a running audit.
 type state struct {
-	file    string    // empty: nothing is remembered
-	lock    io.Closer // excludes other audits; nil if nothing is remembered
+	file    string    // empty if nothing is to be stored
+	lock    io.Closer // excludes other audits; nil if nothing is to be stored
 	past    *pastFiles
 	at      audit.Position
-	uses    uint64               // uses of idempotency keys so far
-	checked uint64               // entries whose idempotency keys were compared
-	seen    []seenNote           // each signed, the oldest first
+	uses    uint64               // number of uses of idempotency keys so far
+	checked uint64               // number of entries whose idempotency keys were compared
+	seen    []seenNote           // signed checkpoints, the oldest first
 	keys    []*proofs.Verifier   // trusted keys
 	done    map[string]CheckedAt // when each check last succeeded
-	// converted: the state is of an earlier version, and the log is walked again.
+	// converted means that the state has an earlier version and the log is walked again.
 	converted     bool
-	convertedKeys *proofs.KeyHistory // from a state of version 1
+	convertedKeys *proofs.KeyHistory // the keys in a state of version 1
 }
 
-// openState reads the state file, which may be absent, and locks the state. It refuses a state of
-// another log than that of the known keys. The error is a *StateError, unless temporary files
-// fail.
+// openState reads the state file, which may be absent, and locks the state. It refuses the
+// state of a log that has none of the known keys. The error is a *StateError, unless creating
+// temporary files fails.
 func openState(file string, known []*proofs.Verifier) (*state, error) {
 	m := &state{file: file, done: make(map[string]CheckedAt)}
 	if file == "" {
@@ -155,8 +159,8 @@ func (m *state) refuse(reason, err error) error {
 	return &StateError{File: m.file, Folder: m.dir(), Reason: reason, Err: err}
 }
 
-// lockFolder locks the folder beside the state file against other audits, until the lock is
-// closed or the process ends. It creates the folder if absent.
+// lockFolder locks the folder beside the state file, so that no other audit uses it until the
+// lock is closed or the process ends. It creates the folder if absent.
 func (m *state) lockFolder() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m.refuse(nil, err)
@@ -193,11 +197,11 @@ func (m *state) open(known []*proofs.Verifier) error {
 	return nil
 }
 
-// begin begins a new state. It refuses to do so if only the file of an earlier state was lost,
-// because the checkpoints in it would be forgotten.
+// begin starts a new state. It refuses to do so if the folder of an earlier state exists
+// without its file, because the checkpoints in the lost file would be forgotten.
 func (m *state) begin() error {
 	if info, err := os.Stat(filepath.Join(m.dir(), factsFile)); err == nil && info.Size() > 0 {
-		return m.refuse(ErrStateIncomplete, fmt.Errorf("the file is missing, but %s of an earlier audit is not", m.dir()))
+		return m.refuse(ErrStateIncomplete, fmt.Errorf("the file is missing, but the folder %s of an earlier audit exists", m.dir()))
 	}
 	var err error
 	if m.past, err = newPast(m.dir()); err != nil {
@@ -232,7 +236,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Trusts(v)
 	}
 	if !slices.ContainsFunc(known, own) {
-		return fmt.Errorf("it is the state of another log, %q: none of its verifier keys is given", s.Origin)
+		return fmt.Errorf("it is the state of another log, %q, which has none of the given verifier keys", s.Origin)
 	}
 	if s.Keys != nil {
 		known = addKeys(s.Keys.Verifiers(), known...)
@@ -257,7 +261,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 }
 
 // convert restores the checkpoints of a state without checksums. They are signed, so damage
-// cannot forge them. A walk restores the rest.
+// cannot forge them. A new walk restores the rest.
 func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
 		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
@@ -270,7 +274,7 @@ func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	return err
 }
 
-// history returns the log's keys according to earlier walks; nil if there were none.
+// history returns the log's keys according to earlier walks, or nil if there were none.
 func (m *state) history() *proofs.KeyHistory {
 	if m.at.Keys == nil {
 		return m.convertedKeys
@@ -283,42 +287,42 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
-			return fmt.Errorf("its checkpoint: %w", err)
+			return fmt.Errorf("read its checkpoint: %w", err)
 		}
 		if checkpoint.Origin != s.Origin {
-			return fmt.Errorf("it is the state of another log: its origin is %q, its checkpoint's %q", s.Origin, checkpoint.Origin)
+			return fmt.Errorf("it is the state of another log: its origin is %q, but its checkpoint has the origin %q", s.Origin, checkpoint.Origin)
 		}
 		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
 	}
 	return nil
 }
 
-// checkpoints returns the checkpoints in the state, and their sources.
+// checkpoints returns the checkpoints in the state, with their sources.
 func (m *state) checkpoints() []audit.Seen {
 	var seen []audit.Seen
 	for i, s := range m.seen {
 		by := "the last audit"
 		if i > 0 {
-			by = "an audit that has not found it to be of the same log"
+			by = "an audit that could not prove it to belong to the same log"
 		}
 		seen = append(seen, audit.Seen{Checkpoint: s.Checkpoint, By: by})
 	}
 	return seen
 }
 
-// checkKeys checks that the keys fit the state's size.
+// checkKeys checks that the key history agrees with the state's size.
 func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("the log's keys are missing")
 	case s.Keys != nil && s.Keys.Changes() > 0 && s.Keys.Replaced()[0].ReplacedAt >= s.Size:
-		return fmt.Errorf("its keys changed at event %d, it is of %d events", s.Keys.Replaced()[0].ReplacedAt, s.Size)
+		return fmt.Errorf("its keys changed at event %d, but it covers only %d events", s.Keys.Replaced()[0].ReplacedAt, s.Size)
 	}
 	return nil
 }
 
-// readFolder opens the files in the folder: they must have their checksums, and the tiles must
-// agree with the compact range. If it refuses the folder, it changes nothing.
+// readFolder opens the files in the folder. They must match their checksums, and the tiles
+// must agree with the compact range. If readFolder returns an error, it has changed nothing.
 func (m *state) readFolder(s *stateFile) (err error) {
 	past, err := openPast(m.dir())
 	if err != nil {
@@ -337,13 +341,14 @@ func (m *state) readFolder(s *stateFile) (err error) {
 		return fmt.Errorf("%s: %w", m.dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
-		return fmt.Errorf("its compact range is not that of %s", m.dir())
+		return fmt.Errorf("its compact range does not match the tiles in %s", m.dir())
 	}
 	m.at.Root, m.past = tree.Root(), past
 	return m.cut()
 }
 
-// cut removes from the folder what lies beyond the walk. Unchecked keys are checked again.
+// cut removes data beyond the walked entries from the folder. Keys that were not compared are
+// compared again.
 func (m *state) cut() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()
@@ -360,7 +365,7 @@ func (m *state) advance(at audit.Position) error {
 	return nil
 }
 
-// rewind removes what was remembered beyond the progress of the walk.
+// rewind discards data beyond the progress of the walk.
 func (m *state) rewind() error {
 	if err := m.cut(); err != nil {
 		return fmt.Errorf("the state: %w", err)
@@ -400,7 +405,7 @@ func (m *state) save() error {
 	return nil
 }
 
-// Close closes the files, and removes them if nothing is to be remembered.
+// Close closes the files. It removes them if nothing is to be stored.
 func (m *state) Close() error {
 	err := m.past.Close()
 	if m.file == "" {

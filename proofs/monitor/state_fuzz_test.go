@@ -19,7 +19,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// grownLog returns a log, and the state of an audit when it had four events less and one key.
+// grownLog returns a log, and the state of an audit made when the log had four events and one
+// key less.
 func grownLog(t testing.TB) (l *ledgertest.Stored, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
@@ -40,9 +41,9 @@ func grownLog(t testing.TB) (l *ledgertest.Stored, keys []*proofs.Verifier, stat
 	return w.Read(t, w.Data), history.Verifiers(), state
 }
 
-// FuzzAuditState changes the state file, and a byte of the folder beside it. The state is refused,
-// or the audit continues from it and finds damage, or it reaches the right position, which the
-// next audit reads.
+// FuzzAuditState changes the state file and a byte of the folder beside it. The audit must
+// refuse the state, or continue from it and find damage, or reach the right position, from
+// which the next audit can continue.
 func FuzzAuditState(f *testing.F) {
 	log, keys, sound := grownLog(f)
 	text, err := os.ReadFile(sound)
@@ -71,7 +72,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, more is read
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // with a valid checksum, more of the file is read
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -108,8 +109,8 @@ func FuzzAuditState(f *testing.F) {
 	})
 }
 
-// An audit that was cut short has not looked for keys that two events claim. The next one does.
-func TestKeysThatWereNotChecked(t *testing.T) {
+// An interrupted audit did not look for keys that two events claim. The next one does.
+func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {
 		t.Helper()
@@ -122,7 +123,7 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 		}
 		return at
 	}
-	require.Zero(t, looked(), "all were checked")
+	require.Zero(t, looked(), "all keys were checked")
 
 	m, err := openState(state, keys)
 	require.NoError(t, err)
@@ -143,7 +144,7 @@ func TestKeysThatWereNotChecked(t *testing.T) {
 	require.Zero(t, looked())
 }
 
-// openLog serves what is stored of a log, and opens it.
+// openLog serves a stored log and opens it as an audit does.
 func openLog(t testing.TB, log *ledgertest.Stored, keys []*proofs.Verifier) *fetch.Log {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(log.Last.Checkpoint) }))

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An audit without a state that cannot begin leaves no temporary folder. Here it can create
-// the folder, but no file in it, because the path would be too long.
+// If an audit without a state cannot begin, it leaves no temporary folder behind. Here it can
+// create the folder, but no file in it, because the file's path would be too long.
 func TestAuditThatCannotBeginLeavesNothing(t *testing.T) {
 	const (
-		longest = syscall.PathMax - 1 // of a path; the system counts the zero behind it
+		longest = syscall.PathMax - 1 // longest possible path; the system also counts the zero byte at its end
 		name    = len("/colophon-audit-") + 10
 	)
 	temporary := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// optionsFor returns the options to audit the ledger at a URL with a state.
+// optionsFor returns the options for an audit of the ledger at a URL with a state file.
 func optionsFor(t testing.TB, url, key, state string) Options {
 	t.Helper()
 	verifier, err := proofs.ParseVerifier(key)
@@ -24,7 +24,7 @@ func optionsFor(t testing.TB, url, key, state string) Options {
 	return Options{Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{verifier}, State: state}
 }
 
-// audited audits a ledger.
+// audited audits a ledger and returns the report.
 func audited(t testing.TB, o Options) *Report {
 	t.Helper()
 	report, err := Run(t.Context(), o)
@@ -40,8 +40,8 @@ func stateOf(t testing.TB, state string) (s stateFile) {
 	return s
 }
 
-// stateOfSize returns the state of a small log, the log's keys, and the files whose damage
-// matters: the state file first.
+// stateOfSize returns the state of a small log, the log's keys, and the files in which damage
+// must be detected, the state file first.
 func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifier, files []string) {
 	t.Helper()
 	w := ledgertest.New(t, before, 0, 0)
@@ -78,7 +78,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 		write := func(b []byte) { require.NoError(t, os.WriteFile(file, b, 0o600)) }
 		for at := range sound {
 			for bit := range 8 {
-				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte does
+				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte suffices
 					continue
 				}
 				flipped := bytes.Clone(sound)
@@ -102,7 +102,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// The folder has a byte and a hash for each event, and 82 bytes for each use of a key, a
+// The folder has one byte and one hash for each event, and 82 bytes for each use of a key, a
 // source, or a state.
 func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
@@ -123,8 +123,8 @@ func TestWhatTheFolderOfAStateHolds(t *testing.T) {
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
-// Bytes that an interrupted audit has left after the end of a file are not damage.
-func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
+// Bytes that an interrupted audit left after the end of a file are not damage.
+func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	want := stateOf(t, state)
 	for _, file := range files[1:] {
@@ -141,8 +141,8 @@ func TestWhatIsBehindAStateIsForgotten(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// Files of two states are not mixed: neither those of two ledgers, nor those of one ledger at
-// two times, unless the file begins with everything that belongs to the state.
+// Files of two states cannot be mixed, whether the states are of two ledgers or of one ledger
+// at two times, unless each file begins with everything that belongs to the state.
 func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	other, otherKeys, _ := stateOfSize(t, 2)
@@ -157,7 +157,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 		sound, err := os.ReadFile(file)
 		require.NoError(t, err)
 		if bytes.HasPrefix(theirs, sound) {
-			continue // kinds of events are alike
+			continue // both logs have the same kinds of events
 		}
 		require.NoError(t, os.WriteFile(file, theirs, 0o600))
 		if file != state {
@@ -190,12 +190,12 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	copyState(t, after, mixed)
 	require.NoError(t, os.WriteFile(mixed, old, 0o600))
 	m, err := openState(mixed, keys)
-	require.NoError(t, err, "an earlier state with a later folder continues from the earlier")
+	require.NoError(t, err, "an earlier state with a later folder continues from the earlier state")
 	require.Equal(t, stateOf(t, before).Size, m.at.Size)
 	require.NoError(t, m.Close())
 }
 
-// A state that does not fit the log is refused, and stays unchanged.
+// A state that does not match the log is refused and not changed.
 func TestStatesThatAreRefused(t *testing.T) {
 	w, another := ledgertest.New(t, 10, 0, 0), ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)

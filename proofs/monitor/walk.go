@@ -18,8 +18,8 @@ import (
 // stepWalk is the name of the step for Options.Progress.
 const stepWalk = "auditing"
 
-// walk verifies the log and records its totals in the report. The error is an *audit.Damage if
-// there is damage. That the checkpoint was seen is remembered in any case.
+// walk verifies the log and copies its totals into the report. The error is an *audit.Damage
+// if there is damage. The seen checkpoint is remembered in any case.
 func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
@@ -42,7 +42,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 	return at, a.checkOlder(at, x.Past)
 }
 
-// walkOn verifies the log from the end of the last audit, and remembers it.
+// walkOn verifies the log from where the last audit ended, and remembers the result.
 func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 	x := audit.Extension{From: a.state.at, Past: a.state.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
 	at, err := a.walk(ctx, log, x)
@@ -56,13 +56,13 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+		return "", fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
 	}
 	return dir, nil
 }
 
-// walkAll verifies the log from its beginning, for the checks that need every entry: content and
-// answers.
+// walkAll verifies the log from its beginning, for the checks that need every entry: content
+// and answers.
 func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
 	w := &Walk{Auditor: a, log: log, past: a.state.past, redactedBy: make(map[uint64]uint64)}
 	a.report.Walked, a.report.KeyUses = 0, 0
@@ -115,7 +115,8 @@ func (w *Walk) run(ctx context.Context) error {
 	return w.compareRedactions(ctx, w.at.Size)
 }
 
-// CatchUp verifies the entries that the log has gained since. The AnswerCheck receives them.
+// CatchUp verifies the entries that were added to the log after the walk, and passes them to
+// the AnswerCheck.
 func (w *Walk) CatchUp(ctx context.Context) error {
 	if err := w.followKeys(ctx); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 	return err
 }
 
-// each receives every verified entry of the first walk.
+// each receives every verified entry of the walk.
 func (w *Walk) each(e audit.Walked) error {
 	if err := w.pass(e); err != nil || w.content == nil {
 		return err
@@ -142,7 +143,7 @@ func (w *Walk) each(e audit.Walked) error {
 	return w.content.add(e)
 }
 
-// pass records an entry for later comparisons.
+// pass keeps what later comparisons need of an entry, and passes the entry to the AnswerCheck.
 func (w *Walk) pass(e audit.Walked) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -183,13 +184,14 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// anotherRedaction is the damage of a record that another event redacts than the server says.
+// anotherRedaction returns the *Damage of a record whose redacting event is not the one that
+// the server names.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server says that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
 
-// mustBeGone fetches again the content of a record that was served before and that an event
-// redacts: the redaction may be newer.
+// mustBeGone fetches the content of a record again that was served before and that an event
+// redacts. The server may have served it before the redaction.
 func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	event, err := w.eventAgain(ctx, seq)
 	if err != nil {
@@ -222,7 +224,7 @@ func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error)
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("reading what is remembered of entry %d: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("read the kept leaf hash of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
 	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)

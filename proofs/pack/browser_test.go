@@ -31,7 +31,7 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	return with(t, p, "")
 }
 
-// with returns the verdict with a key.
+// with returns the verdict that the page gives with this key.
 func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
@@ -85,11 +85,11 @@ func TestPageVerifies(t *testing.T) {
 	quiet(t, p)
 }
 
-// The page shows each record, and its print shows all of it.
+// The page shows each record, and a printout shows all of them in full.
 func TestPageShowsRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))
-	require.Empty(t, p.Text(t, "details.record h3"), "what a record says is built when it is opened")
+	require.Empty(t, p.Text(t, "details.record h3"), "the page builds a record's details when it is opened")
 	p.Do(t, "Page.printToPDF", nil)
 	var closed, opened int
 	p.Eval(t, `document.querySelectorAll("details:not([open])").length`, &closed)
@@ -157,7 +157,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 		})
 	}
 	quiet(t, p)
-	// With the key that it contains, another signer's log is only consistent.
+	// A log of another signer, shown with the key in its own pack, is only consistent.
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 
@@ -173,7 +173,7 @@ func TestPageRefusesDamagedData(t *testing.T) {
 	quiet(t, p)
 }
 
-// A browser without the needed functions never shows a record as verified.
+// A browser that lacks required functions never shows a record as verified.
 func TestPageInAnOldBrowser(t *testing.T) {
 	b := browser.Start(t)
 	for name, c := range map[string]struct{ without, says string }{

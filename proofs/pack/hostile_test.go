@@ -11,7 +11,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts try to become part of the page, of its data, or of the text around them.
+// hostileTexts try to break out into the page, its data, or the text around them.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,
 	`</SCRIPT ><svg onload="hacked('svg')">`,
@@ -26,7 +26,7 @@ var hostileTexts = []string{
 func TestPageIsNotItsContents(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
-	// The script runs before the page does, and the page never calls its function.
+	// This script runs before the page. No script of the page calls its function.
 	p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")
 	l := newLog(t, 1)
@@ -58,8 +58,8 @@ func TestPageIsNotItsContents(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// The page's own policy forbids everything that could be added to the file: other
-	// programs and styles, requests, forms.
+	// The page's own policy forbids everything that could be added to the file: other scripts
+	// and styles, requests, and forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,
 		"handler": `<img src="data:," onerror="hacked('own')">`,
@@ -70,7 +70,7 @@ func TestPageIsNotItsContents(t *testing.T) {
 		open(t, p, []byte(strings.Replace(string(html), "<main>", "<main>"+markup, 1)))
 		p.Eval(t, "hits", &hits)
 		require.Empty(t, hits, name)
-		require.NotEmpty(t, p.Notes().Errors, "the browser reports that it is forbidden: "+name)
+		require.NotEmpty(t, p.Notes().Errors, "the browser must report that this is forbidden: "+name)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 
 const origin = "ledger.example/pack"
 
-// log is a small log whose key the test has, so that it can sign what no ledger would.
+// log is a small log whose key the test has, so that it can sign entries that no ledger would
+// sign.
 type log struct {
 	t        testing.TB
 	signer   *proofs.Signer
@@ -36,13 +37,13 @@ func newLog(t testing.TB, seed byte) *log {
 
 func (l *log) by(actor string) record.Event { return record.Event{Actor: actor, Ledger: "default"} }
 
-// event appends an event whose body AppendBody made.
+// event appends an event whose body is from AppendBody.
 func (l *log) event(body []byte) {
 	seq := uint64(len(l.entries))
 	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendSuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
 }
 
-// entry appends any entry.
+// entry appends arbitrary bytes as an entry.
 func (l *log) entry(entry []byte) {
 	l.entries = append(l.entries, entry)
 	if len(entry) >= proofs.HashSize {
@@ -58,7 +59,7 @@ func (l *log) record(kind record.Kind, posted string) {
 	l.keep(r)
 }
 
-// line appends the record of a line of a batch.
+// line appends the record in a line of a batch.
 func (l *log) line(text []byte) {
 	l.t.Helper()
 	line, err := record.ParseLine(text)
@@ -80,8 +81,8 @@ func (l *log) verb(v *record.Verb, err error) {
 	l.event(v.AppendBody(nil, l.by("lab")))
 }
 
-// subtree returns the root of leaves (RFC 6962, 2.1). path returns the inclusion path of one
-// of them.
+// subtree returns the root of leaves (RFC 6962, section 2.1). path returns the inclusion path
+// of one of them.
 func subtree(leaves []proofs.Hash) proofs.Hash {
 	if len(leaves) == 1 {
 		return leaves[0]
@@ -101,7 +102,7 @@ func path(leaves []proofs.Hash, i int) []proofs.Hash {
 	}
 }
 
-// split returns the largest power of two below n.
+// split returns the largest power of two smaller than n.
 func split(n int) int {
 	k := 1
 	for 2*k < n {
@@ -126,7 +127,7 @@ func (l *log) checkpoint() []byte {
 }
 
 // pack returns a pack of events, with the content of those that are not redacted. redacted
-// maps a redacted event to its redaction.
+// maps a redacted event to the event that redacts it.
 func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	l.t.Helper()
 	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())

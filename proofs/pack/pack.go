@@ -1,7 +1,7 @@
-// Package pack reads and writes audit packs (spec: Audit packs): one HTML file with chosen
-// events of a ledger, the content that they name, and everything that proves them. Any browser
-// opens the file, and the page verifies itself without a network. Parse and Verify do the same
-// without running the page.
+// Package pack reads and writes audit packs (spec: Audit packs). A pack is one HTML file with
+// selected events of a ledger, the content that they name, and everything that proves them.
+// Any browser can open the file, and the page verifies itself without a network. Parse and
+// Verify do the same without running the page.
 //
 // The package does no I/O.
 package pack
@@ -26,10 +26,10 @@ var ErrContent = errors.New("pack: content does not match what the event names")
 const (
 	ContentIncluded = "included" // the pack has all content that is not erased
 	ContentLeftOut  = "left out" // the exporter chose to leave content out
-	ContentNoRight  = "no right" // the exporter may not read content
+	ContentNoRight  = "no right" // the exporter was not allowed to read content
 )
 
-// Pack is the data of an audit pack. Only the exporter vouches for Ledger, Exported, Content
+// Pack is the data of an audit pack. Only the exporter vouches for Ledger, Exported, Content,
 // and RedactedBy. Everything else is proved, or checked against what is proved.
 type Pack struct {
 	Format     string   `json:"format"`
@@ -41,7 +41,7 @@ type Pack struct {
 	Records []Record `json:"records"`
 	Content string   `json:"content"` // ContentIncluded, ContentLeftOut or ContentNoRight
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
-	// records may name one piece.
+	// records can name the same piece.
 	Contents map[string][]byte `json:"contents"`
 }
 
@@ -50,12 +50,13 @@ type Record struct {
 	Seq       uint64   `json:"seq"`
 	Entry     []byte   `json:"entry"`
 	Inclusion []string `json:"inclusion"` // hexadecimal, from the leaf upwards
-	// RedactedBy is the seq of the event that erased the record's content. The pack has that
-	// event too.
+	// RedactedBy is the seq of the event that erased the record's content. The pack includes
+	// that event.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 }
 
-// New returns a pack without records. All records that are added must be proved at checkpoint.
+// New returns a pack without records. All records added later must be proved for this
+// checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
 	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
 		Records: []Record{}, Content: ContentIncluded, Contents: map[string][]byte{}}
@@ -71,8 +72,8 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 
-// encode returns the data as JSON without the character <, so that a script element can hold
-// it.
+// encode returns the data as JSON without the character <, so that it can stand in a script
+// element.
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -81,15 +82,15 @@ func (p *Pack) encode() ([]byte, error) {
 	return text, nil
 }
 
-// decode parses what encode returns. Any other spelling is ErrMalformed, so that no two
-// readers can disagree about it.
+// decode parses the text that encode returns. It returns ErrMalformed for any other spelling,
+// so that no two readers can disagree about it.
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("%w: data of the audit pack: %w", proofs.ErrMalformed, err)
+		return nil, fmt.Errorf("%w: read the data of the audit pack: %w", proofs.ErrMalformed, err)
 	}
 	if p.Format != Format {
-		return nil, fmt.Errorf("%w: format of the audit pack is %.100q, known is %q", proofs.ErrMalformed, p.Format, Format)
+		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)
 	}
 	if p.Keys == nil || p.Records == nil || p.Contents == nil {
 		return nil, fmt.Errorf("%w: the audit pack lacks keys, records or contents", proofs.ErrMalformed)

@@ -65,15 +65,15 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashes, name)
 	}
-	// The digest of the record covers what the page does not recompute.
+	// The page does not recompute these values, but the record's digest covers them.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
 	_, err := l.pack(nil, 1).Verify(key)
 	require.ErrorIs(t, err, ErrHashes)
 }
 
-// allSorts returns a log with records of many shapes, some with claims that cannot be checked,
-// and the number of those whose hashes can be recomputed.
+// allSorts returns a log with records of many shapes, some of which have claims that cannot be
+// checked. It also returns the number of records whose hashes can be recomputed.
 func allSorts(t testing.TB) (l *log, recomputable int) {
 	l = newLog(t, 1)
 	claim := `"` + strings.Repeat("ab", 32) + `"`
@@ -102,7 +102,7 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 			l.record(kind, posted)
 		}
 	}
-	// A hashed text that is in no event cannot be recomputed. The rest can.
+	// A hash of a text that is not in the event cannot be recomputed. The other hashes can.
 	l.record(record.RunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
 	recomputable = len(l.entries) - 1
 	return l, recomputable
@@ -117,8 +117,8 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	require.Zero(t, report.Missing)
 }
 
-// A pack says how many claims its content does not give. A tampered answer is a mismatch of the
-// event, and no claim.
+// A report counts the claims that the content does not confirm. A tampered answer is a
+// mismatch in the event, not a claim.
 func TestClaimsAreCounted(t *testing.T) {
 	claim := `"` + strings.Repeat("ab", 32) + `"`
 	l := newLog(t, 1)
@@ -131,10 +131,10 @@ func TestClaimsAreCounted(t *testing.T) {
 	l.record(record.RunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"mine","hash":`+claim+`}]},"answer_text":"a"}`)
 	report, err = l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, 3, report.Claimed, "also the stage, and the answer that no stage covers")
+	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
 }
 
-// twoKinds returns a citation set with a false claim, and one whose claim may be true.
+// twoKinds returns a citation set with a false claim, and one with a claim that can be true.
 func twoKinds(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }
@@ -171,7 +171,7 @@ func TestDamagedDataIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, proofs.ErrMalformed, name)
 	}
 	good := string(page(t, examplePack(t)))
-	// Data that another program could read differently is refused, even if it is harmless.
+	// Data that two programs could read differently is refused, even if it is harmless.
 	for name, change := range map[string][2]string{
 		"white space":        {`"records":[`, `"records": [`},
 		"other case":         {`"records":[`, `"Records":[`},
@@ -204,7 +204,7 @@ func TestOnlyOwnPagesAreOwn(t *testing.T) {
 	}
 }
 
-// An HTML parser reads the data as one text, and a JSON parser reads that text.
+// An HTML parser reads the data as one text, and a JSON parser can read that text.
 func TestDataStandsInAScript(t *testing.T) {
 	all := examplePack(t)
 	all.Exported = strings.Join(hostileTexts, "")
@@ -217,7 +217,7 @@ func TestDataStandsInAScript(t *testing.T) {
 	before, after := pageAround()
 	require.NotContains(t, before+after, "{{")
 	require.Equal(t, 2, strings.Count(strings.ToLower(before+after), "</script"))
-	require.NotContains(t, before+after, "://", "no address of anything")
+	require.NotContains(t, before+after, "://", "the page names no addresses")
 }
 
 func FuzzParse(f *testing.F) {
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, string(html), string(page(t, p)))
 		}
 		if _, err := p.Verify(key); err == nil {
-			require.Equal(t, records, p.Records, "no other pack is signed")
+			require.Equal(t, records, p.Records, "a pack with other records must not verify")
 		}
 	})
 }

@@ -37,8 +37,8 @@ const (
 	dataEnd   = `</script>`
 )
 
-// HTML returns the pack as a self-contained page. Its Content Security Policy allows only its
-// own style and script, and no requests, whatever the records hold.
+// HTML returns the pack as a self-contained page. Its Content Security Policy allows only the
+// page's own style and script, and no requests, whatever the records contain.
 func (p *Pack) HTML() ([]byte, error) {
 	data, err := p.encode()
 	if err != nil {
@@ -59,20 +59,20 @@ func pageAround() (before, after string) {
 	return before, after
 }
 
-// source returns the hash that allows a text in a Content Security Policy.
+// source returns the source expression that allows a text in a Content Security Policy.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// IsPack reports whether a text may be a page with a pack.
+// IsPack reports whether a text could be a page with a pack.
 func IsPack(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html>")) && bytes.Contains(text, []byte(dataBegin))
 }
 
 // Parse reads the data from a page. It returns ErrMalformed if the text is not an audit pack.
-// own reports whether the rest of the page is exactly what HTML writes; a browser may show
-// anything in another page.
+// own reports whether the rest of the page is exactly what HTML writes. Any other page can
+// show the reader anything.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

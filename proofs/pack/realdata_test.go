@@ -12,10 +12,11 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// sharedData is real input outside the repository. Tests that use it skip if it is absent.
+// sharedData is real input outside the repository. Tests that use it are skipped if it is
+// absent.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
-// realLog returns a log with every n-th record of a file.
+// realLog returns a log with every nth record of a file.
 func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(sharedData, name+".ndjson.gz"))
@@ -39,8 +40,8 @@ func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
 	return l, seqs
 }
 
-// Verify and the page recompute all hashes of real records, including those whose claims were
-// wrong.
+// Verify and the page recompute all hashes of real records, including records with wrong
+// claims.
 func TestRealRecordsVerify(t *testing.T) {
 	for _, name := range []string{"generations", "generations-tampered", "run-dags", "citation-sets", "story-paths"} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// vectors reads a file of testdata/vectors, which CPython made.
+// vectors reads a file of testdata/vectors, which CPython wrote.
 func vectors(t *testing.T, name string, to any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
@@ -37,12 +37,12 @@ func mapped(t *testing.T, p *browser.Page, list any, function string) (results [
 	return results
 }
 
-// The page computes what CPython computes.
+// The page computes the same hashes as CPython.
 func TestPageHashesVectors(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))
 	type texts []struct {
-		Text         json.RawMessage // raw, so that lone surrogates stay
+		Text         json.RawMessage // raw, to keep lone surrogates
 		SHA256, Hash string
 	}
 	var ipc struct {
@@ -109,7 +109,7 @@ func TestPageCanonicalVectors(t *testing.T) {
 	}
 }
 
-// The page writes numbers, names and texts of many forms as the ledger's own code does.
+// The page writes numbers, names, and texts of many forms in the same way as the ledger.
 func TestPageCanonicalJSONEqualsTheLedgers(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))

@@ -15,10 +15,10 @@ import (
 type tampering struct {
 	pack *Pack
 	err  error
-	says string // by the page, somewhere
+	says string // part of the text that the page shows
 }
 
-// changed returns the example's pack after a change.
+// changed applies a change to the pack of the example and returns it.
 func changed(t testing.TB, change func(p *Pack)) *Pack {
 	p := examplePack(t)
 	change(p)
@@ -96,7 +96,7 @@ func flip(text string, i int) string {
 	return string(b)
 }
 
-// forgeries returns packs that the true key has signed.
+// forgeries returns packs that the log's own key has signed.
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1
@@ -133,7 +133,7 @@ func another(t testing.TB) *Pack {
 	return l.pack(map[uint64]uint64{6: 7}, 0, 1, 2, 3, 4, 5, 6, 7)
 }
 
-// falseHashes returns packs of ledgers that sign hashes which are not those of the content.
+// falseHashes returns packs of ledgers that sign hashes which the content does not have.
 func falseHashes(t testing.TB) map[string]*Pack {
 	list := make(map[string]*Pack)
 	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
@@ -141,7 +141,7 @@ func falseHashes(t testing.TB) map[string]*Pack {
 		list[name] = falseHash(t, example(t), seq, name)
 	}
 	l, _ := allSorts(t)
-	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // of a run some of whose texts are not in its event
+	list["nodes/1"] = falseHash(t, l, len(l.entries)-1, "nodes/1") // a run whose event lacks some of its texts
 	return list
 }
 

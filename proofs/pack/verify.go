@@ -18,20 +18,20 @@ import (
 type Report struct {
 	Checkpoint proofs.Checkpoint
 	Records    int
-	Links      int // chain links between neighbouring events of the pack
+	Links      int // verified chain links between neighbouring events of the pack
 	Contents   int // pieces of content, counted once per record that names them
-	Redacted   int // records whose content was erased, by an event of the pack
-	Missing    int // pieces of content that records name and the pack does not have
+	Redacted   int // records whose content was erased according to an event of the pack
+	Missing    int // pieces of content that records name but the pack does not have
 	Recomputed int // records whose hashes were recomputed, which needs all of their content
-	// Claimed counts the checks of recomputed records whose result is claimed: the pack has
-	// nothing to compute these hashes from.
+	// Claimed counts the checks of recomputed records whose result is claimed: the pack does
+	// not have what these hashes are computed from.
 	Claimed int
-	// Unknown counts those of the Recomputed records whose cache key and digest could not be
-	// checked, because both cover texts that are too long for an event.
+	// Unknown counts the Recomputed records whose cache key and digest could not be checked,
+	// because both cover texts that are too long for an event.
 	Unknown int
 }
 
-// verification is the state of one Verify.
+// verification is the state of one call of Verify.
 type verification struct {
 	pack   *Pack
 	report Report
@@ -43,13 +43,14 @@ type verification struct {
 }
 
 // ErrHashes: the hashes in an event differ from the hashes of its content.
-var ErrHashes = errors.New("pack: hashes are not those of the content")
+var ErrHashes = errors.New("pack: hashes do not match the content")
 
-// Verify verifies a pack against the log's keys: the signature of the checkpoint, and for each
-// record its place in the tree, its event, its link to the previous record if that is its
-// neighbour, and its content against the digests in the event. If the pack has all content of
-// a record, Verify recomputes the record by the rules (spec: Rebuilding a record). The error
-// names the record. It wraps an error of Receipt.Verify, ErrContent or ErrHashes.
+// Verify verifies a pack against the log's keys. It checks the signature of the checkpoint
+// and, for each record, its place in the tree, its event, the chain link to the previous
+// record if the two are neighbours, and its content against the digests in the event. If the
+// pack has all content of a record, Verify also rebuilds the record by the rules (spec:
+// Rebuilding a record). The error names the record. It wraps an error of Receipt.Verify,
+// ErrContent, or ErrHashes.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
 	var err error
@@ -77,17 +78,17 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	return v.report, nil
 }
 
-// checkForm checks the members that no proof covers and that the page shows, so that a forger
-// cannot put text of their choice there.
+// checkForm checks the members that the page shows although no proof covers them, so that a
+// forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
-		return fmt.Errorf("%w: the pack does not say when it was made, but %.100q", proofs.ErrMalformed, p.Exported)
+		return fmt.Errorf("%w: the pack says %.100q where it must say when it was made", proofs.ErrMalformed, p.Exported)
 	}
 	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
-		return fmt.Errorf("%w: the pack does not say whether it has content, but %.100q", proofs.ErrMalformed, p.Content)
+		return fmt.Errorf("%w: the pack says %.100q where it must say whether it has content", proofs.ErrMalformed, p.Content)
 	}
 	if len(p.Records) == 0 {
-		return fmt.Errorf("%w: an audit pack without records", proofs.ErrMalformed)
+		return fmt.Errorf("%w: the audit pack has no records", proofs.ErrMalformed)
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func (v *verification) record(i int) error {
 	case receipt.Seq != r.Seq:
 		return fmt.Errorf("%w: the event's seq is %d", proofs.ErrField, receipt.Seq)
 	case receipt.Ledger != v.pack.Ledger:
-		return fmt.Errorf("%w: the pack is of ledger %.100q, but the event's is %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
+		return fmt.Errorf("%w: the pack names the ledger %.100q, but the event names %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
 	}
 	if err := v.link(i, receipt); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (v *verification) record(i int) error {
 	return nil
 }
 
-// link checks the order of the records, and the chain link between neighbours.
+// link checks the order of the records and the chain link between neighbours.
 func (v *verification) link(i int, r *proofs.Receipt) error {
 	before, neighbour := v.last, r.Seq == 0
 	v.last = r.EventHash
@@ -142,13 +143,13 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 		return nil
 	}
 	if r.PrevEventHash != before {
-		return fmt.Errorf("%w: it follows %x, but the event before it is %x", proofs.ErrChainLink, r.PrevEventHash, before)
+		return fmt.Errorf("%w: its prev_event_hash is %x, but the hash of the previous event is %x", proofs.ErrChainLink, r.PrevEventHash, before)
 	}
 	v.report.Links++
 	return nil
 }
 
-// content checks the content that a record names, or that an event erased it.
+// content checks the content that a record names, or that an event of the pack erased it.
 func (v *verification) content(r *Record) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
@@ -179,7 +180,7 @@ func (v *verification) content(r *Record) error {
 	return v.recompute(r, content)
 }
 
-// recompute computes the record from its content, if the event has one, and compares the
+// recompute rebuilds the record from its content, if the event has one, and compares the
 // result with the event. content must be complete.
 func (v *verification) recompute(r *Record, content map[string][]byte) error {
 	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
@@ -194,11 +195,11 @@ func (v *verification) recompute(r *Record, content map[string][]byte) error {
 	return err
 }
 
-// redaction checks that event by of the pack erased the content of event seq.
+// redaction checks that event by, which the pack must have, erased the content of event seq.
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {
-		return fmt.Errorf("%w: event %d, which is said to have erased its content, is not in the pack", ErrContent, by)
+		return fmt.Errorf("%w: event %d, which the pack names as the one that erased its content, is not in the pack", ErrContent, by)
 	}
 	if seqs := e.Redaction().Seqs; e.Kind != record.ContentRedacted || seqs == nil || !seqs.Has(seq) {
 		return fmt.Errorf("%w: event %d did not erase its content", ErrContent, by)

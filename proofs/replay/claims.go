@@ -10,25 +10,27 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// redactedMember names the event that has redacted a record. It is the only member of answers that
-// is not as of a size, but current (docs/spec: Index and as_of). Links to the content go with it.
+// redactedMember names the event that redacted a record. It is the only member of answers that
+// is always current rather than as of a size (docs/spec: Index and as_of). If it is present,
+// the links to the content are absent.
 const redactedMember = "redacted_by"
 
-// claimedRedaction is the event that has redacted a record, according to an answer. The copy of
-// the log may not have it yet.
+// claimedRedaction is the event that redacted a record, according to an answer. The copy of
+// the log may not have the event yet.
 type claimedRedaction struct {
 	by uint64
 	q  question
 }
 
-// sameRowExceptRedaction is sameExceptRedaction for rows.
+// sameRowExceptRedaction does the same as sameExceptRedaction, for rows.
 func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
 }
 
-// sameExceptRedaction reports whether two objects are the same except for a redaction in one of
-// them by an event with at least the number from. It notes what the server claims.
+// sameExceptRedaction reports whether two objects are equal apart from a redaction that only
+// one of them shows, by an event with the number from or a later one. It keeps the server's
+// claim for checkClaims.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
 	byGot, laterGot := laterRedaction(got, from)
@@ -52,14 +54,14 @@ func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, f
 	return true
 }
 
-// laterRedaction returns the event that has redacted a record, and whether its number is at least
+// laterRedaction returns the event that redacted a record, and whether its number is at least
 // from.
 func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
 	by, err := strconv.ParseUint(string(v.Member(redactedMember).Raw()), 10, 64)
 	return by, err == nil && by >= from
 }
 
-// noteRedaction notes a redaction that the server claims.
+// noteRedaction keeps a redaction that the server claims, for checkClaims.
 func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,11 +71,11 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	}
 }
 
-// checkClaims compares what answers claimed about the log beyond the shown size with the log itself:
-// its size, and the redacting event of each redacted record.
+// checkClaims compares what answers claimed about the log beyond the shown size with the log
+// itself: its size, and the redacting event of each redacted record.
 func (c *comparer) checkClaims() *monitor.Finding {
 	if size := c.copy.Written(); c.largest > size {
-		return findingOf(c.largestIn, "", "the answer is of a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
+		return findingOf(c.largestIn, "", "the answer claims a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
 		claim := c.redactions[seq]
@@ -89,7 +91,7 @@ func (c *comparer) checkClaims() *monitor.Finding {
 	return nil
 }
 
-// noteSize notes a size of the log that the server claims.
+// noteSize keeps a size of the log that the server claims, for checkClaims.
 func (c *comparer) noteSize(q question, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

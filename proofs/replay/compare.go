@@ -16,42 +16,43 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Bounds of an answer. Beyond them it is not compared.
+// Bounds of an answer. An answer beyond them is not compared.
 const (
-	maxAnswer    = 16 << 20 // bytes; a server ends a page at 4 MiB of events
-	maxValues    = 400_000  // values and member names of JSON
-	largeAnswers = 2        // in memory at once
+	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
+	maxValues    = 400_000  // number of JSON values and member names
+	largeAnswers = 2        // number of large answers in memory at once
 )
 
-// source answers questions: the audited server, or the reference. It is safe for concurrent use.
+// source answers questions. It is the audited server or the reference, and safe for concurrent
+// use.
 type source interface {
-	// page returns a page of an answer. The error is fetch.ErrTooLong if it is longer than
-	// maxAnswer or has more than maxValues.
+	// page returns a page of an answer. The error is fetch.ErrTooLong if the page is longer
+	// than maxAnswer or has more than maxValues values.
 	page(ctx context.Context, q question, p pageRequest) (*answerPage, error)
 }
 
-// comparer asks the server and the reference the same questions, and compares the answers. ask
-// and askAll may run concurrently with themselves; one goroutine owns everything else.
+// comparer asks the server and the reference the same questions and compares the answers.
+// Calls of ask may overlap; one goroutine owns everything else.
 type comparer struct {
-	client    *fetch.Client // of the server
+	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
-	size      uint64 // that the reference shows; the server has shown that it has as much
+	size      uint64 // size that the reference shows; the server has shown that its log is at least as large
 	walk      *monitor.Walk
 	copy      *reference.Log
-	origin    string             // of the log
-	keys      []*proofs.Verifier // of the log
+	origin    string             // origin of the log
+	keys      []*proofs.Verifier // keys of the log
 
 	memory     *fetch.Memory
-	smallPages atomic.Bool // the server refuses pages of maxRows
+	smallPages atomic.Bool // the server refuses pages with maxRows rows
 	tooLong    int         // number of answers that were too long
 
-	mu sync.Mutex // guards what follows
-	// redactions are the redactions that answers claimed and the copy does not have yet, by
-	// record.
+	mu sync.Mutex // guards the fields below
+	// redactions holds, by record, the redactions that answers claimed and that the copy does
+	// not have yet.
 	redactions map[uint64]claimedRedaction
-	largest    uint64   // size of the log that an answer claimed
-	largestIn  question // the question that it answers
+	largest    uint64   // largest size of the log that an answer claimed
+	largestIn  question // the question of that answer
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
@@ -63,16 +64,16 @@ func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer
 // comparison is the outcome of one question.
 type comparison struct {
 	rows    uint64
-	finding *monitor.Finding // nil if the answers are the same
+	finding *monitor.Finding // nil if the answers are equal
 	err     error            // why they could not be compared
-	// later: the reference has to grow before the comparison. page is the server's answer; nil
-	// if the question has to be asked again.
+	// later means that the reference has to grow before the comparison. page is then the
+	// server's answer, or nil if the question has to be asked again.
 	later   bool
 	page    *answerPage
 	tooLong bool // the answer was longer than a valid one can be
 }
 
-// ask asks a question, and compares all pages of the answers.
+// ask asks a question and compares all pages of the answers.
 func (c *comparer) ask(ctx context.Context, q question) comparison {
 	ctx, share := c.memory.Share(ctx)
 	defer share.Release()
@@ -88,14 +89,14 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the answer may be as of another size than the reference
+		return comparison{later: true} // the answer can be as of another size than the reference
 	}
 	return result
 }
 
-// askAll asks the questions, up to parallel of them at once. It passes the outcomes to each in the
-// order of the questions, until each returns false. When askAll returns, no question is in
-// progress, so the reference can be closed.
+// askAll asks the questions, up to parallel of them at once. It calls each with the outcomes
+// in the order of the questions, until each returns false. When askAll returns, no question is
+// in progress, so the reference can be closed.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -128,7 +129,7 @@ func (c *comparer) first(ctx context.Context, q question) (*answerPage, error) {
 	return c.request(ctx, c.server, q, pageRequest{size: q.asOf, limit: q.limit})
 }
 
-// isLater reports whether the reference has to grow for the comparison with an answer.
+// isLater reports whether the reference has to grow before an answer can be compared.
 func (c *comparer) isLater(q question, page *answerPage) bool {
 	switch {
 	case page.status != http.StatusOK || q.form.lines || q.form == eventForm:
@@ -139,12 +140,12 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is how often a question is asked if its answer is as of a smaller size than the server
-// had before.
+// maxTries is how often a question is asked again if its answer is as of a smaller size than the
+// server showed before.
 const maxTries = 3
 
-// askAgain asks a question again whose outcome was later, and lets the reference grow to the size
-// of the answer. Nothing else may be asked meanwhile.
+// askAgain repeats a question whose outcome was later, and lets the reference grow to the size
+// of the answer. No other question may be in progress.
 func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
 	ctx, share := c.memory.Share(ctx)
 	defer share.Release()
@@ -163,7 +164,7 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 			return failed(q, err)
 		}
 		if c.isLater(q, page) {
-			result = comparison{finding: findingOf(q, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
+			result = comparison{finding: findingOf(q, "", "the answer is as of a smaller size than the server had before", "at least "+decimal(c.size), decimal(page.size))}
 			continue
 		}
 		result = c.compare(ctx, q, page, true)
@@ -174,8 +175,8 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	return result
 }
 
-// grow lets the reference show a size, if it shows less. The error is a *badAnswer if the log has
-// fewer entries.
+// grow lets the reference show this size, if it shows less. The error is a *badAnswer if the
+// log has fewer entries.
 func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
@@ -186,7 +187,7 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 		}
 	}
 	if size > c.copy.Written() {
-		return &badAnswer{"", "the answer is of a size that the log does not have", "at most " + decimal(c.copy.Written()), decimal(size)}
+		return &badAnswer{"", "the answer claims a size that the log does not have", "at most " + decimal(c.copy.Written()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }
@@ -216,8 +217,8 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 	return err
 }
 
-// compare compares an answer with the reference's, to the end of its lists. If mayGrow is true,
-// the reference grows when a later page is as of a larger size.
+// compare compares an answer with the reference's, to the end of its lists. If mayGrow is true
+// and a later page is as of a larger size, it lets the reference grow.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	if q.form == documentForm {
 		return c.compareDocument(ctx, q, got)
@@ -248,7 +249,7 @@ func (c *comparer) compare(ctx context.Context, q question, got *answerPage, may
 	return result
 }
 
-// expect requests from the reference the page that the server should have answered.
+// expect requests from the reference the page that a correct server returns.
 func (c *comparer) expect(ctx context.Context, q question, got *answerPage, position string) (*answerPage, error) {
 	p := pageRequest{size: got.size, limit: got.limit, cursor: "cursor", position: position}
 	if got.status != http.StatusOK {
@@ -259,12 +260,12 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	}
 	expected, err := c.request(ctx, c.reference, q, p)
 	if err != nil {
-		err = fmt.Errorf("querying the copy of the log: %s: %w", q, err)
+		err = fmt.Errorf("query the copy of the log: %s: %w", q, err)
 	}
 	return expected, err
 }
 
-// comparePages compares two pages except for their lists.
+// comparePages compares two pages, except for their lists.
 func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
 	if expected.status != got.status {
 		return findingAt(q, got, "", "the answer has another status", expected.statusText(), got.statusText())
@@ -288,7 +289,7 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 	return nil
 }
 
-// answerHeaders are the headers that are part of an answer.
+// answerHeaders are the headers that are compared.
 var answerHeaders = [...]string{"Content-Type", "Link"}
 
 // headerValue returns the values of a header. It omits the parameters of a content type, which
@@ -301,8 +302,8 @@ func headerValue(h http.Header, name string) string {
 	return value
 }
 
-// failed returns the outcome of a question for which requests failed: a finding if the server's
-// answer is the reason.
+// failed returns the outcome of a question whose requests failed: a finding if the server's
+// answer is the cause.
 func failed(q question, err error) comparison {
 	var bad *badAnswer
 	switch {
@@ -314,7 +315,7 @@ func failed(q question, err error) comparison {
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
 
-// badAnswer is an answer that is wrong, whatever the reference answers.
+// badAnswer is an answer that is wrong whatever the reference answers.
 type badAnswer struct{ row, message, expected, got string }
 
 // Error returns the message.

@@ -23,7 +23,7 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// When askAll returns, no question is in progress: the reference is closed next.
+// When askAll returns, no question is in progress, because the reference is closed next.
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64
@@ -32,7 +32,7 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 			defer asking.Add(-1)
 			<-r.Context().Done()
 			if strings.HasSuffix(r.URL.Path, "/later") {
-				time.Sleep(time.Second) // of the bubble: it does not take notice at once
+				time.Sleep(time.Second) // time of the synctest bubble: the request does not notice the cancellation at once
 			}
 			return nil, r.Context().Err()
 		})}, "", time.Hour, 4)
@@ -40,7 +40,7 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			synctest.Wait()
-			assert.Equal(t, int64(4), asking.Load(), "as many at once as it may")
+			assert.Equal(t, int64(4), asking.Load(), "as many at once as parallel allows")
 			cancel()
 		}()
 		c := newComparer(slow, referenceServer{}, 2)

@@ -18,8 +18,8 @@ import (
 const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (docs/spec: Citations document) with the event
-// of its set. The copy of the log has no content: a text is right if it has the digest in the
-// event.
+// of its set. The copy of the log has no content, so a text counts as right if it has the
+// digest in the event.
 func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
 		return comparison{finding: findingOf(q, row, message, expected, got)}
@@ -73,7 +73,7 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 }
 
 // documentOf builds a citations document from the event of a set. It takes the texts from
-// another document, and checks them against the event. A redacted document has no texts.
+// another document and checks them against the event. A redacted document has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -20,7 +20,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// referenceServer is the reference, as a source.
+// referenceServer implements source with the reference.
 type referenceServer struct {
 	*reference.Reference
 	log *reference.Log
@@ -56,13 +56,14 @@ func (r referenceServer) page(ctx context.Context, q question, p pageRequest) (*
 	return page, parseAnswer(&page.document, page.body)
 }
 
-// refused is the page of a question without an answer.
+// refused returns the page for a question that the reference refuses.
 func refused(status int, err error) *answerPage {
 	return &answerPage{status: status, problem: fmt.Sprintf("%d %s: %v", status, http.StatusText(status), err),
 		header: http.Header{"Content-Type": {"application/problem+json"}}}
 }
 
-// encode returns an answer as bytes. It does not escape HTML, so that lines are those of a server.
+// encode returns an answer as bytes. It does not escape HTML, so that its lines equal those of
+// a server.
 func encode(answer any) ([]byte, error) {
 	switch a := answer.(type) {
 	case []byte:
@@ -77,7 +78,7 @@ func encode(answer any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// answer returns the answer to a question, and sets the size and the headers of its page.
+// answer answers a question, and sets the size and the headers of the page.
 func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, page *answerPage) (any, error) {
 	if p.size > 0 && q.form.size != "" {
 		page.size = p.size
@@ -107,12 +108,12 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 	}
 	answer, size, err := r.Ask(ctx, q.path, q.parameters(p))
 	if size > 0 {
-		page.size = size // a cursor implies it
+		page.size = size // a cursor implies the size
 	}
 	return answer, err
 }
 
-// receipt answers a question for the receipt of a record, as JSON or as a .tlog-proof.
+// receipt answers a request for the receipt of a record, as JSON or as a .tlog-proof file.
 func (r referenceServer) receipt(ctx context.Context, q question, size uint64) (any, error) {
 	seq, err := q.seq()
 	if err != nil {
@@ -129,7 +130,7 @@ func (r referenceServer) receipt(ctx context.Context, q question, size uint64) (
 	return proof.Append(nil), nil
 }
 
-// nested answers a question for the proof of a stage or a citation of a record.
+// nested answers a request for the proof of a stage or a citation of a record.
 func (r referenceServer) nested(ctx context.Context, q question, size uint64) (any, error) {
 	seq, err := q.seq()
 	if err != nil {
@@ -155,7 +156,7 @@ func (q question) seq() (uint64, error) {
 	return query.ParseCount("seq", strings.Split(q.path, "/")[2])
 }
 
-// stageProof answers a question for the proof of a stage (spec: Stage proofs).
+// stageProof answers a request for the proof of a stage (spec: Stage proofs).
 func (r referenceServer) stageProof(ctx context.Context, q question, p pageRequest) (any, error) {
 	path := strings.Split(q.path, "/")
 	stage, err := url.PathUnescape(path[4])
@@ -165,7 +166,7 @@ func (r referenceServer) stageProof(ctx context.Context, q question, p pageReque
 	return r.StageProof(ctx, path[2], stage, q.parameters(p))
 }
 
-// inclusion answers a question for an inclusion proof.
+// inclusion answers a request for an inclusion proof.
 func (r referenceServer) inclusion(q question, size uint64) (any, error) {
 	seq, err := query.ParseCount("seq", q.values.Get("seq"))
 	if err != nil {
@@ -174,7 +175,7 @@ func (r referenceServer) inclusion(q question, size uint64) (any, error) {
 	return r.log.Inclusion(seq, size)
 }
 
-// consistency answers a question for a consistency proof.
+// consistency answers a request for a consistency proof.
 func (r referenceServer) consistency(ctx context.Context, q question, size uint64) (any, error) {
 	first, err := query.ParseCount("first", q.values.Get("first"))
 	if err != nil {
@@ -183,7 +184,7 @@ func (r referenceServer) consistency(ctx context.Context, q question, size uint6
 	return r.log.Consistency(ctx, first, size)
 }
 
-// event answers a question for the event with a hash.
+// event answers a request for the event with a given hash.
 func (r referenceServer) event(ctx context.Context, q question) (any, error) {
 	hash, err := proofs.ParseHash(strings.TrimPrefix(q.path, "/events/"))
 	if err != nil {
@@ -192,7 +193,7 @@ func (r referenceServer) event(ctx context.Context, q question) (any, error) {
 	return r.Event(ctx, hash)
 }
 
-// events answers a question for a page of the log, and sets its link to the next page.
+// events answers a request for a page of the log, and sets its link to the next page.
 func (r referenceServer) events(q question, header http.Header) (any, error) {
 	from, err := query.ParseCount("from", q.values.Get("from"))
 	limit, errLimit := query.ParseLimit(q.values.Get("limit"), reference.MaxRows)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,11 +31,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// lyingTransport changes answers.
+// lyingTransport lets a function change answers.
 type lyingTransport struct {
 	through http.RoundTripper
 	mu      sync.Mutex
-	lie     func(*http.Request, *http.Response) // nil changes none
+	lie     func(*http.Request, *http.Response) // nil changes nothing
 	asked   int
 }
 
@@ -50,7 +51,7 @@ func (l *lyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// answersWith replaces body, status, and headers of an answer.
+// answersWith replaces the body, the status, and the headers of an answer.
 func answersWith(response *http.Response, status int, body []byte, headers map[string]string) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Status = status, http.StatusText(status)
@@ -61,8 +62,8 @@ func answersWith(response *http.Response, status int, body []byte, headers map[s
 	}
 }
 
-// comparedLedger is a server over a ledger, whose answers a transport may change, and a comparer that
-// has walked the log.
+// comparedLedger is a server with a ledger, whose answers a transport can change, and a
+// comparer that has walked the log.
 type comparedLedger struct {
 	*comparer
 	t         testing.TB
@@ -71,7 +72,7 @@ type comparedLedger struct {
 	questions *questionBuilder
 }
 
-// probe is an AnswerCheck that passes on the walk, and waits, instead of comparing answers.
+// probe is an AnswerCheck that does not compare answers: it passes on the walk and waits.
 type probe struct {
 	*check
 	walk chan *monitor.Walk
@@ -85,7 +86,7 @@ func (p probe) Finish(_ context.Context, w *monitor.Walk) error {
 	return nil
 }
 
-// compareLedger walks the log of a ledger as an audit does. The comparison stays open until the
+// compareLedger walks the log of a ledger as an audit does. The comparer can be used until the
 // end of the test.
 func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	t.Helper()
@@ -125,7 +126,7 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named asks a question while the server lies, and returns what the comparison finds.
+// named asks a question while the server lies, and returns the finding of the comparison.
 func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -141,8 +142,8 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 	return answer.finding, answer.err
 }
 
-// lastRowsIn reports whether a page has the last rows of a list though it has a cursor:
-// without the cursor, the answer is the same list.
+// lastRowsIn reports whether a page has the last rows of a list even though it has a cursor.
+// Without the cursor, the answer would have the same rows.
 func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	root := page.document.Root()
 	q.extra = maps.Clone(q.extra)
@@ -150,14 +151,14 @@ func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 		q.extra = make(url.Values)
 	}
 	q.extra.Set("cursor", string(root.Member("next").Text()))
-	q.asOf = 0 // the cursor has it
+	q.asOf = 0 // the cursor implies the size
 	next, err := w.first(w.t.Context(), q)
 	require.NoError(w.t, err)
 	rows := next.document.Root().Member("rows")
 	return next.status == http.StatusOK && rows.Kind() == pyjson.Array && rows.Len() == 0
 }
 
-// patternOf returns the route that answers a question, as openapi.yaml names it.
+// patternOf returns the route that answers a question, in the notation of openapi.yaml.
 func patternOf(t testing.TB, routes []string, q question) string {
 	path := q.path
 	if !q.form.ofServer {
@@ -190,8 +191,8 @@ type changedAnswer struct {
 	headers map[string]string
 }
 
-// changesOf returns all ways to change an answer: every member, element, line, header, and
-// status is dropped, changed, swapped, repeated, or added, one at a time.
+// changesOf returns all ways to change an answer. Each of them drops, changes, swaps, repeats,
+// or adds one member, element, line, or header, or changes the status.
 func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
 		if !bytes.Equal(body, page.body) {
@@ -254,7 +255,8 @@ func decoded(t testing.TB, text []byte) (value any) {
 	return value
 }
 
-// jsonChanges returns values that differ from one in one place.
+// jsonChanges returns values that differ from value in one place, by a description of the
+// change.
 func jsonChanges(value any) map[string]any {
 	all := make(map[string]any)
 	add := func(name string, changed any) {
@@ -290,7 +292,7 @@ func jsonChanges(value any) map[string]any {
 			if i > 0 {
 				swapped := slices.Clone(v)
 				swapped[i], swapped[i-1] = swapped[i-1], swapped[i]
-				add(at+" swapped with the one before", swapped)
+				add(at+" swapped with the previous element", swapped)
 			}
 			for what, changed := range jsonChanges(v[i]) {
 				with := slices.Clone(v)
@@ -336,13 +338,13 @@ func plusOne(number string) string {
 	return number + "1"
 }
 
-// allowedChange reports whether the log does not determine what a change is about:
+// allowedChange reports whether a change concerns something that the log does not determine.
 // docs/audit.md lists these cases.
 func allowedChange(q question, name string) bool {
-	if strings.HasSuffix(name, "next changed") { // the last letter of base64 may have bits to spare
+	if strings.HasSuffix(name, "next changed") { // the last letter of base64 can have unused bits
 		return true
 	}
-	if q.form == consistencyForm { // the log may have grown
+	if q.form == consistencyForm { // the log can have grown
 		return name == "/checkpoint dropped"
 	}
 	if q.form == ledgerForm || q.form == ledgersForm {
@@ -352,19 +354,19 @@ func allowedChange(q question, name string) bool {
 	return false
 }
 
-// The comparison finds every change of an answer, of every route.
+// The comparison finds every change of an answer, for every route.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	random := rand.New(rand.NewPCG(5, 5))
 	chosen := make(map[string]question)
-	for _, q := range asClientsAsk(w.questions.all(), w.size, random) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		key := patternOf(t, routes, q) + " " + strings.Join(slices.Sorted(maps.Keys(q.values)), "&") + q.values.Get("sort") + fmt.Sprint(q.asOf > 0, q.extra.Has("proofs"), q.form.text)
 		if q.asOf > 0 && q.asOf < w.size {
 			key += " before"
 		}
 		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
-			continue // like the others
+			continue // similar to others
 		}
 		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
@@ -400,7 +402,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 				answersWith(response, change.status, change.body, change.headers)
 			})
 			if finding == nil && err == nil {
-				t.Errorf("%s (%s): unnoticed: %s", key, q, change.name)
+				t.Errorf("%s (%s): the change was not noticed: %s", key, q, change.name)
 			}
 		}
 	}
@@ -408,7 +410,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	require.Greater(t, tried, 8_000)
 }
 
-// The comparison finds changes of later pages, and of cursors.
+// The comparison finds changes of later pages and of cursors.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
@@ -432,7 +434,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 		},
 	}
 	tried := 0
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		if !q.paged() || tried > 3000 {
 			continue
 		}
@@ -462,7 +464,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 				tried++
 			}
 			if lied && finding == nil && err == nil {
-				t.Errorf("%s: unnoticed: %s", q, name)
+				t.Errorf("%s: the change was not noticed: %s", q, name)
 			}
 			if !lied {
 				require.NoError(t, err)
@@ -474,12 +476,13 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	require.Greater(t, tried, 1000)
 }
 
-// A server that leaves rows out of lists with filters is named: of run-DAGs by how they ended and by
-// what they rest on, of their groups, of effects of labels, and of runs with a seed.
+// The comparison finds rows that a server leaves out of filtered lists: of run-DAGs by their
+// outcome and by what they rest on, of groups of run-DAGs, of effects of labels, and of runs
+// with a seed.
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	lied := make(map[string]int)
-	for _, q := range w.questions.all() { // as of the head, where each list has its rows
+	for _, q := range w.questions.all() { // as of the head, where no list is empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {
@@ -533,20 +536,20 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
 }
 
-// with returns an object with another member.
+// with returns a copy of an object with another member.
 func with(object any, name string, value any) map[string]any {
 	changed := maps.Clone(object.(map[string]any))
 	changed[name] = value
 	return changed
 }
 
-// The audit queries every GET route and compares the responses, or docs/audit.md says why it
-// does not.
-func TestEveryRouteIsAskedOrNamed(t *testing.T) {
+// Either the audit queries a GET route and compares the responses, or docs/audit.md says why
+// it does not.
+func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
 	asked := make(map[string]bool)
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		asked[patternOf(t, routes, q)] = true
 	}
 	document, err := os.ReadFile("../../docs/audit.md")
@@ -560,16 +563,16 @@ func TestEveryRouteIsAskedOrNamed(t *testing.T) {
 			continue
 		}
 		named := strings.Contains(table, "`"+pattern+"`")
-		require.NotEqual(t, asked[pattern], named, "%s: either it is asked, or the document says why not", pattern)
+		require.NotEqual(t, asked[pattern], named, "%s: either the audit queries the route or the document says why not", pattern)
 	}
 }
 
-// A server cannot know what an audit will ask. The seed asks it again.
+// A server cannot know what an audit will ask. The same seed asks the same questions again.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
 	world := ledgertest.NewForAnswers(t, 5)
 	w := compareLedger(t, world)
 	asked := func(seed uint64) (list []string) {
-		for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(seed, 1))) {
+		for _, q := range asClientsAsk(w.questions.all(), w.size, seed) {
 			list = append(list, q.at(pageRequest{size: q.asOf, limit: q.limit}))
 		}
 		return list
@@ -585,14 +588,37 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, forms, 18, "each is asked with and without")
+	require.Len(t, forms, 18, "each is asked with and without a size")
+}
+
+// A new question changes neither the variation of the others nor their order.
+func TestANewQuestionShiftsNoOther(t *testing.T) {
+	b := &questionBuilder{}
+	for i := range 100 {
+		b.ask("/records", rowsList, "kind", decimal(uint64(i)))
+		b.ask("/records", rowsList, "kind", decimal(uint64(i/2)))
+		b.askAll("/drift/groups", "by", decimal(uint64(i)))
+	}
+	asked := func(list []question) (texts []string) {
+		for _, q := range asClientsAsk(list, 1000, 7) {
+			if q.path != "/producers" {
+				texts = append(texts, q.at(pageRequest{size: q.asOf, limit: q.limit})+" "+strconv.Itoa(q.pages))
+			}
+		}
+		return texts
+	}
+	before := asked(b.questions)
+	require.Len(t, before, 400)
+	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(before)))), 200, "they vary")
+	b.ask("/producers", rowsList)
+	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
 }
 
 // An answer in another JSON form is not a lie, and neither is another wording of an error.
 func TestWhatIsNoLie(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
 	tried, errors := 0, 0
-	for _, q := range asClientsAsk(w.questions.all(), w.size, rand.New(rand.NewPCG(5, 5))) {
+	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		if q.form.lines || q.form.text || q.form == documentForm {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// compareList compares two lists row by row, and finds the first difference.
+// compareList compares two lists row by row and finds the first difference.
 func (c *comparer) compareList(ctx context.Context, q question, list answerList, member string, expected, got *answerPage) (n uint64, finding *monitor.Finding, err error) {
 	nextExpected, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, expected, nil))
 	defer stop()
@@ -30,7 +30,7 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 		a, errA, moreA := nextExpected()
 		switch {
 		case errA != nil:
-			return n, nil, fmt.Errorf("querying the copy of the log: %w", errA)
+			return n, nil, fmt.Errorf("query the copy of the log: %w", errA)
 		case errB != nil:
 			return n, nil, errB
 		case !moreA && !moreB:
@@ -44,8 +44,8 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 	}
 }
 
-// differing returns the finding for two lists, from the first rows that differ and the rows after
-// them.
+// differing returns the finding for two lists. expected and got are the first rows that
+// differ, and the rows after them.
 func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
@@ -69,7 +69,7 @@ func differing(q question, page *answerPage, place string, expected, got [2][]by
 var rowNames = [...]string{"seq", "kind", "by", "value", "output_hash", "chunk_hash", "source_id", "id", "from", "project", "path_id", "build", "stage",
 	"failure_stage", "audit_mode", "shape"}
 
-// sameRow reports whether two rows are about the same thing.
+// sameRow reports whether the members that identify a row are equal.
 func sameRow(a, b []byte) bool {
 	var x, y pyjson.Document
 	if x.Parse(a) != nil || y.Parse(b) != nil {
@@ -83,7 +83,7 @@ func sameRow(a, b []byte) bool {
 	return true
 }
 
-// seqOf returns the seq of a row; nil if it has none.
+// seqOf returns the seq of a row, or nil if it has none.
 func seqOf(row []byte) *uint64 {
 	var r struct {
 		Seq *uint64 `json:"seq"`
@@ -94,16 +94,17 @@ func seqOf(row []byte) *uint64 {
 	return r.Seq
 }
 
-// emptyPages returns the number of consecutive pages that may have no row. Each stands for
-// thousands of keys.
+// emptyPages returns the maximum number of consecutive pages without a row. Each of these
+// pages stands for thousands of keys.
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
-// errPageLimit: the pages of a list that are compared have ended, but the list has not.
-var errPageLimit = errors.New("enough pages")
+// errPageLimit ends a list after the maximum number of pages that are compared.
+var errPageLimit = errors.New("the list has more pages than are compared")
 
-// rows yields the rows of a list in canonical form, page by page. For the server, expected is the
-// reference's first page; the rest of each later page must be the same as there, and rows ends
-// with errPageLimit after q.pages pages. For the reference, expected is nil.
+// rows yields the rows of a list in canonical form, page by page. If from is the server,
+// expected is the reference's first page: the rest of each later page must be the same as on
+// that page. rows then ends with errPageLimit after q.pages pages. If from is the reference,
+// expected is nil.
 func (c *comparer) rows(ctx context.Context, from source, q question, list answerList, member string, page, expected *answerPage) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for empty, read := uint64(0), 1; ; read++ {
@@ -146,8 +147,8 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 	}
 }
 
-// compareRest compares a later page, except the list that continues there, with the reference's
-// first page. The error is a *badAnswer if it differs.
+// compareRest compares a later page with the reference's first page, except for the list that
+// continues there. The error is a *badAnswer if they differ.
 func (c *comparer) compareRest(ctx context.Context, q question, list answerList, expected, got *answerPage) error {
 	f := c.comparePages(q, expected, got)
 	for _, other := range q.lists {
@@ -170,8 +171,9 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 	return nil
 }
 
-// checkEnd checks that a page of the server ends before row n of the reference. after is that row:
-// the page's cursor must lead to it. If after is nil, the page must have no cursor.
+// checkEnd checks that a page of the server rightly ends before row n. after is the
+// reference's row n, to which the page's cursor must lead. If after is nil, the page must have
+// no cursor.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {
@@ -186,22 +188,22 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 // next requests the page that a cursor leads to.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
-	if from == c.server { // random, but the same each time
+	if from == c.server { // random, but reproducible
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}
 	next, err := c.request(ctx, from, q, pageRequest{limit: limit, cursor: list.cursor, position: position})
 	switch {
 	case err == nil && next.status != http.StatusOK:
-		err = fmt.Errorf("%w: its next page: %s", fetch.ErrMalformed, next.problem)
+		err = fmt.Errorf("%w: its next page is an error: %s", fetch.ErrMalformed, next.problem)
 	case err == nil && next.size != page.size && !q.atHead:
 		err = fmt.Errorf("%w: its next page is as of size %d, not %d", fetch.ErrMalformed, next.size, page.size)
 	}
 	return next, err
 }
 
-// compareRanking compares a list whose pages are each as of the head at the time of the request.
-// The reference shows the size of each page.
+// compareRanking compares a list each page of which is as of the head at the time of its
+// request. The reference shows the size of each page.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]
 	position := ""
@@ -244,13 +246,13 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return failed(q, err)
 		}
 		if got.size != c.size {
-			return comparison{finding: findingAt(q, got, "", "the answer is of a smaller size than the server had before", "at least "+decimal(c.size), decimal(got.size))}
+			return comparison{finding: findingAt(q, got, "", "the answer is as of a smaller size than the server had before", "at least "+decimal(c.size), decimal(got.size))}
 		}
 	}
 }
 
-// compareRanked compares the rows of a page, which may end early. after is the reference's next
-// row; nil if there is none.
+// compareRanked compares the rows of a page, which can have fewer rows than the reference's.
+// after is the reference's next row, or nil if there is none.
 func (c *comparer) compareRanked(ctx context.Context, q question, list answerList, member string, expected, got *answerPage, before uint64) (n uint64, after []byte, f *monitor.Finding, err error) {
 	next, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, expected, nil))
 	defer stop()
@@ -285,7 +287,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
-		return nil, fmt.Errorf("querying the copy of the log: %w", err)
+		return nil, fmt.Errorf("query the copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
 		return findingAt(q, got, list.next, "the cursor leads nowhere", "", position), nil

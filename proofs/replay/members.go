@@ -37,8 +37,8 @@ func (c *comparer) difference(q question, expected, got *answerPage) (member str
 	return "", nil, nil, false
 }
 
-// ledgerRows returns the number of rows about the ledger in a list of ledgers; 0 if the answer has
-// anything but that list.
+// ledgerRows returns the number of rows about the ledger in a list of ledgers, or 0 if the
+// answer is not such a list.
 func (c *comparer) ledgerRows(p *answerPage) (n int) {
 	for name := range p.document.Root().Members() {
 		if string(name.Text()) != "ledgers" {
@@ -56,13 +56,13 @@ func (c *comparer) ledgerRows(p *answerPage) (n int) {
 	return n
 }
 
-// sameMember compares a member of an answer with the reference's.
+// sameMember reports whether a member of an answer agrees with the reference's.
 func (c *comparer) sameMember(q question, name string, expected, got pyjson.Value) bool {
 	switch {
 	case slices.Contains(q.form.serverMembers, name):
 		return c.validServerMember(name, got)
 	case name == "checkpoint" && q.form == consistencyForm && got.Kind() == pyjson.Absent:
-		return true // only an answer at the head has it, and the log may have grown
+		return true // only an answer at the head has it, and the log can have grown
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
 	case name == "receipt" && expected.Kind() == pyjson.Object:
@@ -72,7 +72,8 @@ func (c *comparer) sameMember(q question, name string, expected, got pyjson.Valu
 	return bytes.Equal(canonical(expected), canonical(got))
 }
 
-// validServerMember reports whether a member that no log determines has a valid value.
+// validServerMember reports whether a member that the log does not determine has a valid
+// value.
 func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	text := string(got.Text())
 	switch name {
@@ -93,7 +94,7 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	return got.Kind() != pyjson.Absent
 }
 
-// sameCheckpoint reports whether the log has signed what the reference expects.
+// sameCheckpoint reports whether the log has signed the checkpoint that the reference expects.
 func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	if expected.Kind() != pyjson.String || got.Kind() != pyjson.String {
 		return expected.Kind() == got.Kind()
@@ -101,7 +102,7 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	return c.isSigned(expected.Text(), got.Text())
 }
 
-// isSigned reports whether a note is a checkpoint with a text, signed by the log.
+// isSigned reports whether a note is a checkpoint with this text, signed by the log.
 func (c *comparer) isSigned(text, note []byte) bool {
 	checkpoint, err := proofs.OpenCheckpoint(note, c.keys...)
 	return err == nil && bytes.Equal(text, reference.CheckpointText(checkpoint))
@@ -137,7 +138,7 @@ func compareLines(q question, expected, got *answerPage) *monitor.Finding {
 
 func canonical(v pyjson.Value) []byte { return v.AppendCanonical(nil, pyjson.Compact) }
 
-// without returns an object in canonical form, without some members.
+// without returns an object in canonical form without the named members.
 func without(v pyjson.Value, names ...string) []byte {
 	if v.Kind() != pyjson.Object {
 		return canonical(v)

@@ -17,24 +17,24 @@ import (
 )
 
 // scrape holds what a server exports about one ledger: the metrics derived from its log, by
-// name and labels, and the sizes.
+// name and labels, and its sizes.
 type scrape struct {
-	size   uint64 // at which the series were taken
-	tree   uint64 // of the log, which may be larger
+	size   uint64 // that the series are as of
+	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
-	types  map[string]string // by name
+	types  map[string]string // type of each metric, by name
 }
 
-// Metrics with sizes.
+// Metrics that are sizes.
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"
-	treeSizeMetric  = "colophon_ledger_tree_size" // may be ahead
+	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the index size
 )
 
 // Bounds of metrics.
 const (
-	maxMetrics = 64 << 20 // bytes of all ledgers
+	maxMetrics = 64 << 20 // total length of the metrics of all ledgers, in bytes
 	maxSeries  = 20_000   // series of one ledger; clients choose none of their labels
 )
 
@@ -52,12 +52,13 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 		kept.Write(line)
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
-		return nil, fmt.Errorf("%w: its last line has no end", fetch.ErrMalformed)
+		return nil, fmt.Errorf("%w: its last line has no newline", fetch.ErrMalformed)
 	}
 	return kept.Bytes(), nil
 }
 
-// readMetrics parses the metrics of a ledger. It rejects what a scraper could read differently.
+// readMetrics parses the metrics of a ledger. It rejects text that another scraper could read
+// differently.
 func readMetrics(text []byte, ledger string) (*scrape, error) {
 	text, err := linesOf(text, ledger)
 	if err != nil {
@@ -86,10 +87,10 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 				continue
 			}
 			if m.TimestampMs != nil {
-				return nil, fmt.Errorf("%w: %s has a time of its own: it is not of this moment", fetch.ErrMalformed, labels)
+				return nil, fmt.Errorf("%w: %s has a timestamp, so its value is not current", fetch.ErrMalformed, labels)
 			}
 			if _, twice := s.series[labels]; twice || sizes[labels] > 0 {
-				return nil, fmt.Errorf("%w: %s is there twice", fetch.ErrMalformed, labels)
+				return nil, fmt.Errorf("%w: %s is exported twice", fetch.ErrMalformed, labels)
 			}
 			s.types[name] = family.GetType().String()
 			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
@@ -107,18 +108,18 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 	return s, nil
 }
 
-// checkSizes compares the exported sizes with the log's sizes before and after.
+// checkSizes compares the exported sizes with the log's sizes before and after the request.
 func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
 	f := &monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
 	switch {
 	case s.size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
 	case s.size < before:
-		f.Message, f.Expected = "the index is behind the log: answers leave out the events since", "at least "+decimal(before)
+		f.Message, f.Expected = "the index is behind the log: answers leave out the latest events", "at least "+decimal(before)
 	case s.tree > after:
-		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "it is more than the log has", "at most "+decimal(after)
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the size is larger than the log", "at most "+decimal(after)
 	case s.tree < s.size:
-		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "it is less than the index has", "at least "+decimal(s.size)
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the size is smaller than the index", "at least "+decimal(s.size)
 	default:
 		return nil
 	}
@@ -146,13 +147,13 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		if kind, given := got.types[name]; given && kind != s.types[name] {
-			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "it is of another type", Expected: s.types[name], Got: kind})
+			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "the metric has another type", Expected: s.types[name], Got: kind})
 		}
 	}
 	return found
 }
 
-// seriesName returns a series in Prometheus' notation without its ledger, and the ledger.
+// seriesName returns a series without its ledger, in Prometheus' notation, and the ledger.
 func seriesName(name string, m *dto.Metric) (series, ledger string) {
 	var labels []string
 	for _, l := range m.GetLabel() { // sorted by name

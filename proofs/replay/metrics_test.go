@@ -21,7 +21,7 @@ import (
 	"colophon/ledger"
 )
 
-// scraped returns the metrics of a server over a ledger.
+// scraped returns the metrics of a server that has this ledger.
 func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -42,7 +42,7 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	return string(text)
 }
 
-// The reference has the metrics of a server.
+// The reference exports the same metrics as a server.
 func TestMetricsOfTheReference(t *testing.T) {
 	l := ledgertest.NewForAnswers(t, 10)
 	got, err := readMetrics([]byte(scraped(t, l)), ledger.Default)
@@ -66,7 +66,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
 	}
 	require.False(t, noticed(text))
-	// These say nothing about the log: help, the order of lines, other ledgers.
+	// These changes say nothing about the log: help, the order of lines, and other ledgers.
 	require.False(t, noticed(regexp.MustCompile(`(?m)^# HELP .*\n`).ReplaceAllString(text, "")))
 	require.False(t, noticed(text+"colophon_ledger_records_total{kind=\"x\",ledger=\"another\"} 9\n"))
 
@@ -106,7 +106,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		}
 		for name, changed := range changes {
 			tried++
-			require.True(t, noticed(changed), "unnoticed: %s: %s", name, line)
+			require.True(t, noticed(changed), "the change was not noticed: %s: %s", name, line)
 		}
 	}
 	require.Greater(t, tried, 500)

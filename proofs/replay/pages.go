@@ -18,13 +18,13 @@ import (
 // answerPage is a page of an answer. It owns its memory.
 type answerPage struct {
 	status   int
-	problem  string // if the status is not 200
+	problem  string // the error message if the status is not 200
 	header   http.Header
 	body     []byte
-	document pyjson.Document // of JSON
-	size     uint64          // that it is as of; 0 unless the status is 200
+	document pyjson.Document // if the body is JSON
+	size     uint64          // size that the answer is as of; 0 unless the status is 200
 	atLeast  uint64          // size that the server had shown before the request
-	limit    int             // requested number of rows; 0 does not say
+	limit    int             // requested number of rows; 0 if the request sets none
 }
 
 // statusText returns the status, with the server's message if it is not 200.
@@ -50,8 +50,8 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	return found
 }
 
-// request requests a page, with fewer rows if the page is too long. Another status than 200 is an
-// answer too, unless it says that the token lacks a right.
+// request requests a page, with fewer rows if the page is too long. A status other than 200 is
+// also an answer, unless it says that the token lacks a right.
 func (c *comparer) request(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
 	if from == c.server && c.smallPages.Load() && p.limit > defaultRows {
 		p.limit = 0
@@ -73,10 +73,10 @@ func (c *comparer) request(ctx context.Context, from source, q question, p pageR
 	}
 }
 
-// defaultRows is the number of rows of a page if the request does not say.
+// defaultRows is the number of rows on a page if the request sets none.
 const defaultRows = 100
 
-// auditedServer is the server, as a source.
+// auditedServer implements source with the audited server.
 type auditedServer struct{ *comparer }
 
 // page implements source.
@@ -104,7 +104,7 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	}
 	switch {
 	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: it is not the answer at size %d", fetch.ErrMalformed, p.size)
+		return nil, fmt.Errorf("%w: it is not as of size %d", fetch.ErrMalformed, p.size)
 	case p.limit > 0 && rowsOf(q, page) > p.limit:
 		return nil, fmt.Errorf("%w: its page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
 	}
@@ -123,7 +123,7 @@ func rowsOf(q question, p *answerPage) (most int) {
 	return most
 }
 
-// parseAnswer parses an answer in JSON, with a bounded number of values.
+// parseAnswer parses an answer in JSON and bounds its number of values.
 func parseAnswer(d *pyjson.Document, body []byte) error {
 	err := d.ParseWithin(body, maxValues)
 	var syntax *pyjson.SyntaxError
@@ -138,8 +138,8 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	return nil
 }
 
-// sizeOf returns the size that an answer of the server says it is as of. It notes the sizes that
-// the answer claims; they are compared with the log at the end.
+// sizeOf returns the size that the server says its answer is as of. It keeps the sizes that
+// the answer claims, which are compared with the log at the end.
 func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	switch {
 	case q.form.text:
@@ -149,7 +149,7 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 		}
 		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, c.keys...)
 		if err != nil {
-			return 0, fmt.Errorf("%w: its checkpoint: %w", fetch.ErrMalformed, err)
+			return 0, fmt.Errorf("%w: its checkpoint is invalid: %w", fetch.ErrMalformed, err)
 		}
 		size = checkpoint.Size
 	case q.form.sizeMember == nil:
@@ -175,5 +175,5 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	return size, nil
 }
 
-// asOfHeader is the header with the size, if the body does not have it.
+// asOfHeader is the header that has the size if the body does not have it.
 const asOfHeader = "Colophon-As-Of"

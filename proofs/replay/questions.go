@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"net/url"
@@ -23,38 +26,39 @@ type question struct {
 	values url.Values
 	lists  []answerList
 	form   *answerForm
-	// atHead: the answer is as of the current head; no other size can be requested.
+	// atHead means that the answer is always as of the current head; no size can be requested.
 	atHead bool
-	// listsAll: the list has everything of its kind. It is requested both with a size and
-	// without.
+	// listsAll means that the list has everything of its kind. It is requested both with a
+	// size and without.
 	listsAll bool
 	variation
 }
 
-// variation has parameters that do not change the answer.
+// variation holds parameters that do not change the answer.
 type variation struct {
-	asOf  uint64     // requested size; 0 requests none, as most clients do
-	limit int        // rows of the first page; 0 does not say
+	asOf  uint64     // requested size; 0 requests none, like most clients
+	limit int        // rows of the first page; 0 sets none
 	extra url.Values // further parameters
-	pages int        // maximum number of pages of each list to compare; 0 is all
+	pages int        // maximum number of pages to compare of each list; 0 means all
 }
 
 // answerForm describes answers of one kind.
 type answerForm struct {
-	// size is the parameter that requests a size; empty if there is none.
+	// size is the parameter that requests a size, or empty if there is none.
 	size string
-	// sizeMember is the path of the member with the size; nil if a header or the text has it.
+	// sizeMember is the path of the member with the size, or nil if a header or the text has
+	// the size.
 	sizeMember []string
-	// lines: the answer is NDJSON. text: it is a .tlog-proof.
+	// lines means that the answer is NDJSON, and text that it is a .tlog-proof file.
 	lines, text bool
-	// ofServer: the path is below the server, and the answer has a row for each ledger.
+	// ofServer means that the path is below the server, and the answer has a row for each
+	// ledger.
 	ofServer bool
 	// serverMembers are members that the log does not determine.
 	serverMembers []string
 	// accept is the requested media type; empty accepts any.
 	accept string
-	// noProofs: the parameter proofs is not allowed. noAfter: the parameter after is not
-	// allowed.
+	// noProofs and noAfter mean that the parameter proofs or after is not allowed.
 	noProofs, noAfter bool
 }
 
@@ -90,7 +94,7 @@ var (
 // verifier key are compared with those of the log.
 var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources"}
 
-// answerList is one or several arrays of an answer that continue together on the next page.
+// answerList is one or more arrays of an answer that continue together on the next page.
 type answerList struct {
 	members      []string
 	next, cursor string // the member with the cursor, and the parameter that takes it
@@ -102,11 +106,11 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // number of pairs of values of each variable whose effects to ask for
-	few          int // number of further questions of each kind
+	pairs        int // number of pairs of values, for each variable, whose effects are requested
+	few          int // number of additional questions of each kind
 	size         uint64
 	content      bool       // the token has the scope content
-	combinations [][]string // parameters of /records that some record has together
+	combinations [][]string // parameters of /records that match one record together
 	questions    []question
 }
 
@@ -125,14 +129,15 @@ func (q question) String() string {
 	return path + "?" + q.values.Encode()
 }
 
-// pageRequest says where a page begins, and what is requested of it.
+// pageRequest says where a page begins and what is requested.
 type pageRequest struct {
 	size             uint64 // 0 requests none
-	limit            int    // rows; 0 does not say
+	limit            int    // rows; 0 sets none
 	cursor, position string // position is empty on the first page
 }
 
-// at returns the path of a page. Only the first page has a size: a cursor implies it.
+// at returns the path of a page. Only the path of the first page has a size: a cursor implies
+// it.
 func (q question) at(p pageRequest) string {
 	values := url.Values{}
 	maps.Copy(values, q.values)
@@ -172,14 +177,14 @@ func (b *questionBuilder) ask(path string, lists []answerList, parameters ...str
 	return &b.questions[len(b.questions)-1]
 }
 
-// askFor is ask for an answer of another form.
+// askFor does the same as ask, for an answer of another form.
 func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...string) *question {
 	q := b.ask(path, nil, parameters...)
 	q.form = form
 	return q
 }
 
-// askAll is ask for a list of everything of its kind.
+// askAll does the same as ask, for a list of everything of its kind.
 func (b *questionBuilder) askAll(path string, parameters ...string) {
 	b.ask(path, rowsList, parameters...).listsAll = true
 }
@@ -201,8 +206,8 @@ func (b *questionBuilder) all() []question {
 	return b.questions
 }
 
-// records asks for lists of records: all, by kind, by state, and by each name that finds
-// records; and for single records.
+// records asks for lists of records (all, by kind, by state, and by each name that finds
+// records), and for single records.
 func (b *questionBuilder) records() {
 	b.askAll("/records")
 	b.askAll("/records", "events", "true")
@@ -226,7 +231,7 @@ func (b *questionBuilder) records() {
 	}
 	for _, name := range b.values.names(findable("")) {
 		for _, value := range b.values.of(findable(name)) {
-			if name == "mismatch" { // as flag is
+			if name == "mismatch" { // like flag
 				b.askAll("/records", name, value)
 			} else {
 				b.ask("/records", rowsList, name, value)
@@ -254,7 +259,7 @@ func (b *questionBuilder) some(kind string) []string {
 	return values[:min(len(values), b.few)]
 }
 
-// someTimes passes on periods that begin or end at times of events of a kind.
+// someTimes calls each with periods that begin or end at times of events of a kind.
 func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := b.some(kind)
 	for i, at := range times[:min(len(times), most)] {
@@ -269,7 +274,8 @@ func (b *questionBuilder) someTimes(kind string, most int, each func(parameters 
 	}
 }
 
-// combined asks for lists of records by several parameters, as people search for records.
+// combined asks for lists of records by several parameters at once, as people search for
+// records.
 func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
 		b.ask("/records", rowsList, parameters...)
@@ -311,7 +317,7 @@ func (b *questionBuilder) singleRecords() {
 	}
 }
 
-// log asks for events, and for what the server says about the log itself.
+// log asks for events and for what the server says about the log itself.
 func (b *questionBuilder) log() {
 	for _, at := range b.some(anySeq) {
 		const most = 7
@@ -326,7 +332,7 @@ func (b *questionBuilder) log() {
 	b.askFor(ledgersForm, "/v1/ledgers").atHead = true
 }
 
-// groups asks for the groups of runs by each dimension, and for their contents.
+// groups asks for the groups of runs by each dimension, and for the runs in them.
 func (b *questionBuilder) groups() {
 	inGroup := []answerList{rowsList[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
 	for _, by := range b.dimensions() {
@@ -358,8 +364,8 @@ func (b *questionBuilder) dimensions() (names []string) {
 	return names
 }
 
-// rankings asks for groups in each order, and with each filter. Without a size a ranking
-// answers them, with a size the list of all groups does.
+// rankings asks for groups in each order and with each filter. A request without a size is
+// answered by a ranking, and one with a size by the list of all groups.
 func (b *questionBuilder) rankings() {
 	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
 	dimensions := b.dimensions()
@@ -384,8 +390,8 @@ func (b *questionBuilder) rankings() {
 	}
 }
 
-// effects asks for the effect of a change of each variable, and of each label, between two of its
-// values.
+// effects asks for the effect of changing each variable and each label from one of its values
+// to another.
 func (b *questionBuilder) effects() {
 	for _, variable := range slices.Concat(effects.Variables[:], b.values.of(memberOf)) {
 		b.effectsOf(variable, b.values.of(variableOf+variable), b.pairs)
@@ -401,7 +407,7 @@ func (b *questionBuilder) labels() []string {
 	return labels[:min(len(labels), b.few)]
 }
 
-// effectsOf asks for the effects between pairs of values, neighbours first.
+// effectsOf asks for the effects between pairs of values, starting with neighbours.
 func (b *questionBuilder) effectsOf(variable string, values []string, pairs int) {
 	asked := 0
 	for apart := 1; apart < len(values); apart++ {
@@ -450,8 +456,8 @@ func (b *questionBuilder) runDAGs() {
 	}
 }
 
-// runGroups asks for the groups of run-DAGs by a hash, and for the run-DAGs of some. Without a size,
-// those of a period are as of the head.
+// runGroups asks for the groups of run-DAGs by a hash, and for the run-DAGs of some groups.
+// Groups of a period, requested without a size, are as of the head.
 func (b *questionBuilder) runGroups(by string) {
 	const path = "/run-dags/groups"
 	for _, state := range [...]string{"live", "any"} {
@@ -531,16 +537,24 @@ func (b *questionBuilder) producers() {
 
 // Bounds of pages.
 const (
-	maxRows  = reference.MaxRows // of a page
-	fewPages = 3                 // of a list that is requested a second time, or of a ranking
+	maxRows  = reference.MaxRows // rows of a page
+	fewPages = 3                 // pages of a ranking, or of a list that is requested a second time
 )
 
 // asClientsAsk adds a random variation to each question, and shuffles them, so that a server
 // cannot tell an audit from other clients. A list of everything is requested with a size and
-// without: once to its end, once for its first pages.
-func asClientsAsk(questions []question, size uint64, random *rand.Rand) []question {
-	var all []question
+// without: once to its end, once for its first pages. The seed and the question's own text choose
+// its variation and its place, so that a new question does not change those of the others.
+func asClientsAsk(questions []question, size, seed uint64) []question {
+	type placed struct {
+		question
+		place uint64
+	}
+	var all []placed
+	texts := make(map[string]uint64) // how many questions have had it
 	for _, q := range questions {
+		random := randomOf(seed, texts[q.String()], q.String())
+		texts[q.String()]++
 		switch {
 		case q.listsAll:
 			sized := q
@@ -550,7 +564,7 @@ func asClientsAsk(questions []question, size uint64, random *rand.Rand) []questi
 			} else {
 				sized.pages = fewPages
 			}
-			all = append(all, sized.varied(size, random))
+			all = append(all, placed{sized.varied(size, random), random.Uint64()})
 		case q.atHead:
 			q.pages = fewPages
 		case q.form.size == "" || q.asOf > 0 || random.IntN(2) == 0:
@@ -559,10 +573,20 @@ func asClientsAsk(questions []question, size uint64, random *rand.Rand) []questi
 		default:
 			q.asOf = size
 		}
-		all = append(all, q.varied(size, random))
+		all = append(all, placed{q.varied(size, random), random.Uint64()})
 	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
+	shuffled := make([]question, len(all))
+	for i := range all {
+		shuffled[i] = all[i].question
+	}
+	return shuffled
+}
+
+// randomOf returns the random numbers of the n-th question with a text.
+func randomOf(seed, n uint64, text string) *rand.Rand {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), n), text...))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) // #nosec G404 -- the server does not know the seed
 }
 
 // varied returns the question with random parameters that do not change the answer.
@@ -578,9 +602,9 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 	return q
 }
 
-// anyLimit returns a limit that a client may give. In one of eight cases it is small; in
-// byDefault cases it is 0, for the default; otherwise it is maxRows, because small pages of a
-// long list take many requests.
+// anyLimit returns a limit that a client could set. In one of eight cases it is small. In
+// byDefault of eight cases it is 0, for the default. Otherwise it is maxRows, because small
+// pages of a long list take many requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,26 +22,26 @@ import (
 
 // Options say what is compared. The zero value is valid.
 type Options struct {
-	// Sample is the number of values of each kind to ask about. 0 means all values of a log of
-	// up to 2000 entries, and 200 of a larger one. -1 means all values.
+	// Sample is the number of values of each kind to ask about. 0 means all values if the log
+	// has up to 2000 entries, and otherwise 200 of each kind. -1 means all values.
 	Sample int
-	// MetricsURL is the URL of /metrics, if it is not at the server's own URL. Another host does
-	// not receive the token.
+	// MetricsURL is the URL of /metrics, if it is not on the server's own URL. The token is
+	// not sent to another host.
 	MetricsURL string
 }
 
-// New returns a check for monitor.Options.Answers. It serves one audit at a time. It needs a token
-// with the scope read, and temporary files of about twice the size of the log.
+// New returns a check for monitor.Options.Answers. It serves one audit at a time. It needs a
+// token with the scope read, and temporary files of about twice the size of the log.
 func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Defaults for Options.Sample.
 const (
-	smallLog        = 2000 // entries of a log that is asked about completely
-	largeLogSample  = 200  // values of each kind of a larger log
-	smallLogPairs   = 500  // pairs of values of each variable of a small log
-	maxPairs        = 5000 // pairs, if all values are asked about: their number grows with its square
-	fewQuestions    = 25   // further questions of each kind
-	maxFewQuestions = 1000 // further questions, if all values are asked about
+	smallLog        = 2000 // maximum number of entries of a log about all of whose values questions are asked
+	largeLogSample  = 200  // values of each kind in a larger log
+	smallLogPairs   = 500  // pairs of values of each variable in a small log
+	maxPairs        = 5000 // pairs, if all values are asked about; their number grows with the square of the number of values
+	fewQuestions    = 25   // additional questions of each kind
+	maxFewQuestions = 1000 // additional questions, if all values are asked about
 )
 
 // Names of the steps for monitor.Options.Progress.
@@ -57,18 +56,18 @@ type check struct {
 	dir     string
 	copy    *reference.Log
 	metrics *scrape // nil if they are not compared
-	// published is the size of the log before the metrics were fetched. They are as of this size
-	// or a later one.
+	// published is the size of the log before the metrics were fetched. The metrics are as of
+	// this size or a later one.
 	published uint64
 }
 
-// Begin fetches the metrics before the log: the log will have reached the size that they are as
-// of. Before that, it waits until the index has reached the size that the log has at the
-// beginning.
+// Begin first waits until the index has reached the current size of the log. It then fetches
+// the metrics, before the audit fetches the log, so that the log will have reached the size
+// that the metrics are as of.
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("creating a temporary folder (TMPDIR says where): %w", err)
+		return fmt.Errorf("create a temporary folder (TMPDIR says where): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
@@ -78,10 +77,11 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		return err
 	}
 	if k.published = before.Size(); k.published > 0 {
-		// The server answers when the index has the entry. The answer itself is compared later.
+		// The server answers once the index has the entry. The answer itself is compared
+		// later.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
-			return fmt.Errorf("waiting for the index: %w", err)
+			return fmt.Errorf("wait for the index: %w", err)
 		}
 	}
 	answer, err := a.Client().GetURL(ctx, cmp.Or(k.MetricsURL, a.Client().URL()+"/metrics"), maxMetrics)
@@ -136,8 +136,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	if err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(w.Options().Seed, 1)) // #nosec G404 -- an order that the seed repeats; the server does not know the seed
-	if err := k.compareAnswers(ctx, w, c, asClientsAsk(questions.all(), size, random)); err != nil {
+	if err := k.compareAnswers(ctx, w, c, asClientsAsk(questions.all(), size, w.Options().Seed)); err != nil {
 		return err
 	}
 	if len(c.redactions) > 0 || c.largest > k.copy.Written() {
@@ -155,7 +154,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
 	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
 	if err != nil {
-		return nil, fmt.Errorf("the checkpoint: %w", err)
+		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	r, err := reference.Open(k.copy, reference.Config{
 		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, Tile: w.Tile, Log: w.Options().Log,
@@ -172,7 +171,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 	return c, nil
 }
 
-// questions returns the questions that the copy of the log gives rise to.
+// questions returns the questions that can be asked about the copy of the log.
 func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuilder, error) {
 	sample, pairs, few := k.Sample, k.Sample, fewQuestions
 	switch {
@@ -205,7 +204,8 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	return b, b.combine(ctx, k.copy)
 }
 
-// combine chooses some records, and of each some values together, to ask for.
+// combine chooses some records, and for each of them some of its values to search for
+// together.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
@@ -244,7 +244,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	expected, err := c.reference.metrics()
 	if err != nil {
-		return fmt.Errorf("the metrics of the copy of the log: %w", err)
+		return fmt.Errorf("compute the metrics of the copy of the log: %w", err)
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
@@ -255,12 +255,12 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	return nil
 }
 
-// roundSize is the number of questions that are asked before the reference grows to the size of
-// answers that are as of a later one.
+// roundSize is the number of questions that are asked before the reference grows to the sizes
+// that later answers are as of.
 const roundSize = 64
 
-// maxTooLong is the number of answers that are too long after which the comparison ends: each
-// takes the time of a thousand others.
+// maxTooLong is the number of answers that may be too long before the comparison ends. Each of
+// them takes the time of a thousand others.
 const maxTooLong = 5
 
 // compareAnswers asks all questions and reports what differs.
@@ -278,7 +278,8 @@ func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer
 	return nil
 }
 
-// compareRound is compareAnswers for some questions. It returns false if the audit should stop.
+// compareRound does the same as compareAnswers for some questions. more is false if the audit
+// should stop.
 func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) (more bool, err error) {
 	more = true
 	report := w.Report()

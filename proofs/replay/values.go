@@ -14,16 +14,16 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// logValues are the values in a log's events that questions can be about: all of them, or a
+// logValues holds the values in a log's events that questions can be about: all of them, or a
 // sample of each kind.
 type logValues struct {
-	sample int // number of values of each kind; -1 is all
+	sample int // number of values of each kind; -1 means all
 	seed   uint64
 	kinds  map[string]*valueSample
 }
 
-// valueSample is a sample of the distinct values of one kind: those with the smallest seeded
-// hashes.
+// valueSample is a sample of the distinct values of one kind. It holds the values with the
+// smallest seeded hashes.
 type valueSample struct {
 	most int // size of the sample; -1 means no bound
 	kept map[string]uint64
@@ -33,7 +33,7 @@ func newLogValues(sample int, seed uint64) *logValues {
 	return &logValues{sample: sample, seed: seed, kinds: make(map[string]*valueSample)}
 }
 
-// add adds a value of a kind.
+// add adds a value of this kind.
 func (v *logValues) add(kind, value string) {
 	s := v.kinds[kind]
 	if s == nil {
@@ -49,13 +49,13 @@ func (v *logValues) add(kind, value string) {
 	}
 }
 
-// rank returns a pseudo-random number that the seed repeats.
+// rank returns a pseudo-random number that depends only on the seed and the value.
 func (v *logValues) rank(value string) uint64 {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, v.seed), value...))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// cut drops all but the smallest.
+// cut drops all values except the s.most with the smallest hashes.
 func (s *valueSample) cut() {
 	for _, value := range s.ranked()[s.most:] {
 		delete(s.kept, value)
@@ -79,7 +79,7 @@ func (v *logValues) of(kind string) []string {
 	return values
 }
 
-// names returns the kinds with a prefix, without the prefix.
+// names returns the kinds with this prefix, without the prefix.
 func (v *logValues) names(prefix string) []string {
 	var names []string
 	for kind := range v.kinds {
@@ -91,23 +91,23 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind of values of a name that finds records.
+// findable returns the kind for the values of a name by which records can be found.
 func findable(name string) string { return "find:" + name }
 
-// Further kinds of values.
+// Other kinds of values.
 const (
-	seqsOf      = "seq:" // and the kind of the event
+	seqsOf      = "seq:" // followed by the kind of the event
 	buildOf     = "build"
-	variableOf  = "variable:" // and its name
+	variableOf  = "variable:" // followed by the name of the variable
 	memberOf    = "member"    // pointers of payload members
 	sourcesSeen = "source"
 	anySeq      = "seq"
 	eventHashes = "event"
-	timesOf     = "time"     // of events
+	timesOf     = "time"     // times of events
 	occurrences = "occurred" // timestamps in records
 	stagesOf    = "stage"    // seq and name
 	citationsOf = "citation" // seq and number
-	numbersOf   = "number"   // producer and its number
+	numbersOf   = "number"   // producer and sequence number
 )
 
 // read adds the values of an event.
@@ -118,7 +118,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.add(anySeq, decimal(seq))
 	v.text(timesOf, event.Member("time"))
 	v.text(occurrences, r.Member("timestamp"))
-	if source := r.Member("source_id"); source.Kind() == pyjson.String { // of a registration
+	if source := r.Member("source_id"); source.Kind() == pyjson.String { // the event is a registration
 		v.add(sourcesSeen, string(source.Text()))
 	}
 	if kind == record.Note {
@@ -136,7 +136,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.add(numbersOf, string(r.Member("producer").Member("id").Text())+"\x00"+string(number.Raw()))
 	}
 	for name, value := range r.Member("hashes").Members() {
-		if strings.HasSuffix(string(name.Text()), "input_hash") { // either can be the input
+		if strings.HasSuffix(string(name.Text()), "input_hash") { // both input_hash and seedless_input_hash identify an input
 			v.text(findable("input"), value)
 			v.text(variableOf+"input", value)
 		}
@@ -172,7 +172,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	v.variables(kind, r)
 }
 
-// runDAG adds what a run-DAG says of its end, and what it rests on.
+// runDAG adds the values that describe how a run-DAG ended and what it rests on.
 func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
 	if kind != record.RunDAG {
 		return
@@ -193,7 +193,7 @@ func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
 	}
 }
 
-// variables adds the values of variables whose effects can be asked for.
+// variables adds the values of variables whose effects can be requested.
 func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
 	if kind != record.IPCRecord {
 		return

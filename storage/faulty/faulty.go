@@ -18,7 +18,7 @@ var ErrInjected = errors.New("faulty: injected fault")
 // Mode is a kind of fault.
 type Mode string
 
-// The modes. A call to which a mode does not apply fails as with Fail.
+// The modes. If a mode does not apply to a call, the call fails as with Fail.
 const (
 	// Fail: the call does nothing and returns an error.
 	Fail Mode = "fail"
@@ -38,31 +38,32 @@ const (
 // Plan says which calls fail. It can be sent to another process as JSON.
 type Plan struct {
 	Mode Mode
-	// Calls are the names of the calls that may fail; empty means all.
+	// Calls are the names of the calls that can fail; empty means all.
 	Calls []string
 	// Path is a pattern of path.Match for the base name of the call's file; empty means any.
 	Path string
 	// Skip is the number of these calls that succeed first.
 	Skip int
-	// Count is the number of calls that fail then; 0 means one, and negative means all.
+	// Count is the number of calls that fail after that; 0 means one, and negative means all.
 	Count int
 	Pause time.Duration
-	// Bit is the number of the bit that Garble flips, from 0. It wraps round at the end of the
-	// data.
+	// Bit is the number of the bit that Garble flips, from 0. It wraps around at the end of
+	// the data.
 	Bit int
 }
 
 // Faults executes a plan. It is safe for concurrent use.
 type Faults struct {
 	plan Plan
-	// Tell, if not nil, is called before each fault with the call and its file. For an
-	// unlimited plan it is called only before the first fault. Set it before the first call.
+	// Tell, if not nil, is called before each fault, with the call and its file. If the plan
+	// has no limit, Tell is called only before the first fault. Set Tell before the first
+	// call.
 	Tell func(call, file string)
 
 	mu       sync.Mutex
-	seen     int            // calls that match the plan; under mu
-	injected map[string]int // failed calls by name; under mu
-	over     bool           // no more faults; under mu
+	seen     int            // calls that match the plan; guarded by mu
+	injected map[string]int // failed calls by name; guarded by mu
+	over     bool           // there are no more faults; guarded by mu
 }
 
 // New returns the faults of a plan.
@@ -91,7 +92,7 @@ func (f *Faults) Injected() map[string]int {
 	return injected
 }
 
-// next returns how a call fails, or "" if it succeeds. It pauses for Slow itself.
+// next returns how a call fails, or "" if it succeeds. For Slow, next makes the pause.
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.Tell != nil && (first || f.plan.Count > 0) {
@@ -104,7 +105,7 @@ func (f *Faults) next(call, file string) Mode {
 	return mode
 }
 
-// count counts a call and returns how it fails, and whether it is the first that does.
+// count counts a call. It returns how the call fails, and whether it is the first that fails.
 func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false

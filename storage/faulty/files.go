@@ -55,7 +55,7 @@ func NewFiles(under vfs.FS, faults *Faults) *Files { return &Files{under, faults
 // Unwrap implements vfs.FS.
 func (f *Files) Unwrap() vfs.FS { return f.FS }
 
-// do makes a call that changes something, unless it must fail.
+// do makes a call that changes something, unless the call must fail.
 func (f *Files) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
@@ -68,7 +68,7 @@ func (f *Files) do(call, name string, done func() error) error {
 	return wrap(call, name, err)
 }
 
-// open makes a call that opens a file, unless it must fail.
+// open makes a call that opens a file, unless the call must fail.
 func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
 	var opened vfs.File
 	err := f.do(call, name, func() (err error) {
@@ -148,7 +148,8 @@ func (f *Files) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. Lie does not apply: no caller could release the lock.
+// Lock implements vfs.FS. Lie does not apply to it, since no caller could then release the
+// lock.
 func (f *Files) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := refused(mode); err != nil {
@@ -195,7 +196,7 @@ func (f *file) do(call string, done func() error) error {
 	return (&Files{faults: f.faults}).do(call, f.name, done)
 }
 
-// read reads, and flips a bit of the data if the plan says so.
+// read reads. If the plan says so, it flips a bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -216,7 +217,7 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write writes, or writes only half or nothing if the plan says so.
+// write writes. If the plan says so, it writes only half or nothing.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)

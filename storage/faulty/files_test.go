@@ -11,7 +11,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// write writes a file through faults, and gives what is in it then.
+// write writes a file through faults, and returns the file's content after that.
 func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
 	t.Helper()
 	under := vfs.NewMem()
@@ -41,7 +41,7 @@ func TestModesOfAWrite(t *testing.T) {
 	}
 }
 
-// Garble changes the one bit that the plan says, once.
+// Garble changes exactly the bit that the plan names, once.
 func TestGarble(t *testing.T) {
 	under := vfs.NewMem()
 	f, err := under.Create("file", vfs.WriteCategoryUnspecified)
@@ -59,7 +59,7 @@ func TestGarble(t *testing.T) {
 	}
 }
 
-// A plan is about calls and files, skips some, and ends.
+// A plan selects calls and files, skips some of them, and ends.
 func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
@@ -93,7 +93,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every call of a file system can fail, and none is left out.
+// Every call of a file system can fail.
 func TestEveryCallOfFilesFails(t *testing.T) {
 	const none = vfs.WriteCategoryUnspecified
 	for call, do := range map[string]func(files vfs.FS, f vfs.File) error{

@@ -18,7 +18,7 @@ func StoreCalls() []string {
 // errChecksum is the error of a read with Garble.
 var errChecksum = errors.New("checksum mismatch")
 
-// failure returns the error of a store's call with that mode, or nil if the call succeeds.
+// failure returns the error of a call of a store with that mode, or nil if the call succeeds.
 func failure(call string, mode Mode) error {
 	switch mode {
 	case "":
@@ -31,7 +31,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read makes a call that reads, unless it must fail.
+// read makes a call that reads, unless the call must fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -40,7 +40,7 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change makes a call that changes something, unless it must fail.
+// change makes a call that changes something, unless the call must fail.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -53,8 +53,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk yields what a call yields until it fails: with Short after the first value, otherwise
-// at once.
+// walk yields the values of a call until the call fails. With Short it fails after the first
+// value, and otherwise at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -76,7 +76,7 @@ func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, e
 	}
 }
 
-// Database is a database with injected faults in its calls and those of its stores.
+// Database is a database with injected faults in its calls and in those of its stores.
 type Database struct {
 	under  storage.Database
 	faults *Faults
@@ -116,7 +116,7 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 	return &store{under, d.faults}, nil
 }
 
-// Close implements storage.Database. It never fails by a plan.
+// Close implements storage.Database. No plan makes it fail.
 func (d *Database) Close() error { return d.under.Close() }
 
 // store is a ledger with injected faults.

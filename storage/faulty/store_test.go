@@ -13,14 +13,14 @@ import (
 	"colophon/storage/storagetest"
 )
 
-// Where nothing goes wrong it is as good as what is under it.
+// Without faults, a wrapped database behaves like the database that it wraps.
 func TestWithoutFaults(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Database {
 		return faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{"none"}}))
 	})
 }
 
-// callAll makes every call of the contract, and says which failed.
+// callAll makes every call of the contract, and returns the errors of those that failed.
 func callAll(ctx context.Context, d storage.Database) (failed map[string]error) {
 	failed = make(map[string]error)
 	note := func(call string, err error) {
@@ -78,7 +78,8 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	return failed
 }
 
-// Every call fails when it is to, and no other does but what follows from it.
+// Every call fails if the plan says so. The only other calls that fail are those that depend
+// on it.
 func TestEveryCallFails(t *testing.T) {
 	for _, call := range faulty.StoreCalls() {
 		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
@@ -86,7 +87,7 @@ func TestEveryCallFails(t *testing.T) {
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
 		require.Equal(t, map[string]int{call: 1}, faults.Injected())
 		switch call {
-		case "Create", "Commit", "SetSetting": // what they make is missing then
+		case "Create", "Commit", "SetSetting": // later calls lack what these would have created
 		default:
 			require.Len(t, failed, 1, call)
 		}
@@ -99,7 +100,7 @@ func TestModesOfAStore(t *testing.T) {
 	for _, c := range []struct {
 		mode  faulty.Mode
 		err   error
-		there bool // the commit
+		there bool // whether the commit is stored
 	}{
 		{faulty.Fail, faulty.ErrInjected, false}, {faulty.Lie, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
 		{faulty.Garble, faulty.ErrInjected, false}, {faulty.Slow, nil, true},
@@ -118,7 +119,7 @@ func TestModesOfAStore(t *testing.T) {
 	}
 }
 
-// With Short a walk ends after its first step.
+// With Short, a walk ends after its first step.
 func TestShortWalks(t *testing.T) {
 	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
 	s, err := d.Create(t.Context(), storage.Info{Name: "default"})

@@ -11,15 +11,15 @@ import (
 	"colophon/storage"
 )
 
-// Database holds ledgers in memory. It implements storage.Database.
+// Database stores ledgers in memory. It implements storage.Database.
 type Database struct {
 	mu      sync.Mutex
-	ledgers map[string]*ledger // under mu
+	ledgers map[string]*ledger // guarded by mu
 }
 
 var _ storage.Database = (*Database)(nil)
 
-// New makes a database without ledgers.
+// New returns a database without ledgers.
 func New() *Database {
 	return &Database{ledgers: make(map[string]*ledger)}
 }
@@ -84,8 +84,8 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// Close implements storage.Database. The ledgers stay, so that a test can open them again
-// like a new process.
+// Close implements storage.Database. The ledgers stay, so that a test can open them again as a
+// new process would.
 func (d *Database) Close() error { return nil }
 
 type tileKey struct {
@@ -160,9 +160,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// redact deletes a record's references to content, unless an earlier committed redaction has
-// done so. A mark at or above the head was not written by a commit, and does not count. The caller
-// holds l.mu.
+// redact deletes a record's references to content, unless an earlier redaction has done so. A
+// mark at or above the head does not count, since no commit wrote it. The caller must hold
+// l.mu.
 func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
@@ -182,8 +182,7 @@ func (l *ledger) redact(r storage.Redaction) {
 	}
 }
 
-// keep stores content, or notes that another record needs it. The caller holds
-// l.mu.
+// keep stores content, or records that another record needs it. The caller must hold l.mu.
 func (l *ledger) keep(c *storage.Content) {
 	held, ok := l.contents[c.Digest]
 	if !ok {
@@ -195,7 +194,7 @@ func (l *ledger) keep(c *storage.Content) {
 	}
 }
 
-// accepts returns nil if b may be committed on top of old. The caller holds l.mu.
+// accepts returns nil if b can be committed on top of old. The caller must hold l.mu.
 func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -204,7 +203,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 		return storage.ErrFrozen
 	}
 	if l.head.Size != old.Size || l.head.Tip != old.Tip {
-		return fmt.Errorf("%w: the head has size %d, the commit builds on size %d",
+		return fmt.Errorf("%w: the head has size %d, but the commit builds on size %d",
 			storage.ErrConflict, l.head.Size, old.Size)
 	}
 	return b.Check(old)
@@ -240,10 +239,10 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return nil
 }
 
-// clone copies b; the copy is never nil.
+// clone copies b. The copy is never nil.
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
-// copyHead copies h; an empty checkpoint becomes nil.
+// copyHead copies h. An empty checkpoint becomes nil.
 func copyHead(h storage.Head) storage.Head {
 	h.Checkpoint = append([]byte(nil), h.Checkpoint...)
 	return h

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// A slice that a caller keeps beyond its step is overwritten, so tests find such callers before
-// production does.
+// If a caller keeps a slice beyond its step, the slice is overwritten. So tests find such
+// callers before they are in production.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default"})
 	require.NoError(t, err)

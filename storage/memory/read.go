@@ -10,7 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// read copies what look finds, under the lock. It returns ErrNotFound if look finds nothing.
+// read copies the result of look, which is called under the lock. It returns ErrNotFound if
+// look finds nothing.
 func (l *ledger) read(ctx context.Context, look func() ([]byte, bool)) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -192,8 +193,8 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, 
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. All steps share one buffer, so that a
-// test fails if its caller keeps a slice.
+// Entries implements storage.Reader. All steps share one buffer, so that a test fails if its
+// caller keeps a slice.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()
 	end := l.head.Size

@@ -7,8 +7,8 @@ import (
 	"colophon/storage"
 )
 
-// Tamper changes what a ledger holds, bypassing the contract of storage. Changes apply at once
-// and are not validated. It serves tests of code that must detect damage.
+// Tamper changes stored data of a ledger, bypassing the contract of storage. Changes apply at
+// once and are not validated. It is for tests of code that must detect damage.
 type Tamper struct{ ledger *ledger }
 
 // Tamper returns a handle for the named ledger, or storage.ErrNotFound.
@@ -27,7 +27,7 @@ func (t *Tamper) change(f func(l *ledger)) error {
 	return nil
 }
 
-// SetEntry replaces or adds the entry at seq; the head stays.
+// SetEntry replaces or adds the entry at seq. It does not change the head.
 func (t *Tamper) SetEntry(seq uint64, b []byte) error {
 	return t.change(func(l *ledger) { l.entries[seq] = clone(b) })
 }
@@ -52,14 +52,14 @@ func (t *Tamper) SetHead(h storage.Head) error {
 	return t.change(func(l *ledger) { l.head = copyHead(h) })
 }
 
-// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
-// does not hold the digest.
+// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the
+// ledger does not have the digest.
 func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	return t.changeContent(digest, func(l *ledger) { l.contents[digest].bytes = clone(b) })
 }
 
-// DeleteContent deletes the bytes under a digest as if they had never been stored. It returns
-// storage.ErrNotFound if the ledger does not hold them.
+// DeleteContent deletes the bytes stored under a digest, as if they had never been stored. It
+// returns storage.ErrNotFound if the ledger does not have the digest.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.changeContent(digest, func(l *ledger) { delete(l.contents, digest) })
 }
@@ -79,12 +79,12 @@ func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }
 
-// DeleteRedaction deletes that mark.
+// DeleteRedaction deletes the mark that the record at seq is redacted.
 func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.redactions, seq) })
 }
 
-// DeleteReference deletes the reference of the record at seq to the content.
+// DeleteReference deletes the reference from the record at seq to the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.changeContent(digest, func(l *ledger) {
 		held := l.contents[digest]
@@ -92,7 +92,7 @@ func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	})
 }
 
-// SetKey replaces or adds a claim.
+// SetKey replaces or adds the claim of an idempotency key.
 func (t *Tamper) SetKey(k storage.Key) error {
 	return t.change(func(l *ledger) { l.keys[k.Key] = k })
 }

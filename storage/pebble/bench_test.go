@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// prose is text that compresses about as well as prompts and outputs.
+// prose returns text that compresses about as well as prompts and outputs.
 func prose(bytes int) []byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 4000)
@@ -29,16 +29,16 @@ func prose(bytes int) []byte {
 	return text[:bytes]
 }
 
-// Bytes of a record in a benchmark.
+// Sizes of a record in a benchmark, in bytes.
 const (
 	benchEntry  = 1100
-	benchText   = 500 // of its payload, and of its output
-	benchPrompt = 200 // the same for all
+	benchText   = 500 // of the record's payload, and of its output
+	benchPrompt = 200 // of the system prompt, which all records share
 	benchRecord = benchEntry + 2*benchText
 )
 
-// benchmarkBatch makes n records and the tiles at the right edge. A record has an entry, two
-// texts of its own, a system prompt that all share, and a key.
+// benchmarkBatch returns a batch of n records with the tiles at the right edge. A record has
+// an entry, two texts of its own, a system prompt that all records share, and a key.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -91,8 +91,9 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 // BenchmarkGrowth measures the cost of a record in a database that grows to b.N records, in
-// commits of 64; set -benchtime=1000000x. Sizes are relative to the bytes committed: written is
-// what the engine wrote to tables and value files, disk is the size of the folder at the end.
+// commits of 64; set -benchtime=1000000x. Sizes are relative to the bytes committed: written
+// is what the engine wrote to tables and value files, and disk is the size of the folder at
+// the end.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)
@@ -116,7 +117,7 @@ func BenchmarkGrowth(b *testing.B) {
 	m := db.engine.Metrics()
 	var written uint64
 	for _, l := range m.Levels {
-		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesCompacted // flushed ones included
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.BlobBytesCompacted // includes flushed value files
 	}
 	taken := float64(b.N) * benchRecord
 	b.ReportMetric(float64(written)/taken, "written/byte")
@@ -125,8 +126,8 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records that is too
-// large for its digest filter. blocks are the table blocks that a key needs, including
-// filters. unfiltered are the tables that no filter excluded.
+// large for its digest filter. blocks is the number of table blocks that a key needs,
+// including filters. unfiltered is the number of tables that no filter excluded.
 func BenchmarkKeys(b *testing.B) {
 	const records, commit, asked = 300_000, 1000, 64
 	text := prose(8 << 20)

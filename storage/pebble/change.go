@@ -4,13 +4,13 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// change gathers writes of one batch. The first error is kept, and commit returns it.
+// change collects the writes of one batch. It keeps the first error, which commit returns.
 type change struct {
 	batch *engine.Batch
 	err   error
 }
 
-// newChange makes a change with room for about size bytes of keys and values.
+// newChange returns a change with room for about size bytes of keys and values.
 func newChange(db *engine.DB, size int) *change {
 	return &change{batch: db.NewBatchWithSize(size)}
 }

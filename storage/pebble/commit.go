@@ -11,8 +11,8 @@ import (
 )
 
 // Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the
-// new head only when it is durable. Errors other than ErrConflict and ErrFrozen occur before
-// anything is written; a write that fails ends the process (Config.Fatal).
+// new head only once it is durable. Errors other than ErrConflict and ErrFrozen occur before
+// anything is written. A write that fails ends the process (Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 	}
 	stored := l.head.Load()
 	if stored.Size != old.Size || stored.Tip != old.Tip {
-		return fmt.Errorf("%w: the head has size %d and tip %x, the commit builds on size %d and tip %x",
+		return fmt.Errorf("%w: the head has size %d and tip %x, but the commit builds on size %d and tip %x",
 			storage.ErrConflict, stored.Size, stored.Tip[:4], old.Size, old.Tip[:4])
 	}
 	return b.Check(old)
@@ -93,7 +93,7 @@ func batchBytes(b storage.Batch) int {
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger
-	digests *digestFilter // learns each new digest before readers can see its key
+	digests *digestFilter // each new digest is added before readers can see its key
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {

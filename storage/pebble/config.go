@@ -15,35 +15,39 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Config is the place of a database and the resources that it may use.
+// Config says where a database is and which resources it can use.
 type Config struct {
-	// Dir is the folder of the database. It is created if it does not exist, and holds nothing else.
+	// Dir is the folder of the database. It is created if it does not exist, and contains
+	// nothing else.
 	Dir string
 	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
 	// Fatal must end the process and must not return. It is called when a write has failed and
-	// its outcome is unknown: Pebble itself would continue and acknowledge writes that are
-	// lost. nil means: log, and exit with status 1. In a test it may panic or call
-	// runtime.Goexit; afterwards the database must neither be used nor closed.
+	// its outcome is unknown, because Pebble itself would continue and acknowledge lost
+	// writes. nil means that the error is logged and the process exits with status 1. In a
+	// test, Fatal may panic or call runtime.Goexit; afterwards the database must neither be
+	// used nor closed.
 	Fatal func(msg string)
-	// ReadOnly opens an existing database and changes none of its files but the lock. Content
-	// that is due to be erased stays, and every write fails. It needs no free space.
+	// ReadOnly opens an existing database and changes none of its files except the lock.
+	// Content that is waiting to be erased stays, and every write fails. ReadOnly needs no
+	// free space.
 	ReadOnly bool
 	// MinFreeBytes is the mark of free space. Below it, Writable returns ErrNoSpace, and
 	// compactions wait unless they erase content. 0 means 5 % of the file system, at least 32
 	// MiB, at most 1 GiB.
 	MinFreeBytes uint64
 	// ReadWhenFull opens a database for reading only if there is too little space to open it
-	// for writing; see Database.ReadOnly. If it is false, Open returns ErrNoSpace then.
+	// for writing (see Database.ReadOnly). Without ReadWhenFull, Open then returns ErrNoSpace.
 	ReadWhenFull bool
 	// Copies removes copies of the database that are no longer in use. It returns an error if
-	// a copy has to stay. Copies may contain erased content, so an erasure counts as pending
-	// until Copies returns nil. One goroutine calls it. nil means that there are no copies.
+	// a copy must stay. Copies can contain erased content, so an erasure counts as pending
+	// until Copies returns nil. Only one goroutine calls it. nil means that there are no
+	// copies.
 	Copies func() error
-	// CacheBytes is the memory for uncompressed blocks and, up to half of it, for digest
-	// filters; 0 means 64 MiB.
+	// CacheBytes is the memory for uncompressed blocks. Digest filters can take up to half of
+	// it. 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of the two memory tables. A full table is flushed. 0
 	// means 16 MiB, which is also the maximum.
@@ -52,12 +56,12 @@ type Config struct {
 
 const defaultCacheBytes = 64 << 20
 
-// newCache makes the block cache. The engine takes the memory tables out of it.
+// newCache returns the block cache. The engine takes the memory tables out of it.
 func (c Config) newCache() *engine.Cache {
 	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
 }
 
-// filterBytes is the share of the cache that digest filters may take.
+// filterBytes is the part of the cache that digest filters can take.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
@@ -70,7 +74,7 @@ func (c Config) withDefaults() Config {
 	if c.Fatal == nil {
 		logger := c.Logger
 		c.Fatal = func(msg string) {
-			logger.Error("storage failed, the process ends", "reason", msg)
+			logger.Error("storage failed; ending the process", "reason", msg)
 			os.Exit(1)
 		}
 	}
@@ -88,30 +92,30 @@ func (c Config) validate() error {
 		return errors.New("no folder given for the database")
 	}
 	if c.CacheBytes < 0 {
-		return errors.New("cache size is negative")
+		return errors.New("the cache size is negative")
 	}
 	if c.MemTableBytes < 0 || c.MemTableBytes > memTableBytes {
-		return errors.New("size of memory tables is out of range")
+		return errors.New("the size of the memory tables is out of range")
 	}
 	return nil
 }
 
-// The write-ahead log holds what the memory tables hold, until they are flushed to tables. The
-// free-space mark must leave room for memTables × memTableBytes.
+// The write-ahead log has the contents of the memory tables until they are flushed to tables.
+// The free-space mark must leave room for memTables × memTableBytes.
 const (
 	memTableBytes = 16 << 20
 	memTables     = 2
 )
 
-// It does not compile if the free-space mark leaves less room.
+// This does not compile if the free-space mark leaves less room.
 const _ = uint(disk.LeastMark - memTables*memTableBytes)
 
-// openFiles bounds the table files that are kept open. A flush of some 8,000 records makes two
-// files of entries and two of contents, which are never merged.
+// openFiles bounds the table files that are kept open. A flush of about 8,000 records makes
+// two files of entries and two of contents, which are never merged.
 const openFiles = 2048
 
-// Values of leastApart bytes and more go into value files when a memory table is flushed, and
-// stay there. Compactions rewrite only the references to them.
+// Values of leastApart bytes or more are written to value files when a memory table is
+// flushed, and stay there. Compactions rewrite only the references to them.
 const (
 	leastApart  = 128      // bytes; shorter values are stored with their keys
 	flushBytes  = 16 << 20 // approximate maximum of a flushed table and its values
@@ -119,16 +123,16 @@ const (
 	baseBytes   = 64 << 20 // in the first level below level 0, including values
 )
 
-// Tables of level 0 overlap. From compactAt/2 tables on they are merged; at stopAt writes
-// wait. Merging many at once costs least, and lookups of new digests do not read them (see
-// digestFilter).
+// Tables of level 0 overlap. They are merged when there are compactAt/2 of them; when there
+// are stopAt, writes wait. It is cheapest to merge many at once, and lookups of new digests do
+// not read them (see digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128
 )
 
-// spanPolicy gives each kind of key with separate values its own tables. Such keys only grow,
-// so their tables move down the levels and are never merged.
+// spanPolicy gives each kind of key with separate values tables of its own. Such keys only
+// grow, so their tables move down the levels and are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
 	apart, end := keys.Apart(start)
 	if !apart {
@@ -138,7 +142,7 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 	return policy, end, nil
 }
 
-// options returns the engine's options except the file system. They suit two cores and data
+// options returns the engine's options except the file system. They suit two cores, and data
 // that is mostly appended. Entries and content arrive in key order. Places and claims arrive
 // in random order; they are small and hardly compress.
 func (c Config) options() *engine.Options {
@@ -154,7 +158,7 @@ func (c Config) options() *engine.Options {
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
-		// The read that meets damage returns an error; the process continues.
+		// A read that meets damage returns an error, and the process continues.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},

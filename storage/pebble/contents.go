@@ -10,17 +10,17 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces is the content of a commit: which of it the ledger has to store, and which events
-// need what.
+// pieces is the content of a commit. It says which pieces the ledger must store, and which
+// events need which pieces.
 type pieces struct {
 	contents []storage.Content
 	sorted   []int  // indices of contents by digest; equal digests in the order of their events
 	firsts   []int  // positions in sorted where a new digest begins
-	fresh    []bool // by index of contents: first of its digest, and not stored yet
+	fresh    []bool // by index in contents: the first with its digest, and not yet stored
 }
 
-// pieces looks up which of the contents the ledger holds. The commit itself erases those in
-// erased.
+// pieces looks up which of the contents the ledger has. The commit itself erases the digests
+// in erased.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
 	for i := range p.sorted {
@@ -62,7 +62,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 // digest returns the digest at a position of sorted.
 func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
 
-// setContents writes the pieces that the ledger does not hold, each once.
+// setContents writes each piece that the ledger does not have once.
 func (c *ledgerChange) setContents(p *pieces) {
 	var key [keys.MaxLength]byte
 	for i := range p.contents {

@@ -8,11 +8,11 @@ import (
 )
 
 // Copy makes a consistent copy of the database in dir, which must not exist, while reads and
-// writes continue. It contains every commit that returned before the call; other commits are in
-// it completely or not at all. On the same file system the copy consists of hard links and at
-// first takes almost no space. As long as it exists it keeps its files, including erased
-// content, on the disk (Config.Copies). Below the mark of free space Copy returns
-// storage.ErrNoSpace.
+// writes continue. The copy contains every commit that returned before the call; any other
+// commit is in it completely or not at all. On the same file system the copy consists of hard
+// links, and at first takes almost no space. As long as the copy exists, it keeps its files on
+// the disk, including erased content (Config.Copies). If free space is below the mark, Copy
+// returns storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.writable(ctx); err != nil {
 		return fmt.Errorf("copying the database: %w", err)

@@ -11,11 +11,11 @@ import (
 	"colophon/storage"
 )
 
-// Copies that are made during commits contain whole commits, at least all that returned
+// Copies that are made during commits contain whole commits, including all that returned
 // before, and can be written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	ctx := t.Context()
 	const most, each = 400, 2
 	ended := make(chan error, 1)
@@ -45,7 +45,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 		head, err := store.Head(ctx)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, head.Size, before.Size)
-		require.LessOrEqual(t, head.Size, after.Size+each, "one commit may be under way")
+		require.LessOrEqual(t, head.Size, after.Size+each, "one commit may be in progress")
 		checkCopied(t, store, head)
 		require.NoError(t, store.Commit(ctx, head, batch(head, 1, 10)), "a copy is a database of its own")
 		require.NoError(t, copied.Close())
@@ -54,13 +54,13 @@ func TestCopiesUnderLoad(t *testing.T) {
 	head, err := l.Head(ctx)
 	require.NoError(t, err)
 	checkCopied(t, l, head)
-	require.Error(t, db.Copy(ctx, "copy-0"), "nothing is written over")
+	require.Error(t, db.Copy(ctx, "copy-0"), "an existing folder is not overwritten")
 }
 
-// An erasure does not remove logs that are being copied.
+// An erasure does not remove logs while they are being copied.
 func TestCopiesBesideErasures(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

@@ -42,7 +42,7 @@ func matching(t *testing.T, files vfs.FS, pattern string) (matching []string) {
 	return matching
 }
 
-// commits makes a few commits and returns their batches.
+// commits makes n commits and returns their batches.
 func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	var all []storage.Batch
 	var head storage.Head
@@ -55,11 +55,11 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 	return all
 }
 
-// The reads that need a damaged file return an error; opening is the first of them. They
-// neither panic, return wrong values, nor end the process.
+// Reads that need a damaged file return an error, and opening is the first of them. They never
+// panic, return wrong values, or end the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
@@ -109,8 +109,8 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	}
 }
 
-// readDamaged reads a batch. It returns how many reads fail with damage; the others must be
-// right.
+// readDamaged reads a batch. It returns the number of reads that fail because of damage. The
+// other reads must be right.
 func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b storage.Batch) int {
 	failed := 0
 	right := func(got []byte, err error, want []byte) {
@@ -136,11 +136,11 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	return failed
 }
 
-// Damage inside the write-ahead log is not taken for its end, which would drop acknowledged
-// commits silently. (In the last commit of a log the two cannot be distinguished.)
+// Damage inside the write-ahead log is not mistaken for its end, which would silently drop
+// acknowledged commits. (In the last commit of a log, the two cannot be distinguished.)
 func TestDamagedLog(t *testing.T) {
 	crashable := vfs.NewCrashableMem()
-	db, l := one(t, crashable)
+	db, l := newLedger(t, crashable)
 	commits(t, l, 9)
 	left := crashable.CrashClone(vfs.CrashCloneCfg{})
 	require.NoError(t, db.Close())
@@ -151,10 +151,10 @@ func TestDamagedLog(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrFormat)
 }
 
-// A database without its manifest is not taken for a new one.
+// A database without its manifest is not mistaken for a new one.
 func TestLostManifest(t *testing.T) {
 	files := pebbletest.NewCrashable()
-	db, l := one(t, files.FS())
+	db, l := newLedger(t, files.FS())
 	commits(t, l, 1)
 	require.NoError(t, db.Close())
 	for _, name := range matching(t, files.FS(), "MANIFEST-*") {

@@ -16,17 +16,17 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// history is a series of commits during which the power fails. It knows the state after each
-// commit.
+// history is a series of commits during which the power fails. It has the expected state after
+// each commit.
 type history struct {
-	batches []storage.Batch // batches[i] builds on heads[i] and leads to heads[i+1]
+	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // commits; the ledger's creation is the first
-	flushes             int64        // of memory tables, while it was played
+	flushes             int64        // of memory tables, during play
 }
 
-// newHistory makes commits of several sizes, from one block of the log to many.
+// newHistory returns commits of several sizes, from one block of the log to many.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -78,7 +78,7 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 		}
 	}
 	for i := from; i < to; i++ {
-		if i%5 == 4 { // beside the commits that follow, as it happens by itself
+		if i%5 == 4 { // runs in parallel with the next commits, as it does in production
 			waitForFlush()
 			if flushed, err = db.engine.AsyncFlush(); err != nil {
 				return err
@@ -94,8 +94,8 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 	return nil
 }
 
-// check opens the disk after a power cut. Every acknowledged step must be there completely.
-// Another step that had begun may be there, also completely.
+// check opens the disk after a power cut. Every acknowledged step must be complete. A step
+// that had begun but was not acknowledged must be complete or absent.
 func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun int64) error {
 	db, err := Open(ctx, testConfig(files))
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged,
 			return h.checkLedger(ctx, store, int(step-1))
 		}
 	}
-	return fmt.Errorf("head of size %d after %d acknowledged steps of %d begun", head.Size, acknowledged, begun)
+	return fmt.Errorf("the head has size %d after %d acknowledged and %d begun steps", head.Size, acknowledged, begun)
 }
 
 // checkLedger compares the ledger with its state after n commits, and makes the next commit.
@@ -132,7 +132,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 		return err
 	}
 	if want := h.heads[n]; head.Tip != want.Tip || !bytes.Equal(head.Checkpoint, want.Checkpoint) {
-		return fmt.Errorf("the head of size %d is another", head.Size)
+		return fmt.Errorf("the head of size %d differs from the committed one", head.Size)
 	}
 	var entries [][]byte
 	for _, b := range h.batches[:n] {
@@ -144,12 +144,12 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 			return err
 		}
 		if !bytes.Equal(e.Bytes, entries[next]) {
-			return fmt.Errorf("entry %d is another", e.Seq)
+			return fmt.Errorf("entry %d differs from the committed one", e.Seq)
 		}
 		next++
 	}
 	if next != len(entries) {
-		return fmt.Errorf("%d entries of %d", next, len(entries))
+		return fmt.Errorf("there are %d entries, not %d", next, len(entries))
 	}
 	for i := range h.batches {
 		if err := h.checkBeside(ctx, store, i, n); err != nil {
@@ -165,16 +165,16 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 // checkBeside checks tile, key, and content of commit i after n commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
-	erased := i%8 == 2 && i+1 < n // by the commit that follows
+	erased := i%8 == 2 && i+1 < n // by the next commit
 	var failed error
 	expect := func(what string, want bool, got []byte, err error, value []byte) {
 		switch {
 		case want && err != nil:
 			failed = errors.Join(failed, err)
 		case want && !bytes.Equal(got, value):
-			failed = errors.Join(failed, fmt.Errorf("%s is another", what))
+			failed = errors.Join(failed, fmt.Errorf("%s differs from the committed one", what))
 		case !want && !errors.Is(err, storage.ErrNotFound):
-			failed = errors.Join(failed, fmt.Errorf("%s is there: %w", what, err))
+			failed = errors.Join(failed, fmt.Errorf("%s was not erased: %w", what, err))
 		}
 	}
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
@@ -186,10 +186,10 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	return failed
 }
 
-// cuts says when the power fails and how much unsynced data survives.
+// cuts says when the power fails, and how much of the unsynced data survives.
 type cuts struct {
-	every    int   // a cut before each operation of this multiple
-	percents []int // one cut each, with dice of its own
+	every    int   // cut before each operation whose number is a multiple of this
+	percents []int // one cut for each, with different random choices
 }
 
 // losses runs work, cuts the power before its operations, and lets inspect check the disk
@@ -212,19 +212,19 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEach(nil) // from here on made and wrong are at rest
+	files.BeforeEach(nil) // from here on, made and wrong do not change
 	require.NoError(t, err)
 	return made, wrong
 }
 
 // lossesOf plays a history on a new file system that loses power at each cut. It returns the
-// number of cuts made, and what was wrong after them.
+// number of cuts, and the errors found after them.
 func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions) (int, []error) {
 	files := pebbletest.NewCrashable()
 	ctx := t.Context()
 	work := func() error { return h.play(ctx, files.FS(), durability) }
 	return losses(t, files, c, work, func(cut func() vfs.FS) error {
-		acknowledged := h.acknowledged.Load() // before the cut: begun ones after it
+		acknowledged := h.acknowledged.Load() // read this before the cut, and begun after it
 		left := cut()
 		return h.check(ctx, left, acknowledged, h.begun.Load())
 	})
@@ -242,7 +242,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 
-// Pebble commits a batch of more than half a memory table in another way.
+// Pebble commits a batch of more than half a memory table in a different way.
 func TestPowerCutInLargeCommit(t *testing.T) {
 	h := newHistory(1)
 	large := batch(h.heads[1], 10, memTableBytes/16)
@@ -253,14 +253,14 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// The tests above notice losses: without syncs they find some.
+// The tests above would notice losses: without syncs they find some.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)
 }
 
-// A restart after a cut, during which the power fails again, loses nothing either. It has few
-// operations, so each is tried with many seeds.
+// If the power fails again during the restart after a cut, nothing is lost either. A restart
+// has few operations, so each is tried with many seeds.
 func TestPowerCutInRestart(t *testing.T) {
 	h := newHistory(8)
 	ctx := t.Context()

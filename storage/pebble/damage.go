@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// damaged turns an error of a read into storage.ErrDamaged, in one line, if it reports a
-// changed file.
+// damaged turns an error of a read into storage.ErrDamaged, with a message of one line, if the
+// error reports damage to a file.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {
@@ -21,7 +21,7 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %s", storage.ErrDamaged, firstLine(err))
 }
 
-// firstLine is the part of the engine's message about damage that is useful to operators.
+// firstLine returns the part of the engine's message about damage that is useful to operators.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

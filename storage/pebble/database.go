@@ -16,7 +16,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Database holds the ledgers of one folder. It implements storage.Database. Its methods are
+// Database contains the ledgers of one folder. It implements storage.Database. Its methods are
 // safe for concurrent use, except that Close does not wait for the others.
 type Database struct {
 	engine  *engine.DB
@@ -26,22 +26,22 @@ type Database struct {
 	logs    *disk.LogFS
 	eraser  *erase.Eraser
 	// durability of every write is engine.Sync. It is a field only so that the crash test can
-	// prove that it notices a missing sync.
+	// show that it notices a missing sync.
 	durability *engine.WriteOptions
-	readOnly   bool  // Config.ReadOnly, or full is set: the eraser does not run
-	full       error // why the database was opened for reading only, if space was too low; never changes
+	readOnly   bool  // Config.ReadOnly, or full is not nil: the eraser does not run
+	full       error // why the database was opened for reading only, if space was low; never changes
 
 	closed atomic.Bool
 
 	fillers *fillers
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // opened so far, by name; under mu
+	ledgers map[string]*ledger // opened so far, by name; guarded by mu
 }
 
 var errClosed = errors.New("the database is closed")
 
-// usable returns nil if an operation may begin.
+// usable returns nil if an operation can begin.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -49,8 +49,8 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable for operations that write; storage.ErrNoSpace if the database is open for
-// reading only.
+// writable is usable for operations that write. It returns storage.ErrNoSpace if the database
+// is open for reading only.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
 		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
@@ -65,7 +65,7 @@ func (d *Database) ReadOnly() bool { return d.full != nil }
 // Roomy returns nil if free space is above the mark, and storage.ErrNoSpace otherwise.
 func (d *Database) Roomy() error { return d.space.Check() }
 
-// get returns a copy of the value of a key; storage.ErrNotFound if there is none.
+// get returns a copy of the value of a key, or storage.ErrNotFound.
 func (d *Database) get(key []byte) ([]byte, error) {
 	value, closer, err := d.engine.Get(key)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -75,19 +75,19 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
-	// Only now does the engine report that the value could not be read.
+	// The engine reports only now that the value could not be read.
 	if err := closer.Close(); err != nil {
 		return nil, damaged(err)
 	}
 	return kept, nil
 }
 
-// Ledgers lists them by name.
+// Ledgers implements storage.Database.
 func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	d.mu.Lock() // so that no ledger is created meanwhile
+	d.mu.Lock() // keeps ledgers from being created meanwhile
 	defer d.mu.Unlock()
 	infos, numbers, err := d.infos()
 	if err == nil {
@@ -131,19 +131,20 @@ func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string
 	return infos, numbers, nil
 }
 
-// unusedNumber returns damage if the number is 0 or belongs to another ledger.
+// unusedNumber returns an error that wraps storage.ErrDamaged if the number is 0 or belongs to
+// another ledger.
 func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	if number == 0 {
 		return fmt.Errorf("%w: its number is 0, which no ledger has", storage.ErrDamaged)
 	}
 	if other, used := numbers[number]; used {
-		return fmt.Errorf("%w: it has the number %d, and so has ledger %q", storage.ErrDamaged, number, other)
+		return fmt.Errorf("%w: it has the number %d, which ledger %q has too", storage.ErrDamaged, number, other)
 	}
 	return nil
 }
 
-// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and that
-// no others exist. Otherwise a ledger would be hidden, or a new ledger would overwrite one.
+// checkNumbers checks that the ledgers have the numbers from 1 to the last one assigned, and
+// no others. Otherwise a ledger could be hidden, or a new ledger could overwrite one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -177,12 +178,12 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
-		err = fmt.Errorf("%w: it leads to the description of ledger %q", storage.ErrDamaged, info.Name)
+		err = fmt.Errorf("%w: its number leads to the description of ledger %q", storage.ErrDamaged, info.Name)
 	}
 	return info, err
 }
 
-// info reads a ledger's description; a missing one is damage.
+// info reads a ledger's description. It is damage if there is none.
 func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -194,7 +195,7 @@ func (d *Database) info(number keys.Ledger) (storage.Info, error) {
 	return keys.DecodeInfo(stored)
 }
 
-// head reads a ledger's head; a missing one is damage.
+// head reads a ledger's head. It is damage if there is none.
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -206,7 +207,7 @@ func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	return keys.DecodeHead(stored)
 }
 
-// Ledger opens a ledger; storage.ErrNotFound if it does not exist.
+// Ledger implements storage.Database.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +218,8 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger returns the ledger with that name, and opens it at first use. The caller holds d.mu.
+// ledger returns the ledger with that name, which it opens at first use. The caller must hold
+// d.mu.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -261,7 +263,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
-// remember makes the only handle on a ledger. The caller holds d.mu.
+// remember creates the only handle on a ledger. The caller must hold d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
@@ -270,7 +272,7 @@ func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.
 	return l
 }
 
-// Create makes an empty ledger, durably; storage.ErrConflict if the name is taken.
+// Create implements storage.Database. The new ledger is empty and durable.
 func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -298,7 +300,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	}
 	if _, err := d.get(keys.Info(number)); !errors.Is(err, storage.ErrNotFound) {
 		if err == nil {
-			err = fmt.Errorf("%w: the next ledger number is %d, which a ledger has", storage.ErrDamaged, number)
+			err = fmt.Errorf("%w: the next ledger number is %d, but a ledger already has it", storage.ErrDamaged, number)
 		}
 		return nil, err
 	}
@@ -321,20 +323,20 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 	return d.remember(number, stored, storage.Head{}), nil
 }
 
-// nextNumber returns a ledger number that was never given before. The caller holds d.mu and
-// stores the number under keys.Last together with the ledger.
+// nextNumber returns a ledger number that was never assigned before. The caller must hold
+// d.mu, and stores the number under keys.Last together with the ledger.
 func (d *Database) nextNumber() (keys.Ledger, error) {
 	last, err := d.lastNumber()
 	if err != nil {
 		return 0, err
 	}
 	if last+1 == 0 {
-		return 0, errors.New("all ledger numbers are given")
+		return 0, errors.New("all ledger numbers are assigned")
 	}
 	return last + 1, nil
 }
 
-// lastNumber returns the last ledger number given; 0 if none was.
+// lastNumber returns the last assigned ledger number, or 0 if none was assigned.
 func (d *Database) lastNumber() (keys.Ledger, error) {
 	stored, err := d.get(keys.Last())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -348,10 +350,10 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 }
 
 // Close releases everything. No Store may be in use; a later use returns an error. Close does
-// not wait for erasures: the next opening continues them.
+// not wait for erasures, which the next opening continues.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
-		return fmt.Errorf("closing: %w", errClosed)
+		return fmt.Errorf("closing the database: %w", errClosed)
 	}
 	d.reserve.Patient.Store(false)
 	if !d.readOnly {

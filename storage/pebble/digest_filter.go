@@ -13,21 +13,20 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter says of most digests that the ledger has no place and no claim for them,
-// without a lookup. Nearly all digests that are written are new, and each lookup would
-// search every table that may contain the key (BenchmarkCommit). It is safe for
-// concurrent use.
+// digestFilter knows for most digests, without a lookup, that the ledger has no place and no
+// claim for them. Nearly all digests that are written are new, and each lookup would search
+// every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
-// The first use starts a goroutine that reads the digests which the ledger already has.
-// Until it is done, and when memory runs out, mayContain always returns true.
+// The first use starts a goroutine that reads the digests that the ledger already has. Until
+// the goroutine is done, and if memory runs out, mayContain always returns true.
 type digestFilter struct {
 	fillers *fillers
 	name    string
 	number  keys.Ledger
 
-	mu     sync.Mutex    // guards what follows; held briefly
+	mu     sync.Mutex    // guards the fields below; held briefly
 	filter *bloom.Filter // nil until the first use
-	filled bool          // with all that the ledger had at the first use
+	filled bool          // the filter has all digests that the ledger had at the first use
 }
 
 // mayContain returns false only for a digest that the ledger has no place and no claim for.
@@ -38,8 +37,8 @@ func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	return !f.filled || f.filter.MayContain(bloom.Key(digest[:]))
 }
 
-// add adds a digest. The caller does so before the key is visible to readers, so that
-// the goroutine that fills the filter cannot miss it.
+// add adds a digest. The caller must do so before readers can see the key, so that the
+// goroutine that fills the filter cannot miss it.
 func (f *digestFilter) add(digest storage.Hash) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +46,7 @@ func (f *digestFilter) add(digest storage.Hash) {
 	f.filter.Add(bloom.Key(digest[:]))
 }
 
-// begin starts to fill the filter at the first call. The caller holds f.mu.
+// begin starts to fill the filter at the first call. The caller must hold f.mu.
 func (f *digestFilter) begin() {
 	if f.filter == nil {
 		f.filter = bloom.New(f.fillers.take)
@@ -55,8 +54,8 @@ func (f *digestFilter) begin() {
 	}
 }
 
-// fill adds the places and claims that the ledger has, until ctx is done or memory runs
-// out. After an error the filter is of no use and gives its memory back.
+// fill adds the digests of the ledger's places and claims, until ctx is done or memory runs
+// out. After an error the filter is useless, and its memory is returned.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
 	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
 		start, end := kind(f.number)
@@ -89,11 +88,12 @@ func (f *digestFilter) giveUp() {
 	f.filter.Release()
 }
 
-// fillKeys bounds the keys that one iterator reads: an open iterator keeps files alive.
+// fillKeys bounds the keys that one iterator reads, because an open iterator keeps files
+// alive.
 const fillKeys = 1 << 14
 
-// fillSome adds the digests of some keys from start on, and returns the next start; nil
-// at the end.
+// fillSome adds the digests of some keys from start on. It returns the next start, or nil at
+// the end.
 func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, err error) {
 	it, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 			digests = append(digests, keys.Digest(it.Key()))
 		}
 	}
-	if err := it.Close(); err != nil { // includes errors of reading
+	if err := it.Close(); err != nil { // also reports errors of reading
 		return nil, err
 	}
 	f.mu.Lock()
@@ -125,8 +125,8 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	cache  *engine.Cache // gives the filters' memory up: their sum stays within the cache's size
-	spare  atomic.Int64  // bytes that the filters may still take, first come, first served
+	cache  *engine.Cache // gives up the filters' memory, so that the sum stays within the cache's size
+	spare  atomic.Int64  // bytes that the filters can still take, first come, first served
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx
 	under  sync.WaitGroup
@@ -153,17 +153,17 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 	return func() { reserved(); give() }, true
 }
 
-// begin fills a filter in the background. Until that is done, lookups go to the database.
+// begin fills a filter in the background. Until that is done, lookups read the database.
 func (f *fillers) begin(filter *digestFilter) {
 	f.under.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("the digests of a ledger could not be read: until the next start each write looks its digests up first",
+			f.logger.Warn("the digests of a ledger could not be read; until the next start, each write must look its digests up",
 				"ledger", filter.name, "error", err)
 		}
 	})
 }
 
-// end stops the goroutines and waits for them. No filter is used afterwards.
+// end stops the goroutines and waits for them. No filter may be used afterwards.
 func (f *fillers) end() {
 	f.stop()
 	f.under.Wait()

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// asks returns how often f asked the filters of tables.
+// asks returns the number of times that do consulted the filters of tables.
 func asks(db *Database, do func()) int64 {
 	before := db.engine.Metrics().Filter
 	do()
@@ -18,12 +18,12 @@ func asks(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// Digests are found that this process wrote, and those of earlier processes once they are
-// read. Digests that were never written are not looked up.
+// Digests that this process wrote are found, and so are those of earlier processes once they
+// are read. Digests that were never written are not looked up.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
-	const records, asked = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
+	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	fill := func(l *ledger, old storage.Head) storage.Head {
 		b := benchmarkBatch(old, records/2, text)
 		require.NoError(t, l.Commit(ctx, old, b))
@@ -50,7 +50,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 	held, err := l.Keys(ctx, all)
 	require.NoError(t, err)
 	require.Len(t, held, records)
-	fresh := make([]storage.Hash, asked)
+	fresh := make([]storage.Hash, lookups)
 	for i := range fresh {
 		fresh[i] = digestOf(uint64(records + i))
 	}
@@ -58,13 +58,13 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 		held, err := l.Keys(ctx, fresh)
 		require.NoError(t, err)
 		require.Empty(t, held)
-	}), int64(asked/10))
+	}), int64(lookups/10))
 }
 
-// Before the stored digests are read, if they do not fit into memory, and if they cannot be
-// read, mayContain returns true.
+// mayContain returns true before the stored digests are read, if they do not fit into memory,
+// and if they cannot be read.
 func TestUnreadDigestsAreLookedUp(t *testing.T) {
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, 100, prose(1<<20))))
 
 	never := digestOf(1 << 50)
@@ -85,12 +85,12 @@ func TestUnreadDigestsAreLookedUp(t *testing.T) {
 	require.True(t, ended.mayContain(never))
 }
 
-// If a read fails while a filter is filled, mayContain returns true from then on, and the
-// filter takes no memory.
+// If a read fails while a filter is being filled, mayContain returns true from then on, and
+// the filter takes no memory.
 func TestFailedFillExcludesNothing(t *testing.T) {
 	const records = 4000
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, records, prose(1<<20))))
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())

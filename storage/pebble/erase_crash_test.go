@@ -17,17 +17,17 @@ import (
 )
 
 // erasure is a ledger with secrets in the last level, in level 0, and in the log. The power
-// fails during their redaction.
+// fails while they are being redacted.
 type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // as reported by the ledger and the eraser
+	redacted, gone atomic.Bool // as reported by the ledger and by the eraser
 }
 
-// prepare makes the ledger and stops its eraser.
+// prepare creates the ledger and stops its eraser.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	for i := range uint64(3) {
 		s := newSecrets(i)
@@ -79,16 +79,16 @@ func waitErased(ctx context.Context, db *Database) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return errors.New("erased content was not removed")
+	return errors.New("erased content was not removed from the files")
 }
 
-// check opens the disk after a power cut. An acknowledged redaction is there. If the redaction
-// is there, the secrets leave the folder. If they were reported as gone, no file has them even
-// before the database is opened.
+// check opens the disk after a power cut. If the redaction was acknowledged, it is stored. If
+// it is stored, the secrets disappear from the folder. If the secrets were reported as gone,
+// no file has them even before the database is opened.
 func (e *erasure) check(ctx context.Context, files vfs.FS, redacted, gone bool) error {
 	if gone {
 		if err := e.notIn(ctx, files); err != nil {
-			return fmt.Errorf("back in the folder: %w", err)
+			return fmt.Errorf("secrets are back in the folder: %w", err)
 		}
 	}
 	db, err := Open(ctx, testConfig(files))
@@ -119,7 +119,7 @@ func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database,
 		for _, c := range s.contents {
 			text, err := store.Content(ctx, c.Digest)
 			if stands && !errors.Is(err, storage.ErrNotFound) {
-				return fmt.Errorf("redacted content is read: %w", err)
+				return fmt.Errorf("redacted content can be read: %w", err)
 			}
 			if !stands && (err != nil || !slices.Equal(text, c.Bytes)) {
 				return fmt.Errorf("content is lost: %w", err)
@@ -165,5 +165,5 @@ func TestPowerCutInErasure(t *testing.T) {
 		return e.check(ctx, cut(), redacted, gone)
 	})
 	require.NoError(t, errors.Join(wrong...))
-	require.Greater(t, made*c.every, 3*20, "logs, tables and manifests change")
+	require.Greater(t, made*c.every, 3*20, "logs, tables, and manifests change")
 }

@@ -21,10 +21,10 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// marked makes a database with redacted secrets in the last level. Its eraser is stopped, so
+// marked creates a database with redacted secrets in the last level. Its eraser is stopped, so
 // that the test can call it.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	s := newSecrets(1)
 	head := storage.Head{Size: 2, Tip: digestOf(1)}
@@ -73,12 +73,12 @@ func TestErasing(t *testing.T) {
 	require.False(t, worked)
 }
 
-// An erasure is pending while a copy that may contain the content cannot be removed.
+// An erasure is pending while a copy that can contain the content cannot be removed.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
-	held, asked := errors.New("the copy is in use"), 0
+	held, calls := errors.New("the copy is in use"), 0
 	db.eraser.Config.Copies = func() error {
-		asked++
+		calls++
 		return held
 	}
 	_, err := db.eraser.Pass(t.Context())
@@ -91,10 +91,10 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Zero(t, pending(t, db))
 	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, asked, "not where nothing is erased")
+	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
 }
 
-// The check finds content in tables that are not rewritten yet.
+// The check finds content in tables that are not yet rewritten.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.Mark
@@ -106,7 +106,7 @@ func TestCheckFindsErasedContent(t *testing.T) {
 	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
 }
 
-// A failed erasure is tried again, and its marks stay until it succeeds.
+// A failed erasure is retried, and its marks stay until it succeeds.
 func TestErasureTriedAgain(t *testing.T) {
 	for name, fault := range map[string]func(op errorfs.Op) bool{
 		"deleting a table": func(op errorfs.Op) bool {
@@ -139,7 +139,7 @@ func TestErasureTriedAgain(t *testing.T) {
 				require.Equal(t, 3, pending(t, db))
 			}
 			failing.Store(false)
-			require.Eventually(t, func() bool { // an attempt that was under way may still fail
+			require.Eventually(t, func() bool { // an attempt that is already running can still fail
 				_, err := db.eraser.Pass(t.Context())
 				return err == nil
 			}, time.Minute, time.Millisecond)
@@ -149,7 +149,7 @@ func TestErasureTriedAgain(t *testing.T) {
 	}
 }
 
-// The eraser's goroutine logs a failure and tries again.
+// The eraser's goroutine logs a failure and retries.
 func TestEraserTriesAgain(t *testing.T) {
 	var failing atomic.Bool
 	memory := vfs.NewMem()
@@ -159,14 +159,14 @@ func TestEraserTriesAgain(t *testing.T) {
 		}
 		return nil
 	})))
-	var said bytes.Buffer
-	db.eraser.Config.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	var logged bytes.Buffer
+	db.eraser.Config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	failing.Store(true)
 	db.eraser.Start(db.engine)
 	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
 	db.eraser.End()
-	require.Equal(t, 1, strings.Count(said.String(), "erased content is still in files of the database"))
-	require.Contains(t, said.String(), errorfs.ErrInjected.Error())
+	require.Equal(t, 1, strings.Count(logged.String(), "erased content is still in files of the database"))
+	require.Contains(t, logged.String(), errorfs.ErrInjected.Error())
 	requireNowhere(t, s, memory)
 }
 
@@ -193,8 +193,8 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	requireNowhere(t, s, db.space.FS)
 }
 
-// Below the mark of free space, the eraser uses the reserve. If that is too small, it returns
-// an error.
+// Below the mark of free space, the eraser uses the reserve. If the reserve is too small, the
+// eraser returns an error.
 func TestErasureInTheReserve(t *testing.T) {
 	memory := vfs.NewMem()
 	db, l, s := marked(t, memory)
@@ -212,7 +212,7 @@ func TestErasureInTheReserve(t *testing.T) {
 	_, err = db.eraser.Pass(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, memory)
-	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "others wait again")
+	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "other compactions wait again")
 }
 
 // fillingFS has enough space until full is set.

@@ -24,11 +24,11 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			c.flush()
 			return s, ".log"
 		},
-		"behind the end of a log": func(c *clerk) (*secrets, string) {
+		"after the end of a log": func(c *clerk) (*secrets, string) {
 			s := c.post()
 			c.flush()
 			c.commit(nil)
-			c.flush() // and the file of the secrets is used again
+			c.flush() // and the file with the secrets is reused
 			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
@@ -91,7 +91,7 @@ func TestErasureBesideASlowReader(t *testing.T) {
 	c.redact(s)
 	c.erased()
 	s.requireGone(t, c.dir)
-	for seq := range c.head.Size - 2 { // without the event read above and the later redaction
+	for seq := range c.head.Size - 2 { // except the event read above and the later redaction
 		e, err, ok := next()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -109,10 +109,10 @@ func TestErasureAfterAKill(t *testing.T) {
 			output, err := erasing.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, erasing.Start())
-			said := bufio.NewScanner(output)
-			require.True(t, said.Scan())
+			lines := bufio.NewScanner(output)
+			require.True(t, lines.Scan())
 			require.NoError(t, erasing.Process.Kill())
-			require.Equal(t, "redacted", said.Text())
+			require.Equal(t, "redacted", lines.Text())
 			require.Error(t, erasing.Wait())
 			s := newSecrets(secretSeq)
 			if in != anywhere {
@@ -128,7 +128,7 @@ func TestErasureAfterAKill(t *testing.T) {
 
 const (
 	whereVariable = "COLOPHON_TEST_WHERE"
-	anywhere      = "anywhere" // the eraser works
+	anywhere      = "anywhere" // while the eraser works
 	secretSeq     = 50
 )
 
@@ -172,7 +172,7 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// The place and the mark of a piece of content are removed with it.
+// The place and the mark of a piece of content are removed together with it.
 func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()
@@ -181,7 +181,7 @@ func TestErasureRemovesThePlace(t *testing.T) {
 	require.True(t, c.tablesHold(place, end))
 	c.redact(s)
 	c.erased()
-	require.NoError(t, c.db.Close()) // which waits until old tables are deleted
+	require.NoError(t, c.db.Close()) // waits until old tables are deleted
 	for _, content := range s.contents {
 		place, end := keys.HoldingRange(c.l.number, content.Digest)
 		require.False(t, c.tablesHold(place, end))

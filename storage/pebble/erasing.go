@@ -9,10 +9,10 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// Erasing describes erased content that may still be in files of the database.
+// Erasing describes erased content that can still be in files of the database.
 type Erasing struct {
-	Pieces int       // number of contents
-	Oldest time.Time // when the oldest of them was erased, UTC; zero if Pieces is 0
+	Pieces int       // number of pieces of content
+	Oldest time.Time // when the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
 // Erasing counts the erased content that is still in files. An erasure takes seconds; if one

@@ -33,8 +33,8 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// A commit whose write fails ends the process and does not return. The next start has all that
-// was acknowledged before, and all or nothing of the failed commit.
+// A commit whose write fails ends the process and does not return. The next start has
+// everything that was acknowledged before, and either all or nothing of the failed commit.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -70,7 +70,7 @@ func TestFailedLogIsFatal(t *testing.T) {
 			require.Contains(t, <-reasons, errorfs.ErrInjected.Error())
 			head, err := l.Head(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, first.Head, head, "readers never saw it")
+			require.Equal(t, first.Head, head, "readers never saw the failed commit")
 
 			left := openOn(t, memory.CrashClone(vfs.CrashCloneCfg{}))
 			store, err := left.Ledger(t.Context(), "default")
@@ -85,14 +85,14 @@ func TestFailedLogIsFatal(t *testing.T) {
 	}
 }
 
-// If Fatal returns against its contract, the engine still does not continue.
+// If Fatal returns, which its contract forbids, the engine still does not continue.
 func TestFatalMustNotReturn(t *testing.T) {
 	l := testConfigLogger(func(string) {})
 	require.PanicsWithValue(t, "storage/pebble: Config.Fatal returned after: lost 3",
 		func() { l.Fatalf("lost %d", 3) })
 }
 
-// Errors in the background are logged, and the operation is tried again if possible.
+// Errors in the background are logged, and the operation is retried if possible.
 func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 	var fail atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -102,16 +102,16 @@ func TestFailedFlushIsReportedAndTriedAgain(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	fail.Store(true)
 	all := commits(t, l, 4)
 	require.NoError(t, db.engine.Flush())
-	require.False(t, fail.Load(), "it failed once")
+	require.False(t, fail.Load(), "the flush failed once")
 	require.Zero(t, readDamaged(t.Context(), t, l, all[0]))
 }
 
 // The engine shows the erasures of a commit before the commit is durable. A reader that misses
-// content then finds its redaction.
+// content must then find its redaction.
 func TestContentThatIsBeingErased(t *testing.T) {
 	var hold atomic.Bool
 	held, release := make(chan struct{}), make(chan struct{})
@@ -125,7 +125,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	db.eraser.End()
 	first := batch(storage.Head{}, 3, 1000)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
@@ -139,14 +139,14 @@ func TestContentThatIsBeingErased(t *testing.T) {
 	missed := make(chan error, 1)
 	go func() {
 		_, err := l.Content(context.Background(), digestOf(0))
-		for err == nil { // the engine shows the erasure at any time from now on
+		for err == nil { // from now on, the engine can show the erasure at any time
 			_, err = l.Content(context.Background(), digestOf(0))
 		}
 		_, redacted := l.Redaction(context.Background(), 0)
 		missed <- redacted
 	}()
 	go func() {
-		time.Sleep(100 * time.Millisecond) // the reader comes before the commit is durable
+		time.Sleep(100 * time.Millisecond) // the reader runs before the commit is durable
 		close(release)
 	}()
 	require.NoError(t, <-missed, "the content is missing and no redaction explains it")
@@ -163,8 +163,8 @@ func TestOneSyncPerCommit(t *testing.T) {
 		}
 		return nil
 	}))
-	db, l := one(t, files)
-	db.eraser.End() // its syncs are not those of the commits
+	db, l := newLedger(t, files)
+	db.eraser.End() // its syncs do not belong to the commits
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

@@ -8,9 +8,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// find looks up n keys of one kind in ascending order. key appends the i-th key; found
-// receives the value of each key that exists, valid until it returns. Most keys are expected
-// to be absent, and filters tell that without reading a block.
+// find looks up n keys of one kind in ascending order. key appends the i-th key. found
+// receives the value of each key that exists, which is valid until found returns. Most keys
+// are expected to be absent, which filters show without reading a block.
 func (l *ledger) find(
 	kind func(keys.Ledger) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
 ) (err error) {

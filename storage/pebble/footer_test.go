@@ -9,12 +9,12 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// Footers of files locate the other blocks and are read first. If any bit of a footer changes,
-// what needs the file fails, and the process continues.
+// The footer of a file locates its other blocks and is read first. If any bit of a footer
+// changes, operations that need the file fail, and the process continues.
 func TestEveryBitOfAFooter(t *testing.T) {
-	const footer = 38 // bytes, about the least
+	const footer = 38 // bytes, about the shortest possible
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 1)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())

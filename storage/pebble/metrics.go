@@ -8,7 +8,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics are the database's own measurements. Counters start at 0 when it is opened.
+// Metrics are the database's own measurements. Counters start at 0 when the database is
+// opened.
 type Metrics struct {
 	DiskBytes    uint64 // of all files, including obsolete ones
 	WALBytes     uint64 // live data in the write-ahead log
@@ -16,7 +17,7 @@ type Metrics struct {
 	Flushes      int64
 	Level0Files  int64     // tables that wait for a compaction
 	FsyncLatency Histogram // of the write-ahead log
-	// FreeBytes is the free space of the database's file system, and FreeMark the mark below
+	// FreeBytes is the free space of the database's file system. FreeMark is the mark below
 	// which writes are refused. Both are 0 if unknown.
 	FreeBytes uint64
 	FreeMark  uint64
@@ -27,7 +28,7 @@ type Metrics struct {
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets []Bucket // in ascending order; durations above the last bound are in Count only
+	Buckets []Bucket // in ascending order; durations above the last bound count only in Count
 }
 
 // Bucket counts the durations up to its bound, including those of lower buckets.
@@ -36,7 +37,7 @@ type Bucket struct {
 	Count      uint64
 }
 
-// Metrics returns the current measurements; an error if the database is closed.
+// Metrics returns the current measurements, or an error if the database is closed.
 func (d *Database) Metrics() (Metrics, error) {
 	if d.closed.Load() {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", errClosed)

@@ -19,14 +19,14 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// engineFormat is the version of Pebble's file formats. It is fixed here, so that a newer
-// library does not convert the files on its own.
+// engineFormat is the version of Pebble's file formats. It is fixed, so that a newer library
+// does not convert the files by itself.
 const engineFormat = engine.FormatValueSeparation
 
-// Open opens the database in cfg.Dir. If the folder is absent or empty, it makes an empty
-// database. It returns ErrInUse if this or another process has it open, ErrFormat if its
-// format version differs, and ErrDamaged if files were changed after they were written; then
-// nothing was changed. It refuses a folder with anything else in it.
+// Open opens the database in cfg.Dir. If the folder is absent or empty, Open creates an empty
+// database. It returns ErrInUse if this process or another one has the database open,
+// ErrFormat if the format version differs, and ErrDamaged if files were changed after they
+// were written; then it changes nothing. It refuses a folder that contains anything else.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -86,14 +86,14 @@ func open(cfg Config) (*Database, error) {
 	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
 	d.eraser.ListenTo(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
-	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // nothing to read
+	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // there is nothing to read
 		err = full
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	err = d.checkFormat()
-	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing stored yet
+	if full != nil && errors.Is(err, storage.ErrNotFound) { // nothing is stored yet
 		err = full
 	}
 	if err != nil {
@@ -109,8 +109,8 @@ func open(cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// locate returns the folder of the database, which it makes if allowed, and the version of
-// Pebble's file formats to open it with.
+// locate returns the folder of the database, and the version of Pebble's file formats with
+// which to open it. It creates the folder if it may.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)
@@ -128,10 +128,11 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// peek returns the version of Pebble's file formats to open the folder with at first. For an
-// existing database that is its own version, because it may belong to another program and must
-// not be converted. For a new one it is this build's. peek changes nothing. It fails if the
-// folder contains anything but a Pebble database or the remains of an interrupted first start.
+// peek returns the version of Pebble's file formats with which to open the folder at first.
+// For an existing database it is that database's version, because the database can belong to
+// another program and must not be converted. For a new database it is this build's version.
+// peek changes nothing. It fails if the folder contains anything except a Pebble database or
+// the remains of an interrupted first start.
 func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	description, err := engine.Peek(dir, files)
 	if err != nil {
@@ -147,14 +148,14 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !leftByFirstStart(name) {
-			return 0, fmt.Errorf("the folder is not empty and holds no database (there is %q)", name)
+			return 0, fmt.Errorf("the folder holds no database, but other files such as %q", name)
 		}
 	}
 	return engineFormat, nil
 }
 
-// leftByFirstStart reports whether an interrupted first start, or the creation of a file
-// system, can have left a file with that name.
+// leftByFirstStart reports whether a file with that name can remain from an interrupted first
+// start or from the creation of a file system.
 func leftByFirstStart(name string) bool {
 	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
@@ -164,9 +165,9 @@ func leftByFirstStart(name string) bool {
 	return false
 }
 
-// checkFormat compares the stored format version with this build's, and lets Pebble convert
-// its files to engineFormat. A database without keys is new and receives the version. One with
-// keys but without a version belongs to another program.
+// checkFormat compares the stored format version with this build's version, and lets Pebble
+// convert its files to engineFormat. A database without keys is new and gets the version. A
+// database with keys but without a version belongs to another program.
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -180,7 +181,7 @@ func (d *Database) checkFormat() error {
 		return fmt.Errorf("reading the format version: %w", err)
 	}
 	if version != keys.FormatVersion {
-		return fmt.Errorf("%w: the database has version %d, this build reads version %d",
+		return fmt.Errorf("%w: the database has version %d, but this build reads version %d",
 			storage.ErrFormat, version, keys.FormatVersion)
 	}
 	return d.convert()

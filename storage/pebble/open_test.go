@@ -19,7 +19,7 @@ import (
 
 func TestOpenOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
-	for range 2 { // made, then found
+	for range 2 { // created, then opened
 		db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
@@ -50,27 +50,27 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	}
 	require.NoError(t, db.Close())
 	db, err = Open(t.Context(), Config{Dir: filepath.Join(alias, "real"), Logger: silent()})
-	require.NoError(t, err, "free again")
+	require.NoError(t, err, "the database can be opened again")
 	require.NoError(t, db.Close())
 }
 
 // If the lock file is deleted, the database still cannot be opened twice.
 func TestOpenTwiceWithoutLockFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there, a lock file that is held cannot be deleted")
+		t.Skip("a lock file in use cannot be deleted on this system")
 	}
 	dir := t.TempDir()
 	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(dir, "LOCK")))
-	said, err := process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
+	printed, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.True(t, strings.HasPrefix(string(printed), "in use: "), string(printed))
 	_, err = Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.ErrorIs(t, err, storage.ErrInUse)
 	require.NoError(t, db.Close())
 	db, err = Open(t.Context(), Config{Dir: dir, Logger: silent()})
-	require.NoError(t, err, "free again")
+	require.NoError(t, err, "the database can be opened again")
 	require.NoError(t, db.Close())
 }
 
@@ -84,7 +84,7 @@ func TestOpenTwiceInMemory(t *testing.T) {
 
 func TestOpenRefusesOtherFormat(t *testing.T) {
 	files := vfs.NewMem()
-	db, _ := one(t, files)
+	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 	require.ErrorContains(t, err, "version 9")
 	require.ErrorContains(t, err, "version 4")
 	_, err = Open(t.Context(), testConfig(files))
-	require.ErrorIs(t, err, storage.ErrFormat, "and not in use")
+	require.ErrorIs(t, err, storage.ErrFormat, "the failed opening did not keep the lock")
 }
 
 func TestOpenRefusesForeignFolder(t *testing.T) {

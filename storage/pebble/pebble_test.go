@@ -49,8 +49,8 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// one makes a ledger in a new database, which is closed when the test ends.
-func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
+// newLedger creates a ledger in a new database, which is closed when the test ends.
+func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db := openOn(t, files)
 	t.Cleanup(func() {
 		if !db.closed.Load() {
@@ -62,8 +62,8 @@ func one(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, store.(*ledger)
 }
 
-// batch makes n entries of size bytes on old. The first has content and a key. All differ for
-// each size of old.
+// batch returns a batch on old with n entries of size bytes. The first entry has content and a
+// key. For each size of old, all of these differ.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {
@@ -80,7 +80,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 }
 
 func TestCloseTwiceAndUseAfterwards(t *testing.T) {
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	ctx := t.Context()
 	require.NoError(t, db.Close())
 	require.ErrorIs(t, db.Close(), errClosed)
@@ -96,8 +96,8 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 }
 
-func TestNumbersAreNeverGivenAgain(t *testing.T) {
-	db, first := one(t, vfs.NewMem())
+func TestNumbersAreNeverReused(t *testing.T) {
+	db, first := newLedger(t, vfs.NewMem())
 	again := reopen(t, db).(*Database)
 	store, err := again.Create(t.Context(), storage.Info{Name: "second"})
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestNumbersAreNeverGivenAgain(t *testing.T) {
 
 func TestMissingHeadIsDamage(t *testing.T) {
 	files := vfs.NewMem()
-	db, _ := one(t, files)
+	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 
 func TestLostContentIsDamage(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 10)))
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
@@ -141,7 +141,7 @@ func TestLostContentIsDamage(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	var head storage.Head
 	for range 4 {
 		b := batch(head, 10, 100<<10)
@@ -153,7 +153,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, m.DiskBytes)
 	require.Positive(t, m.Flushes)
-	require.GreaterOrEqual(t, m.FsyncLatency.Count, uint64(6), "format, creation and four commits, one sync each")
+	require.GreaterOrEqual(t, m.FsyncLatency.Count, uint64(6), "format, creation, and four commits, with one sync each")
 	require.NotEmpty(t, m.FsyncLatency.Buckets)
 	last := Bucket{UpperBound: -1}
 	for _, b := range m.FsyncLatency.Buckets {
@@ -164,7 +164,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The number of a ledger is never given again, even if the stored last number is wrong.
+// The number of a ledger is never reused, even if the stored last number is wrong.
 func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
@@ -175,7 +175,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	all, err := pebbletest.Dump(files, "db")
 	require.NoError(t, err)
 	for i := range all {
-		if all[i].Key[0] == 'l' { // the last number given
+		if all[i].Key[0] == 'l' { // the last assigned number
 			all[i].Value = []byte{0, 0, 0, 0}
 		}
 	}
@@ -184,7 +184,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Create(t.Context(), storage.Info{Name: "second"})
 	require.ErrorIs(t, err, storage.ErrDamaged)
-	require.ErrorContains(t, err, "the next ledger number is 1, which a ledger has")
+	require.ErrorContains(t, err, "the next ledger number is 1, but a ledger already has it")
 	_, err = db.Ledger(t.Context(), "first")
 	require.NoError(t, err)
 	_, err = db.Ledgers(t.Context())
@@ -192,7 +192,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Opening for reading only changes nothing and creates nothing.
+// Opening a database for reading only changes nothing and creates nothing.
 func TestReadOnly(t *testing.T) {
 	files := vfs.NewMem()
 	_, err := Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// The tests below need other processes: this test binary, with its role and folder in the
-// environment.
+// The tests below start other processes. Each runs this test binary, with its role and its
+// folder in the environment.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -64,14 +64,14 @@ func TestOpenInTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 	require.NoError(t, err)
-	said, err := process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.True(t, strings.HasPrefix(string(said), "in use: "), string(said))
-	require.Contains(t, string(said), dir)
+	printed, err := process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.True(t, strings.HasPrefix(string(printed), "in use: "), string(printed))
+	require.Contains(t, string(printed), dir)
 	require.NoError(t, db.Close())
-	said, err = process(t, "open", dir).Output()
-	require.NoError(t, err, string(said))
-	require.Empty(t, string(said))
+	printed, err = process(t, "open", dir).Output()
+	require.NoError(t, err, string(printed))
+	require.Empty(t, string(printed))
 }
 
 // roleCommit commits until it is killed, and prints the size after each commit.
@@ -103,11 +103,11 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, committing.Start())
 	lines := bufio.NewScanner(output)
 	for range 40 {
-		require.True(t, lines.Scan(), "it runs until it is killed")
+		require.True(t, lines.Scan(), "the process runs until it is killed")
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // what it printed before it was killed counts too
+	for ok := true; ok; ok = lines.Scan() { // lines that it printed before it was killed count too
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}
@@ -146,7 +146,7 @@ func roleFail(dir string) error {
 	}
 	failing.armed.Store(true)
 	err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1, 100))
-	return fmt.Errorf("the commit came back: %w", err)
+	return fmt.Errorf("the commit returned: %w", err)
 }
 
 func TestFatalEndsTheProcess(t *testing.T) {
@@ -154,11 +154,11 @@ func TestFatalEndsTheProcess(t *testing.T) {
 	output, err := failing.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, failing.Start())
-	said, err := io.ReadAll(output)
+	printed, err := io.ReadAll(output)
 	require.NoError(t, err)
 	var exit *exec.ExitError
 	require.ErrorAs(t, failing.Wait(), &exit)
-	require.Equal(t, 1, exit.ExitCode(), string(said))
-	require.Contains(t, string(said), "the process ends")
-	require.Contains(t, string(said), "injected error")
+	require.Equal(t, 1, exit.ExitCode(), string(printed))
+	require.Contains(t, string(printed), "ending the process")
+	require.Contains(t, string(printed), "injected error")
 }

@@ -54,7 +54,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
-		// The engine shows a commit before it is durable; the head does not.
+		// The engine shows a commit before it is durable, but the head does not.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
 		err = fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
@@ -84,18 +84,18 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, erro
 		return storage.Key{}, err
 	}
 	if claim.Seq >= l.head.Load().Size {
-		return storage.Key{}, storage.ErrNotFound // like entries: hidden until durable
+		return storage.Key{}, storage.ErrNotFound // hidden until it is durable, like an entry
 	}
 	return claim, nil
 }
 
 // Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, asked []storage.Hash) ([]storage.Key, error) {
+func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Key, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
 	}
-	// Sorted lookups find neighbours in the same blocks.
-	sorted := slices.DeleteFunc(slices.Clone(asked), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
+	// Sorted lookups find neighbouring keys in the same blocks.
+	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
 	var claims []storage.Key
@@ -123,10 +123,10 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return content, nil
 }
 
-// content reads content; storage.ErrNotFound if the ledger has none with that digest. The
-// engine shows the erasures of a commit before it is durable, Redaction only afterwards. So if
-// content is missing, content waits for the running commit and looks again. A caller that asks
-// for the redaction then finds it.
+// content reads content. It returns storage.ErrNotFound if the ledger has none with that
+// digest. The engine shows the erasures of a commit before the commit is durable, but
+// Redaction shows them only afterwards. So if content is missing, content waits for the
+// running commit and looks again. A caller that then asks for the redaction will find it.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -137,8 +137,8 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return l.stored(ctx, digest)
 }
 
-// stored reads content through its place. A commit may erase the content between the two
-// reads, or erase it and store it elsewhere. A place is never reused, so bytes are lost only
+// stored reads content through its place. Between the two reads, a commit can erase the
+// content, or erase it and store it elsewhere. A place is never reused, so bytes are lost only
 // if they are missing while their place still exists.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
@@ -159,7 +159,7 @@ func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error
 	return nil, err
 }
 
-// place returns the place of a piece of content; storage.ErrNotFound if there is none.
+// place returns the place of a piece of content, or storage.ErrNotFound if there is none.
 func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	stored, err := l.db.get(keys.AppendPlace(nil, l.number, digest))
 	if err != nil {
@@ -178,8 +178,8 @@ func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64
 	return referenced, nil
 }
 
-// referenced looks at the same keys as references: the content's place, which names the event
-// that posted it first, then the reference of a later event.
+// referenced looks at the same keys as references: first the content's place, which names the
+// event that first posted it, and then the reference of a later event.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
@@ -218,7 +218,7 @@ func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, err
 	}
 	if by >= l.head.Load().Size {
-		return 0, storage.ErrNotFound // like entries: hidden until durable
+		return 0, storage.ErrNotFound // hidden until it is durable, like an entry
 	}
 	return by, nil
 }

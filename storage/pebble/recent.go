@@ -2,15 +2,15 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests bounds the digests of each of a ledger's two sets.
+// recentDigests bounds the number of digests in each of a ledger's two sets.
 const recentDigests = 8192
 
-// recent remembers digests of content that was posted repeatedly, so that content which
-// repeats all the time, like a system prompt, costs no lookup. It may forget digests. It is
-// not safe for concurrent use.
+// recent remembers digests of content that was posted repeatedly, so that content that is
+// posted again and again, such as a system prompt, costs no lookup. It can forget digests. It
+// is not safe for concurrent use.
 //
-// New digests go into the current set. When that is full it replaces the previous set, and digests
-// that were not looked up since are forgotten.
+// New digests are added to the current set. When that set is full, it replaces the previous
+// one, and the digests that were not looked up since then are forgotten.
 type recent struct {
 	limit             int
 	current, previous map[storage.Hash]struct{}

@@ -10,8 +10,8 @@ import (
 	"colophon/storage"
 )
 
-// recent may forget digests. It has only digests that were added and not removed, is bounded,
-// and keeps those that were looked up recently.
+// recent can forget digests. It has only digests that were added and not removed, it is
+// bounded, and it keeps those that were looked up recently.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4
@@ -57,9 +57,9 @@ func TestRecentKeepsWhatIsAskedFor(t *testing.T) {
 }
 
 // Content that is posted again is remembered and not looked up. If it was erased in between,
-// the commit is still right.
+// the commit is still correct.
 func TestContentBeyondMemory(t *testing.T) {
-	_, l := one(t, vfs.NewMem())
+	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)
 	ctx := t.Context()
 	var head storage.Head
@@ -84,7 +84,7 @@ func TestContentBeyondMemory(t *testing.T) {
 		return text[0]
 	}
 	step(nil, 0, 1, 2, 3, 4, 5)
-	require.False(t, l.recent.has(digestOf(0)), "came once")
+	require.False(t, l.recent.has(digestOf(0)), "posted once")
 	step(nil, 0)
 	require.True(t, l.recent.has(digestOf(0)), "found and remembered")
 	require.Equal(t, byte(0), broughtBy(0), "not stored again")
@@ -93,7 +93,7 @@ func TestContentBeyondMemory(t *testing.T) {
 	step(nil, 0)
 	require.Equal(t, byte(3), broughtBy(0), "stored again")
 	step([]uint64{3}, 0)
-	require.Equal(t, byte(4), broughtBy(0), "erased and brought at once")
+	require.Equal(t, byte(4), broughtBy(0), "erased and posted in the same commit")
 	_, err := l.Content(ctx, digestOf(5))
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // redact records the redactions of b, removes the references of the redacted records, and
-// deletes content that no record needs any longer: its bytes, and its place. It leaves a mark
+// deletes content that no record needs any longer: its bytes and its place. It leaves a mark
 // for the eraser, because deleted bytes stay in files until these are rewritten. It returns
-// the digests of deleted content.
+// the digests of the deleted content.
 func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, error) {
 	if len(b.Redactions) == 0 {
 		return nil, nil
@@ -32,7 +32,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 		return nil, fmt.Errorf("looking for content: %w", err)
 	}
 	erased := make(map[storage.Hash]bool)
-	// Sorted lookups find neighbours in the same blocks.
+	// Sorted lookups find neighbouring keys in the same blocks.
 	digests := slices.SortedFunc(maps.Keys(withdrawn), func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, digest := range digests {
 		w := withdrawal{ledger: l.number, digest: digest, records: withdrawn[digest]}
@@ -47,8 +47,8 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	return erased, errors.Join(err, holdings.Close())
 }
 
-// withdrawn stores the redactions of records that are not redacted yet, and returns which
-// records no longer need which content.
+// withdrawn stores the redactions of records that are not yet redacted. It returns, for each
+// piece of content, the records that no longer need it.
 func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[storage.Hash]map[uint64]bool, error) {
 	head := l.head.Load()
 	withdrawn := make(map[storage.Hash]map[uint64]bool)
@@ -63,8 +63,8 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
 		}
-		// A redaction by an event beyond the head was not written by a commit. Nothing was
-		// erased for it, and it must not prevent the erasure now.
+		// A stored redaction by an event beyond the head was not written by a commit. Nothing
+		// was erased for it, and it must not prevent this erasure.
 		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
 			continue
 		}
@@ -87,12 +87,12 @@ type withdrawal struct {
 	erased  bool // no other record needs it
 }
 
-// apply makes the change. holdings iterates over the ledger's places and references; time is
+// apply makes the change. holdings iterates over the ledger's places and references. time is
 // the time of the commit.
 func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) error {
 	place, end := keys.HoldingRange(w.ledger, w.digest)
 	if !holdings.SeekGE(place) || !bytes.Equal(holdings.Key(), place) {
-		return holdings.Error() // the ledger does not hold it
+		return holdings.Error() // the ledger does not have the content
 	}
 	value, err := holdings.ValueAndErr()
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 		seq, is := keys.ReferenceSeq(holdings.Key())
 		needed = is && !w.records[seq]
 	}
-	if err := holdings.Error(); err != nil { // the next seek would clear it
+	if err := holdings.Error(); err != nil { // the next seek would clear the error
 		return err
 	}
 	var reference []byte

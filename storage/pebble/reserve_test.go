@@ -14,8 +14,8 @@ import (
 
 func TestWritable(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
-	require.NoError(t, l.Writable(t.Context()), "a file system that does not say")
+	db, l := newLedger(t, files)
+	require.NoError(t, l.Writable(t.Context()), "a file system that does not report its free space")
 	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	for _, c := range []struct {
 		free, total, mark uint64
@@ -41,7 +41,7 @@ func TestWritable(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.ErrorIs(t, db.Copy(t.Context(), "copy"), storage.ErrNoSpace)
 	}
-	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 1)), "Commit does not ask")
+	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 1)), "Commit does not check free space")
 }
 
 type brokenFS struct{ vfs.FS }
@@ -51,28 +51,28 @@ var errBroken = errors.New("broken")
 func (brokenFS) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, errBroken }
 
 func TestWritableWithoutAnswer(t *testing.T) {
-	_, l := one(t, brokenFS{vfs.NewMem()})
+	_, l := newLedger(t, brokenFS{vfs.NewMem()})
 	err := l.Writable(t.Context())
 	require.ErrorIs(t, err, errBroken)
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
 
-// lowFS reports little free space while low is set, and counts questions.
+// lowFS reports little free space while low is set, and counts the requests.
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	asked    chan struct{} // one for each question while low, as far as it holds
-	compacts atomic.Int64  // tables of compactions made while low
+	requests chan struct{} // one item for each request while low is set, up to its capacity
+	compacts atomic.Int64  // tables that compactions created while low was set
 }
 
-func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), asked: make(chan struct{}, 4)} }
+func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan struct{}, 4)} }
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
 		return vfs.DiskUsage{AvailBytes: disk.MostMark, TotalBytes: 20 * disk.MostMark}, nil
 	}
 	select {
-	case l.asked <- struct{}{}:
+	case l.requests <- struct{}{}:
 	default:
 	}
 	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MostMark}, nil
@@ -85,19 +85,19 @@ func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// waiting makes a database with a compaction that waits for space.
+// waiting creates a database with a compaction that waits for space.
 func waiting(t *testing.T) (*lowFS, *Database, *ledger) {
 	files := newLowFS()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	files.low.Store(true)
 	var head storage.Head
 	for range 8 {
 		b := batch(head, 1, 100)
 		require.NoError(t, l.Commit(t.Context(), head, b))
-		require.NoError(t, db.engine.Flush(), "a flush waits for nothing")
+		require.NoError(t, db.engine.Flush(), "a flush does not wait")
 		head = b.Head
 	}
-	<-files.asked
+	<-files.requests
 	return files, db, l
 }
 
@@ -117,7 +117,7 @@ func TestCloseEndsTheWaitForRoom(t *testing.T) {
 	files, db, _ := waiting(t)
 	require.NoError(t, db.Close())
 	_, err := Open(t.Context(), testConfig(files))
-	require.ErrorIs(t, err, storage.ErrNoSpace, "the engine would try for ever to write out its log")
+	require.ErrorIs(t, err, storage.ErrNoSpace, "the engine would retry forever to flush its log")
 	files.low.Store(false)
 	again := openOn(t, files)
 	store, err := again.Ledger(t.Context(), "default")
@@ -136,7 +136,7 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// On a full disk a database can be opened for reading only. It has every commit, writes
+// On a full disk, a database can be opened for reading only. It shows every commit, writes
 // nothing, and refuses every write.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
@@ -144,7 +144,7 @@ func TestReadWhenFull(t *testing.T) {
 	require.NoError(t, err)
 	old, err := store.Head(t.Context())
 	require.NoError(t, err)
-	last := batch(old, 1, 100) // in the write-ahead log alone
+	last := batch(old, 1, 100) // only in the write-ahead log
 	require.NoError(t, store.Commit(t.Context(), old, last))
 	require.NoError(t, db.Close())
 	before, err := files.List(testConfig(files).Dir)

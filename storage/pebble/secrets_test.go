@@ -20,11 +20,11 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets are three pieces of content: one does not compress, one is hidden from a search of
-// the bytes by compression, and one is too short to be stored apart.
+// secrets are three pieces of content. One does not compress, one is compressed so that a
+// search of the bytes does not find it, and one is too short to be stored apart.
 type secrets struct {
 	contents []storage.Content // of one event
-	needles  [][]byte          // one for each
+	needles  [][]byte          // one for each piece of content
 }
 
 func newSecrets(seq uint64) *secrets {
@@ -42,8 +42,8 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptBeside is content of the same event that is not redacted, so that the engine rewrites
-// value files and does not just delete them.
+// keptBeside returns content of the same event that the redaction does not erase, so that the
+// engine must rewrite value files and cannot just delete them.
 func keptBeside(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
@@ -74,8 +74,8 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 // inTables stands for tables and value files.
 const inTables = "tables"
 
-// requireFound checks that each secret is in a file with that suffix, or inTables, and nowhere
-// else.
+// requireFound checks that each secret is in a file with that suffix, or in inTables, and
+// nowhere else.
 func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	t.Helper()
 	found, err := s.found(t.Context(), vfs.Default, dir)
@@ -101,7 +101,7 @@ func (s *secrets) requireGone(t *testing.T, dir string) {
 	}
 }
 
-// clerk commits to a ledger of a database on disk.
+// clerk commits to a ledger in a database on disk.
 type clerk struct {
 	t    *testing.T
 	dir  string
@@ -141,7 +141,8 @@ func (c *clerk) reopen() {
 	require.NoError(c.t, err)
 }
 
-// commit commits an event with 1 KB that does not compress; change adds to the batch.
+// commit commits an event with 1 KB of content that does not compress. change adds to the
+// batch.
 func (c *clerk) commit(change func(b *storage.Batch)) {
 	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
 	entry := make([]byte, 1000)
@@ -196,7 +197,7 @@ func (c *clerk) tablesHold(start, end []byte) bool {
 	for _, name := range names {
 		reader, err := erase.OpenTable(c.t.Context(), vfs.Default, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // an old one
+			continue // a table that is no longer in use
 		}
 		require.NoError(c.t, err)
 		all, err := reader.NewIter(sstable.NoTransforms, start, end, sstable.DebugHandlesBlobContext)

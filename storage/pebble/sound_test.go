@@ -45,12 +45,12 @@ func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
 
 // A database with one changed bit in its manifest or its write-ahead log is not opened, and
 // nothing in it changes: once the bit is restored, every commit is there. (Pebble alone would
-// take it for a shorter database and delete the rest.)
+// treat it as a shorter database and delete the rest.)
 func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
 			files := vfs.NewMem()
-			db, l := one(t, files)
+			db, l := newLedger(t, files)
 			all := commits(t, l, 6)
 			require.NoError(t, db.Close())
 			name := fileOf(t, files, pattern)
@@ -92,10 +92,10 @@ func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	return found
 }
 
-// A failed read is not damage: it may succeed the next time.
+// A failed read is not damage, because it can succeed the next time.
 func TestUnreadableLog(t *testing.T) {
 	memory := vfs.NewMem()
-	db, l := one(t, memory)
+	db, l := newLedger(t, memory)
 	b := batch(storage.Head{}, 1, 100)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.Close())
@@ -110,11 +110,12 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, left.Close())
 }
 
-// A database whose manifest has lost its second or a later record is not opened either. New
-// writes would have lower sequence numbers than stored ones, which would hide them.
+// A database whose manifest has lost its second or a later record is not opened either.
+// Otherwise new writes would have lower sequence numbers than stored ones, which would hide
+// the new writes.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	all := commits(t, l, 3)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())

@@ -17,13 +17,13 @@ type ledger struct {
 
 	// mu serialises writers of head, info, and recent.
 	mu      sync.Mutex
-	info    atomic.Pointer[storage.Info] // written under mu, read without
-	head    atomic.Pointer[storage.Head] // written under mu when durable, read without
-	recent  *recent                      // under mu
+	info    atomic.Pointer[storage.Info] // written under mu, read without it
+	head    atomic.Pointer[storage.Head] // written under mu when durable, read without mu
+	recent  *recent                      // guarded by mu
 	digests *digestFilter
-	// redacted is true if a record is redacted, or a commit that redacts one has begun. Most
-	// ledgers have no redactions, and a lookup that finds none costs as much as reading an
-	// entry.
+	// redacted is true if a record is redacted, or if a commit that redacts one has begun.
+	// Most ledgers have no redactions, and a lookup that finds none costs as much as reading
+	// an entry.
 	redacted atomic.Bool
 }
 

@@ -7,12 +7,12 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// filterPolicy filters only keys that are looked up to learn whether they exist. Filters for
-// other keys would take memory from the cache.
+// filterPolicy filters only keys that are looked up to find out whether they exist. Filters
+// for other keys would take memory from the cache.
 type filterPolicy struct{ bloom.FilterPolicy }
 
-// Bits of a filter per key. For an absent key, each level but the last may have several tables
-// whose range includes it.
+// Bits of a filter per key. At each level except the last, several tables can have a range
+// that includes an absent key.
 const (
 	filterBits     = 16
 	lastFilterBits = 10 // in the last level, which has most of the keys

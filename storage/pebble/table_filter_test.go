@@ -15,7 +15,7 @@ import (
 // is read. Stored keys are found through them.
 func TestFreshKeysAreFiltered(t *testing.T) {
 	const records, asked = 4000, 1000
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	db.fillers.spare.Store(0)
 	text := prose(1 << 20)
 	ctx := t.Context()
@@ -49,10 +49,10 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters have the three keys of a record with a digest, and not its four others.
+// Filters contain the three keys of a record that have a digest, but not its four other keys.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
-	db, l := one(t, vfs.NewMem())
+	db, l := newLedger(t, vfs.NewMem())
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, benchmarkBatch(storage.Head{}, records, prose(1<<20))))
 	require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
 	levels, err := db.engine.SSTables(engine.WithProperties())

@@ -16,7 +16,7 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// answer is the result of a read. If err is set, only err counts.
+// answer is the result of a read. If err is set, text does not count.
 type answer struct {
 	text string
 	err  error
@@ -69,7 +69,7 @@ func everything(ctx context.Context, store storage.Store) map[string]answer {
 	return all
 }
 
-// allSorts makes a database with items of every kind in its tables and value files.
+// allSorts creates a database that has items of every kind in its tables and value files.
 func allSorts(t *testing.T) vfs.FS {
 	files, head := storedInTables(t)
 	db := openOn(t, files)
@@ -89,9 +89,9 @@ func allSorts(t *testing.T) vfs.FS {
 	return files
 }
 
-// Any file of a database cannot be opened or read, or a read returns wrong bytes. A read that
-// needs the file fails. It returns nothing wrong, and never ErrNotFound for a stored item: a
-// key would be taken for new, and two events would hold it.
+// A file of a database cannot be opened or read, or a read returns wrong bytes. A read that
+// needs the file then fails. It never returns a wrong result, and never ErrNotFound for a
+// stored item. Otherwise a key would be treated as new, and two events would have it.
 func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	files := allSorts(t)
 	db := openOn(t, files)

@@ -14,21 +14,21 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// shared is the number of pieces of content and of keys. Two events need each piece: n and
+// shared is the number of pieces of content and of keys. Two events need piece n: n and
 // shared+n.
 const (
 	shared = 1500
-	every  = 100 // one of this many is redacted, or posted again
+	every  = 100 // one in this many is redacted, or posted again
 )
 
 func pieceNo(n int) storage.Content {
 	return storage.Content{Digest: digestOf(uint64(n)), Bytes: fmt.Appendf(nil, "piece %d", n)}
 }
 
-// storedInTables makes a database with keys and content in tables. It returns the head.
+// storedInTables creates a database that has keys and content in tables. It returns the head.
 func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	files := vfs.NewMem()
-	db, l := one(t, files)
+	db, l := newLedger(t, files)
 	b := storage.Batch{Head: storage.Head{Size: 2 * shared, Tip: digestOf(1)}}
 	for n := range 2 * shared {
 		b.Entries = append(b.Entries, fmt.Append(nil, "entry ", n))
@@ -43,8 +43,8 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	return files, b.Head
 }
 
-// following redacts events whose content others need. It posts content that is stored and
-// content that is not.
+// following returns a batch that redacts events whose content others need. It posts both
+// content that is stored and content that is not.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
@@ -80,7 +80,7 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 		text, err := l.Content(t.Context(), pieceNo(n).Digest)
 		if err != nil {
 			// The engine also reads in the background. If the fault hits such a read, a reader
-			// of the same block gets its error, and the next one reads the block again.
+			// of the same block gets the error, and the next reader reads the block again.
 			text, err = l.Content(t.Context(), pieceNo(n).Digest)
 		}
 		require.NoError(t, err)
@@ -88,8 +88,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	}
 }
 
-// tryReads runs do repeatedly. In each run a different read or opening of a file that matches path
-// fails, until each has failed once.
+// tryReads runs do repeatedly. In each run, another read or opening of a file that matches
+// path fails, until each has failed once.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
@@ -107,11 +107,11 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		if err != nil {
 			return nil, nil, errors.Join(err, db.Close())
 		}
-		// A filter that is never filled, because filling it reads the same files.
+		// Use a filter that is never filled, because filling it would read the same files.
 		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
-	// A pause of no time changes nothing and is counted.
+	// A pause of zero time changes nothing, but it is counted.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 	count := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
 	db, store, err := open(faulty.NewFiles(copied(), reads))
@@ -120,11 +120,11 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	require.NoError(t, do(store))
 	all := count()
 	require.NoError(t, db.Close())
-	require.Greater(t, all, opening, "it reads %s", path)
+	require.Greater(t, all, opening, "do must read %s", path)
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFiles(copied(), faults))
-		if err != nil { // it has read in another order
+		if err != nil { // do read in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue
@@ -136,7 +136,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	}
 }
 
-// A commit that cannot read stored items fails and changes nothing. It does not take them for
+// A commit that cannot read stored items fails and changes nothing. It does not treat them as
 // absent.
 func TestCommitThatCannotRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
@@ -154,14 +154,14 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// A key that cannot be read is not taken for a new one.
+// A key that cannot be read is not treated as new.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
 		files, _ := storedInTables(t)
-		var asked []storage.Hash
+		var requested []storage.Hash
 		held := 0
-		for n := 0; n < 3*shared; n += every { // of which the last third is not there
-			asked = append(asked, digestOf(uint64(1000+n)))
+		for n := 0; n < 3*shared; n += every { // the last third of them does not exist
+			requested = append(requested, digestOf(uint64(1000+n)))
 			if n < 2*shared {
 				held++
 			}
@@ -169,7 +169,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		var found []storage.Key
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
-			found, err = store.Keys(t.Context(), asked)
+			found, err = store.Keys(t.Context(), requested)
 			return err
 		}, func(_ storage.Store, err error) {
 			if err != nil {

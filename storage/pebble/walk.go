@@ -13,9 +13,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// An open iterator keeps every file of its time in the folder, with erased content. So no
-// iterator is open while a caller works on its results: walks read piece by piece. The first
-// piece is small, for callers that need little.
+// An open iterator keeps every file that existed when it was opened in the folder, and with it
+// erased content. So no iterator is open while a caller works on its results: walks read piece
+// by piece. The first piece is small, for callers that need little.
 const (
 	firstPiece = 32       // items
 	firstBytes = 64 << 10 // bytes of entries after which the first piece ends
@@ -55,12 +55,12 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 // piece is a run of successive entries in one buffer.
 type piece struct {
 	bytes []byte
-	stops []int // where each entry ends
+	stops []int // end of each entry
 }
 
-// readPiece replaces the content of p by at most that many of the entries from ≤ seq < end, and
-// stops when they have at least that many bytes: at least one unless it returns an error. With
-// an error, p has the entries before it.
+// readPiece replaces the contents of p by entries with from ≤ seq < end. It stops after
+// most entries, or once their total length reaches bytes. It reads at least one entry unless it
+// returns an error. With an error, p has the entries before the error.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -118,8 +118,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references returns at most that many of the records from ≤ seq < end that need a piece of
-// content.
+// references returns records with from ≤ seq < end that need a piece of content, up to most of
+// them.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {
@@ -133,7 +133,7 @@ func (l *ledger) references(
 	}
 	defer func() { err = damaged(errors.Join(err, holding.Close())) }()
 	if !holding.First() || !bytes.Equal(holding.Key(), place) {
-		return nil, holding.Error() // the ledger does not hold it
+		return nil, holding.Error() // the ledger does not have the content
 	}
 	value, err := holding.ValueAndErr()
 	if err != nil {
@@ -146,11 +146,14 @@ func (l *ledger) references(
 	if !first.Withdrawn && first.Seq >= from && first.Seq < end {
 		seqs = append(seqs, first.Seq)
 	}
-	at := keys.AppendReference(nil, l.number, digest, from)
-	for ok := holding.SeekGE(at); ok && len(seqs) < most; ok = holding.Next() {
+	more := holding.Next()
+	if from > 0 {
+		more = holding.SeekGE(keys.AppendReference(nil, l.number, digest, from))
+	}
+	for ; more && len(seqs) < most; more = holding.Next() {
 		seq, ok := keys.ReferenceSeq(holding.Key())
 		if !ok {
-			return nil, fmt.Errorf("%w: a key of %d bytes among its references", storage.ErrDamaged, len(holding.Key()))
+			return nil, fmt.Errorf("%w: one of its references has a key of %d bytes", storage.ErrDamaged, len(holding.Key()))
 		}
 		if seq >= end {
 			break

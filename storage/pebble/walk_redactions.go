@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // of a later commit
+					continue // from a later commit
 				}
 				if !yield(r, nil) {
 					return
@@ -46,8 +46,8 @@ type redactionPiece struct {
 	size uint64
 }
 
-// redactions returns at most that many redactions of the records from a seq on. It reads them
-// and the head from one snapshot. The engine shows a commit before it is durable, and the
+// redactions returns the redactions of records from a seq on, up to most of them. It reads
+// them and the head from one snapshot. The engine shows a commit before it is durable, and the
 // redactions of such a commit must not be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {
@@ -56,7 +56,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	moment := l.db.engine.NewSnapshot()
 	defer func() { err = damaged(errors.Join(err, moment.Close())) }()
 	if p.size, err = sizeAt(moment, l.number); err != nil {
-		return redactionPiece{}, fmt.Errorf("the head stored with them: %w", err)
+		return redactionPiece{}, fmt.Errorf("reading the head stored with the redactions: %w", err)
 	}
 	start, end := keys.Redactions(l.number, from)
 	rows, err := moment.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -67,7 +67,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	for ok := rows.First(); ok && len(p.rows) < most; ok = rows.Next() {
 		seq, ok := keys.RedactionSeq(rows.Key())
 		if !ok {
-			return redactionPiece{}, fmt.Errorf("%w: a key of %d bytes among them", storage.ErrDamaged, len(rows.Key()))
+			return redactionPiece{}, fmt.Errorf("%w: a redaction has a key of %d bytes", storage.ErrDamaged, len(rows.Key()))
 		}
 		value, err := rows.ValueAndErr()
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		}
 		by, err := keys.DecodeSeq(value)
 		if err != nil {
-			return redactionPiece{}, fmt.Errorf("%w: record %d: %w", storage.ErrDamaged, seq, err)
+			return redactionPiece{}, fmt.Errorf("%w: the redaction of record %d: %w", storage.ErrDamaged, seq, err)
 		}
 		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
 	}

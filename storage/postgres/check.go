@@ -14,9 +14,10 @@ import (
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// CheckKeys implements storage.KeyChecker. A key is a row. It counts the rows of each table:
-// the walk of a log has seen that everything the log names is stored, so a stray row makes a
-// count too high. Only then does it read the event of each row to find the stray.
+// CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of
+// each table. The walk over a log has found that everything that the log names is stored, so a
+// stray row makes a count too high. Only then does CheckKeys read the event of each row to
+// find the stray.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
@@ -68,7 +69,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 	return strays, nil
 }
 
-// foreign finds a row of a ledger that does not exist.
+// foreign finds a row that belongs to a ledger which does not exist.
 func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
@@ -78,13 +79,13 @@ func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 		}
 		if len(numbers) > 0 {
 			return &storage.Stray{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
-				"the table colophon_%s has a row of a ledger with the number %d, which there is not", table, numbers[0])}, nil
+				"the table colophon_%s has a row for a ledger with the number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
 	return nil, nil
 }
 
-// count returns the only number that a query returns, and adds it to the progress.
+// count runs a query that returns one number, and adds the number to the progress.
 func (c *check) count(ctx context.Context, query string, arguments ...any) (uint64, error) {
 	var n int64
 	if err := c.db.row(ctx, []any{&n}, query, arguments...); err != nil {
@@ -104,7 +105,7 @@ type ledgerCheck struct {
 	log    storage.LogSummary
 }
 
-// run returns the first stray; nil if there is none.
+// run returns the first stray, or nil if there is none.
 func (c *ledgerCheck) run(ctx context.Context) (*storage.Stray, error) {
 	for _, part := range []func(context.Context) (*storage.Stray, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
 		if stray, err := part(ctx); err != nil || stray != nil {
@@ -127,8 +128,8 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
 }
 
-// tiles checks that the tree of the head includes each tile, as far as it is stored. The walk
-// has checked the hashes.
+// tiles checks that the tree of the head includes each stored tile, up to its last stored
+// hash. The walk over the log has checked the hashes.
 func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err error) {
 	const height = 8 // log2 of storage.TileHashes
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -156,13 +157,13 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
 			SELECT 1 FROM colophon_contents c WHERE c.ledger = r.ledger AND c.digest = r.digest) LIMIT 1`,
-			"content %x is said to be needed, and is not held"},
+			"content %x has a reference, but is not stored"},
 		{`SELECT r.digest, r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
 			WHERE r.ledger = $1 AND r.seq = c.seq LIMIT 1`,
-			"it is said to need the content %x twice"},
+			"it has two references to the content %x"},
 		{`SELECT c.digest, -1::bigint FROM colophon_contents c WHERE c.ledger = $1 AND c.seq IS NULL AND NOT EXISTS (
 			SELECT 1 FROM colophon_references r WHERE r.ledger = c.ledger AND r.digest = c.digest) LIMIT 1`,
-			"content %x is held, and no record needs it"},
+			"content %x is stored, but no record needs it"},
 	} {
 		found, err := collect(ctx, c.db, scanNeed, wrong.query, c.ledger.number)
 		if err != nil {
@@ -172,7 +173,7 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
 			continue
 		}
 		seq := uint64(found[0].seq)
-		if found[0].seq < 0 { // of no record
+		if found[0].seq < 0 { // content without a record
 			seq = c.head.Size
 		}
 		return stray(storage.StrayContent, seq, wrong.message, found[0].digest), nil
@@ -223,7 +224,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 			}
 		}
 	}
-	return stray(storage.StrayContent, c.head.Size, "%d are stored, the log accounts for %d", first+later, c.log.Needs), nil
+	return stray(storage.StrayContent, c.head.Size, "%d are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
 // need reports a record that does not need the content.
@@ -237,12 +238,12 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) 
 		return nil, err
 	}
 	if !slices.ContainsFunc(e.Contents, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
-		return stray(storage.StrayContent, seq, "content %x is kept for it, which it does not name", n.digest), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for it, but it does not name that content", n.digest), nil
 	}
 	by, err := c.ledger.Redaction(ctx, seq)
 	switch {
 	case err == nil:
-		return stray(storage.StrayContent, seq, "content %x is kept for it, which event %d has redacted", n.digest, by), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for it, but event %d has redacted it", n.digest, by), nil
 	case !errors.Is(err, storage.ErrNotFound):
 		return nil, err
 	}
@@ -269,14 +270,14 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 				}
 			}
 			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
-				return stray(storage.StrayClaim, uint64(claim.seq), "key %x leads to it, and it does not claim the key: a record with this key would not be recorded", claim.digest), nil
+				return stray(storage.StrayClaim, uint64(claim.seq), "key %x leads to it, but it does not claim the key: a record with this key would not be recorded", claim.digest), nil
 			}
 		}
 		if more = len(page) == checkPage; more {
 			last = page[checkPage-1].digest
 		}
 	}
-	return stray(storage.StrayClaim, c.head.Size, "%d are stored, the log accounts for %d", n, c.log.Claims), nil
+	return stray(storage.StrayClaim, c.head.Size, "%d are stored, but the log accounts for %d", n, c.log.Claims), nil
 }
 
 func (c *ledgerCheck) settings(ctx context.Context) (*storage.Stray, error) {

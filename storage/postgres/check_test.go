@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// checked makes a ledger with every kind of row, and what a walk over its log would find: event
-// 2 redacts event 0, and event 1 needs what event 0 posted.
+// checked creates a ledger with every kind of row, and the summary that a walk over its log
+// would return. Event 2 redacts event 0, and event 1 needs content that event 0 posted.
 func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	db = openAt(t, emptyURL(t))
 	ctx := t.Context()
@@ -81,11 +81,11 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 1, $3)`, []any{other[:], []byte("x")},
-			storage.Stray{Kind: storage.StrayContent, Seq: 1, Message: "which it does not name"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 1, Message: "but it does not name that content"},
 		},
 		"content of no record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, NULL, $3)`, []any{other[:], []byte("x")},
-			storage.Stray{Kind: storage.StrayContent, Seq: 3, Message: "is held, and no record needs it"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 3, Message: "is stored, but no record needs it"},
 		},
 		"content of a later record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 9, $3)`, []any{other[:], []byte("x")},
@@ -93,19 +93,19 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"erased content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 0, $3)`, []any{hashBytes(0), []byte("x")},
-			storage.Stray{Kind: storage.StrayContent, Seq: 0, Message: "which event 2 has redacted"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted it"},
 		},
 		"reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 1)`, []any{other[:]},
-			storage.Stray{Kind: storage.StrayContent, Seq: 1, Message: "is said to be needed, and is not held"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 1, Message: "has a reference, but is not stored"},
 		},
 		"reference of a redacted record": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 0)`, []any{hashBytes(1 << 60)},
-			storage.Stray{Kind: storage.StrayContent, Seq: 0, Message: "which event 2 has redacted"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted it"},
 		},
 		"second reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 2)`, []any{hashBytes(2)},
-			storage.Stray{Kind: storage.StrayContent, Seq: 2, Message: "twice"},
+			storage.Stray{Kind: storage.StrayContent, Seq: 2, Message: "it has two references to the content"},
 		},
 		"claim": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 1)`, []any{other[:]},
@@ -138,7 +138,7 @@ func TestCheckKeys(t *testing.T) {
 	require.Len(t, strays, 1)
 	require.Empty(t, strays[0].Ledger)
 	require.Equal(t, storage.StrayDatabase, strays[0].Kind)
-	require.Contains(t, strays[0].Message, "the table colophon_claims has a row of a ledger with the number 2, which there is not")
+	require.Contains(t, strays[0].Message, "the table colophon_claims has a row for a ledger with the number 2, which does not exist")
 }
 
 func hashBytes(n uint64) []byte {

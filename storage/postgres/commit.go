@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// Bounds of one statement, below the limits on messages that engines have. A larger commit
+// Bounds of one statement, below the limits that engines put on messages. A larger commit
 // takes several statements.
 const (
 	statementBytes = 4 << 20
@@ -38,8 +38,8 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// apply makes the statements of a commit. The server receives them together, unless the
-// commit redacts records.
+// apply sends the statements of a commit. The server receives them together, unless the commit
+// redacts records.
 func (l *ledger) apply(ctx context.Context, tx pgx.Tx, epoch int64, old storage.Head, b storage.Batch) error {
 	s := &statements{ledger: l.number}
 	s.head(epoch, old, b.Head)
@@ -58,20 +58,21 @@ func (l *ledger) apply(ctx context.Context, tx pgx.Tx, epoch int64, old storage.
 	return s.send(ctx, tx)
 }
 
-// statements gathers statements for one ledger that are sent together.
+// statements collects statements for one ledger that are sent together.
 type statements struct {
 	ledger int64
 	batch  pgx.Batch
 }
 
-// send sends what was gathered since the last call. The first error counts.
+// send sends the statements that were collected since the last call. It returns the first
+// error.
 func (s *statements) send(ctx context.Context, tx pgx.Tx) error {
 	err := tx.SendBatch(ctx, &s.batch).Close()
 	s.batch = pgx.Batch{}
 	return err
 }
 
-// head replaces the head, and takes the lock of its row. It comes first.
+// head replaces the head, and locks its row. It must be the first statement.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.batch.Queue(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
@@ -85,7 +86,7 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 }
 
 // pieces divides n rows into runs that keep to the bounds of a statement. size returns the
-// bytes of a row.
+// size of a row in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
@@ -146,7 +147,7 @@ func (s *statements) tiles(tiles []storage.Tile) {
 	}
 }
 
-// contents stores the pieces that the ledger does not hold, and references of all other
+// contents stores the pieces that the ledger does not have, and references for all other
 // events that need them.
 func (s *statements) contents(contents []storage.Content) {
 	type need struct {
@@ -187,10 +188,10 @@ func (s *statements) contents(contents []storage.Content) {
 	})
 }
 
-// redact records the redactions of records that are not redacted yet, removes what the
-// records needed, and deletes content that no record needs any longer. A stored redaction by
-// an event beyond the head was not written by a commit: nothing was erased for it, and it must
-// not prevent the erasure now.
+// redact records the redactions of records that are not yet redacted, removes the needs of
+// these records, and deletes content that no record needs any longer. No commit wrote a stored
+// redaction by an event beyond the head: nothing was erased for it, and it must not prevent
+// the erasure now.
 func (l *ledger) redact(ctx context.Context, tx pgx.Tx, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

@@ -45,18 +45,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config is the place of a database.
+// Config says where a database is, and how to use it.
 type Config struct {
 	// URL is a connection string of pgx: postgres://user:password@host:port/database?options.
-	// Tables are in the first schema of its search_path. pool_max_conns bounds the connections
-	// for reads.
+	// The tables are in the first schema of its search_path. pool_max_conns bounds the
+	// connections for reads.
 	URL string
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Patience is how long a write may take, and how long the store then tries to learn its
-	// outcome; 0 means one minute each. Afterwards the outcome is unknown.
+	// Patience is how long a write can take, and how long the store then tries to find out its
+	// outcome; 0 means one minute each. After that, the outcome is unknown.
 	Patience time.Duration
-	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
+	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
 	// Moving opens a database that a Move has locked. Only colophon migrate sets it.
 	Moving bool
@@ -70,7 +70,7 @@ func IsURL(text string) bool {
 const (
 	defaultPatience = time.Minute
 	// writeConnections bounds the connections for writes, so that reads cannot delay commits.
-	// A ledger uses one during a write.
+	// A ledger uses one connection during a write.
 	writeConnections = 4
 )
 
@@ -84,8 +84,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// pools opens the connections for reads and those for writes. The latter are nil if the
-// database is opened for reading only.
+// pools opens the connections for reads and those for writes. writes is nil if the database is
+// opened for reading only.
 func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -106,15 +106,15 @@ func (c Config) pools(ctx context.Context) (reads, writes *pgxpool.Pool, err err
 }
 
 // idleLimit is the time after which the server ends a transaction whose client is silent. The
-// client may have gone away without closing the connection, and the transaction holds the row
-// of the head, which raising the epoch waits for.
+// client can have disappeared without closing the connection. Its transaction still locks the
+// row of the head, for which raising the epoch waits.
 func (c Config) idleLimit() time.Duration { return min(10*time.Second, c.Patience/8) }
 
-// prepareWrites checks the settings that commits depend on, each time that a connection is
-// made: the server may have started again with others. It then keeps synchronous_commit as it
-// is, whatever is configured later.
+// prepareWrites checks the settings that commits depend on. It does so for each new
+// connection, because the server can have been restarted with other settings. It then pins
+// synchronous_commit for the connection, whatever is configured later.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
-	var commit, fsync, fullPages *string // nil: the engine has no such setting
+	var commit, fsync, fullPages *string // nil if the engine has no such setting
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
 		Scan(&commit, &fsync, &fullPages)
 	if err != nil {
@@ -125,9 +125,9 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 		value  *string
 		effect string
 	}{
-		{"synchronous_commit", commit, "the server would confirm commits that a crash loses"},
-		{"fsync", fsync, "a loss of power would lose confirmed commits, or damage the database"},
-		{"full_page_writes", fullPages, "a loss of power would damage pages of the database"},
+		{"synchronous_commit", commit, "the server would confirm commits that a crash can lose"},
+		{"fsync", fsync, "a power failure could lose confirmed commits or damage the database"},
+		{"full_page_writes", fullPages, "a power failure could damage pages of the database"},
 	} {
 		if setting.value != nil && *setting.value == "off" {
 			return &SettingError{Name: setting.name, effect: setting.effect}
@@ -135,30 +135,30 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if commit != nil {
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
-			return fmt.Errorf("keeping synchronous_commit: %w", err)
+			return fmt.Errorf("pinning synchronous_commit for the connection: %w", err)
 		}
 	}
 	if _, err := conn.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d`, c.idleLimit().Milliseconds())); err != nil {
-		return fmt.Errorf("bounding idle transactions: %w", err)
+		return fmt.Errorf("setting the limit of idle transactions: %w", err)
 	}
 	return nil
 }
 
-// SettingError reports a setting of the server that would lose confirmed commits.
+// SettingError reports a setting of the server with which confirmed commits could be lost.
 type SettingError struct {
-	Name   string // of the setting, which is off
+	Name   string // of the setting that is off
 	effect string
 }
 
-// Error says what the setting would cost, and what to do.
+// Error says what could be lost with the setting, and what to do.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the key of the last warning in the custom data of a connection.
+// warned is the name of the last warning in the custom data of a connection.
 const warned = "colophon.warned"
 
-// noteWarning keeps a warning that the server sends.
+// noteWarning keeps a warning from the server.
 func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	if severity := notice.SeverityUnlocalized; severity == "WARNING" || severity == "" {
 		conn.CustomData()[warned] = notice.Message
@@ -168,8 +168,8 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 // errUnacknowledged: the server answered COMMIT with a warning.
 var errUnacknowledged = errors.New("the server committed with a warning")
 
-// commit commits a transaction. Any error means that its outcome is unknown, except one that
-// the server reported.
+// commit commits a transaction. Any error means that the outcome is unknown, except an error
+// that the server reported.
 func commit(ctx context.Context, tx pgx.Tx) error {
 	conn := tx.Conn().PgConn()
 	delete(conn.CustomData(), warned)

@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// Database holds the ledgers of one server. It implements storage.Database. Its methods are
+// Database contains the ledgers of one server. It implements storage.Database. Its methods are
 // safe for concurrent use, except that Close must be the last call.
 type Database struct {
 	reads    *pgxpool.Pool
@@ -31,13 +31,13 @@ type Database struct {
 	unanswered atomic.Uint64 // see Metrics
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // opened so far, by name; under mu
+	ledgers map[string]*ledger // opened so far, by name; guarded by mu
 }
 
 var _ storage.Database = (*Database)(nil)
 
-// Open opens a database, and makes or converts its tables. It returns a SettingError if a
-// setting of the server would lose commits, storage.ErrFormat if a later build has made the
+// Open opens a database, and creates or converts its tables. It returns a SettingError if a
+// setting of the server could lose commits, storage.ErrFormat if a later build created the
 // tables, and a MoveError if a migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
@@ -72,8 +72,8 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database answers, that no setting of its server loses commits, and that
-// this build reads its tables, if there are any. It changes nothing.
+// Probe checks that a database answers, that no setting of its server could lose commits, and
+// that this build can read its tables, if there are any. It changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, err := cfg.pools(ctx)
@@ -93,8 +93,8 @@ func Probe(ctx context.Context, url string) error {
 	return checkVersion(stored, len(texts))
 }
 
-// prepare checks the server's settings, which each connection for writes does, and the
-// version of the tables.
+// prepare checks the server's settings, as each connection for writes does, and the version of
+// the tables.
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return migrate(ctx, d.writes)
@@ -110,18 +110,18 @@ func (d *Database) prepare(ctx context.Context) error {
 	case stored == 0:
 		return fmt.Errorf("%w: there are no tables of colophon", storage.ErrNotFound)
 	case stored < len(texts):
-		return fmt.Errorf("%w: the tables have version %d, this build reads version %d; open the database for writing once", storage.ErrFormat, stored, len(texts))
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; open the database once for writing", storage.ErrFormat, stored, len(texts))
 	}
 	return checkVersion(stored, len(texts))
 }
 
-// Place names the host and the database, for people. It has no password.
+// Place returns the host and the database, for messages. It contains no password.
 func (d *Database) Place() string {
 	config := d.reads.Config().ConnConfig
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
 
-// usable returns nil if an operation may begin.
+// usable returns nil if an operation can begin.
 func (d *Database) usable(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed
@@ -140,8 +140,8 @@ func (d *Database) writable(ctx context.Context) error {
 	return nil
 }
 
-// read runs query, which reads only, on a connection. If that was lost, for example because
-// the server was started again, read tries once more.
+// read runs query, which only reads, on a connection. If the connection was lost, for example
+// because the server was restarted, read tries once more.
 func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) error {
 	if err := d.usable(ctx); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) er
 	return explained(err)
 }
 
-// row reads one row; storage.ErrNotFound if there is none.
+// row reads one row. It returns storage.ErrNotFound if there is none.
 func (d *Database) row(ctx context.Context, values []any, query string, arguments ...any) error {
 	return d.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, query, arguments...).Scan(values...)
@@ -197,8 +197,8 @@ func scanDescription(row pgx.CollectableRow) (d description, err error) {
 	return d, nil
 }
 
-// descriptions returns all ledgers by name. It compares names here, because the order of
-// texts depends on the database.
+// descriptions returns all ledgers by name. It sorts the names itself, because the order of
+// texts in queries depends on the database.
 func (d *Database) descriptions(ctx context.Context) ([]description, error) {
 	all, err := collect(ctx, d, scanDescription, selectInfo)
 	sortByName(all)
@@ -218,9 +218,9 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 	return infos, nil
 }
 
-// Ledger implements storage.Database. The first call for a ledger takes it over, unless the
-// database is open for reading only: other processes that have it open can no longer write to
-// it. So does a call after a write with an unknown outcome.
+// Ledger implements storage.Database. Unless the database is open for reading only, the first
+// call for a ledger takes it over: other processes that have the ledger open can no longer
+// write to it. So does a call after a write with an unknown outcome.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,7 +251,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	return l, nil
 }
 
-// describe returns the ledger of that name, or storage.ErrNotFound.
+// describe returns the ledger with that name, or storage.ErrNotFound.
 func (d *Database) describe(ctx context.Context, name string) (description, error) {
 	found, err := collect(ctx, d, scanDescription, selectInfo+` WHERE l.name = $1`, name)
 	if err == nil && len(found) == 0 {
@@ -275,8 +275,9 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-// create makes a ledger of epoch 1. If it does not learn whether the ledger was made, it tries
-// again: the insertion then waits for the earlier one, and finds this writer in its head.
+// create creates a ledger with epoch 1. If it does not learn whether the ledger was created,
+// it tries again: the insertion then waits for the earlier one, and finds this writer in the
+// head.
 func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -301,13 +302,13 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 			return nil, err
 		}
 		if waited := between.wait(ctx); waited != nil {
-			return nil, fmt.Errorf("it is unknown whether the ledger was made: %w", errors.Join(err, waited))
+			return nil, fmt.Errorf("it is unknown whether the ledger was created: %w", errors.Join(err, waited))
 		}
 	}
 }
 
-// insert inserts a ledger with the next number and its head. It inserts nothing if the name
-// exists, or another session takes the number at this moment.
+// insert inserts a ledger with the next number, and its head. It inserts nothing if the name
+// exists, or if another session takes the number at the same moment.
 func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, err error) {
 	err = inTransaction(ctx, d.writes, func(tx pgx.Tx) error {
 		made = false
@@ -329,8 +330,8 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 	return made && err == nil, err
 }
 
-// madeHere reports whether this opening made the ledger of that name. It returns
-// storage.ErrConflict if another one did, and false if there is no such ledger.
+// madeHere reports whether this opening created the ledger with that name. It returns
+// storage.ErrConflict if another opening did, and false if there is no such ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
 		return false, fmt.Errorf("%w: the name is taken", storage.ErrConflict)
@@ -346,24 +347,25 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction runs change in a transaction and commits it, unless change returns an error.
+// inTransaction runs change in a transaction, and commits the transaction unless change
+// returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	if err := change(tx); err != nil {
-		// If rolling back fails, the pool closes the connection.
+		// If the rollback fails, the pool closes the connection.
 		_ = tx.Rollback(ctx)
 		return err
 	}
 	return commit(ctx, tx)
 }
 
-// Close implements storage.Database. It waits for operations that are under way.
+// Close implements storage.Database. It waits for running operations.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
-		return fmt.Errorf("closing: %w", errClosed)
+		return fmt.Errorf("closing the database: %w", errClosed)
 	}
 	d.reads.Close()
 	if d.writes != nil {

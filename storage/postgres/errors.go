@@ -34,8 +34,9 @@ const (
 	classIntervention = "57" // shutdown, cancelled statements
 )
 
-// temporary reports whether the operation that returned err may succeed on another
-// connection. All errors but those that the server reported count: the connection was lost.
+// temporary reports whether the operation that returned err can succeed on another connection.
+// That includes every error that the server did not report, because then the connection was
+// lost.
 func temporary(err error) bool {
 	var setting *SettingError
 	var moved *MoveError
@@ -57,8 +58,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// sentinel reports whether err is one of the contract's, or of this package's, that say that
-// nothing was written.
+// sentinel reports whether err is an error of the contract, or of this package, which says
+// that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
 		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged,
@@ -71,7 +72,8 @@ func sentinel(err error) bool {
 	return false
 }
 
-// oneLine is an error whose text has one line. pgx takes a line for each address that it tried.
+// oneLine is an error with a text of one line. pgx writes a line for each address that it
+// tried.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string {
@@ -80,7 +82,7 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// explained wraps the contract's errors around those of the server.
+// explained makes errors of the server wrap the errors of the contract.
 func explained(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -99,7 +101,7 @@ func explained(err error) error {
 	return err
 }
 
-// pause is the time between two attempts, which doubles each time up to mostPause.
+// pause is the time between two attempts. It doubles each time, up to mostPause.
 type pause struct{ last time.Duration }
 
 const (
@@ -107,7 +109,8 @@ const (
 	mostPause  = time.Second
 )
 
-// wait returns nil after the pause, or the error of the context if that is done earlier.
+// wait returns nil after the pause, or the error of the context if the context is done
+// earlier.
 func (p *pause) wait(ctx context.Context) error {
 	p.last = min(max(leastPause, 2*p.last), mostPause)
 	select {

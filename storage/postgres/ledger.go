@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store. It keeps no head: reads
-// see what is committed, by any process.
+// ledger is the only handle on a ledger. It implements storage.Store. It does not keep the
+// head, so reads see the commits of every process.
 type ledger struct {
 	db     *Database
 	name   string
@@ -22,9 +22,9 @@ type ledger struct {
 
 	// mu serialises writers.
 	mu    sync.Mutex
-	epoch int64 // in the head's row while this opening may write; 0 before it is open; under mu
+	epoch int64 // epoch in the head's row while this opening may write; 0 before the ledger is open; guarded by mu
 	// doubt is the error of a write whose outcome is unknown. No write is tried until the
-	// ledger is opened again. Under mu.
+	// ledger is opened again. Guarded by mu.
 	doubt error
 }
 
@@ -36,17 +36,18 @@ func sortByName(all []description) {
 
 // change is a write to one ledger.
 type change struct {
-	// apply makes the change in a transaction, whose first statement locks the head's row. It
-	// returns errRefused if that does not have the epoch, or does not meet another condition.
+	// apply makes the change in a transaction. Its first statement locks the head's row. It
+	// returns errRefused if the row does not have the epoch, or does not meet another
+	// condition.
 	apply func(ctx context.Context, tx pgx.Tx, epoch int64) error
-	// made reports whether a head shows that the change was made. nil means that the change
-	// may be made again.
+	// made reports whether a head shows that the change was made. If made is nil, the change
+	// can be made again.
 	made func(storage.Head) bool
-	old  *storage.Head // that the change builds on; nil if it does not depend on it
+	old  *storage.Head // head that the change builds on; nil if there is none
 }
 
-// write makes a change. The caller's context only ends it before it begins: afterwards the
-// outcome would be unknown.
+// write makes a change. The caller's context can end the write only before it begins, because
+// afterwards the outcome would be unknown.
 func (l *ledger) write(ctx context.Context, c change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,16 +71,16 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	return explained(err)
 }
 
-// recover finds out whether a write was made whose attempt returned err, and makes it if it
+// recover finds out whether a write whose attempt returned err was made, and makes it if it
 // was not (see the package's comment).
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
-		l.db.log.Warn("a write has no outcome yet: the head is read again", "ledger", l.name, "error", err)
+		l.db.log.Warn("the outcome of a write is not known yet; reading the head again", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown, the server has not answered for %v: %w", l.db.patience, err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the server has not answered for %v: %w", l.db.patience, err)
 			return l.doubt
 		}
 		var head storage.Head
@@ -87,7 +88,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 			continue
 		}
 		if err != nil {
-			l.doubt = fmt.Errorf("its outcome is unknown: %w", err)
+			l.doubt = fmt.Errorf("the outcome of a write is unknown: %w", err)
 			return l.doubt
 		}
 		if c.made != nil && c.made(head) {
@@ -98,14 +99,14 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	return err
 }
 
-// attempt makes a change once.
+// attempt tries once to make a change.
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	return inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error { return c.apply(ctx, tx, l.epoch) })
 }
 
-// The two ways to take a ledger over.
+// Two ways to take over a ledger.
 const (
 	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING epoch`
 	// takeMoving is takeFrom for a migration.
@@ -114,16 +115,16 @@ const (
 	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING epoch`
 )
 
-// takeAgain takes the ledger over from earlier writes of this opening. It does not use the
-// whole time on one connection.
+// takeAgain takes the ledger over from earlier writes of this opening. It does not spend all
+// of its time on one connection.
 func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
 	return l.takeOver(ctx, takeOwn)
 }
 
-// takeOver raises the epoch, and then returns the head. No transaction of an earlier epoch can
-// commit from then on (see the package's comment). The caller holds l.mu.
+// takeOver raises the epoch and then returns the head. From then on, no transaction of an
+// earlier epoch can commit (see the package's comment). The caller must hold l.mu.
 func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error) {
 	var epoch int64
 	err := inTransaction(ctx, l.db.writes, func(tx pgx.Tx) error {
@@ -150,7 +151,7 @@ func (l *ledger) takeOver(ctx context.Context, how string) (storage.Head, error)
 	return head, nil
 }
 
-// open takes the ledger over, unless this opening has it.
+// open takes the ledger over, unless this opening already has it.
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +163,7 @@ func (l *ledger) open(ctx context.Context) error {
 		how = takeMoving
 	}
 	_, err := l.takeOver(ctx, how)
-	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
+	if errors.Is(err, errTakenOver) { // there is no row, or the ledger was taken over just now
 		_, err = l.head(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
@@ -174,9 +175,9 @@ func (l *ledger) open(ctx context.Context) error {
 }
 
 // errRefused: the head's row does not meet the condition of a change. Nothing was written.
-var errRefused = errors.New("the head's row does not meet the condition")
+var errRefused = errors.New("the head's row does not meet the condition of the write")
 
-// refused says why the head's row did not meet the condition of a change on old.
+// refused returns the reason why the head's row did not meet the condition of a change on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -188,7 +189,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading it: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch:
-		return fmt.Errorf("%w: the head has epoch %d of %s, the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
 		return storage.ErrFrozen
 	case old == nil:
@@ -198,7 +199,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the head has size %d and tip %x, the commit builds on size %d and tip %x",
+	return fmt.Errorf("%w: the head has size %d and tip %x, but the commit builds on size %d and tip %x",
 		storage.ErrConflict, stored.Size, stored.Tip[:4], old.Size, old.Tip[:4])
 }
 
@@ -252,8 +253,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. The server does not say how much space it has: a commit
-// that finds none returns storage.ErrNoSpace.
+// Writable implements storage.Store. The server does not report how much space it has. A
+// commit for which there is no space returns storage.ErrNoSpace.
 func (l *ledger) Writable(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return fmt.Errorf("checking whether ledger %q can be written: %w", l.name, err)
@@ -261,7 +262,7 @@ func (l *ledger) Writable(ctx context.Context) error {
 	return nil
 }
 
-// filled returns b, empty in place of nil, which would be NULL.
+// filled returns b, or an empty slice instead of nil, which would be stored as NULL.
 func filled(b []byte) []byte {
 	if b == nil {
 		return []byte{}

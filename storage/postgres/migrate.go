@@ -24,7 +24,7 @@ var migrations embed.FS
 
 const codeNoTable = "42P01"
 
-// version returns the version of the tables; 0 if there are none.
+// version returns the version of the tables, or 0 if there are none.
 func version(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	var stored int
 	err := pool.QueryRow(ctx, `SELECT version FROM colophon_schema WHERE id = 1`).Scan(&stored)
@@ -59,13 +59,13 @@ func steps() ([]string, error) {
 // checkVersion returns storage.ErrFormat unless this build reads the version.
 func checkVersion(stored, known int) error {
 	if stored > known {
-		return fmt.Errorf("%w: the tables have version %d, this build reads version %d", storage.ErrFormat, stored, known)
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d", storage.ErrFormat, stored, known)
 	}
 	return nil
 }
 
-// migrate brings the tables to this build's version. Several processes may do so together:
-// every step can be repeated, and one that fails beside another is tried again.
+// migrate converts the tables to this build's version. Several processes can do so at once:
+// every step can be repeated, and a step that fails because of another process is retried.
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
@@ -84,9 +84,9 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if err == nil {
 			continue
 		}
-		// PostgreSQL reports a table that two sessions make at the same time as a duplicate.
+		// If two sessions create a table at the same time, PostgreSQL reports a duplicate.
 		if attempt == maxMigrations {
-			return fmt.Errorf("making the tables: %w", err)
+			return fmt.Errorf("creating the tables: %w", err)
 		}
 		if err := between.wait(ctx); err != nil {
 			return err
@@ -107,12 +107,12 @@ func apply(ctx context.Context, pool *pgxpool.Pool, from int, texts []string) er
 				continue
 			}
 			if _, err := pool.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("to version %d: %w", from+i+1, err)
+				return fmt.Errorf("converting the tables to version %d: %w", from+i+1, err)
 			}
 		}
 		_, err := pool.Exec(ctx, `INSERT INTO colophon_schema (id, version) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET version = excluded.version`, from+i+1)
 		if err != nil {
-			return fmt.Errorf("noting version %d: %w", from+i+1, err)
+			return fmt.Errorf("storing version %d of the tables: %w", from+i+1, err)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // faults decides what happens to each COMMIT that a proxy sees.
 type faults struct {
 	mu   sync.Mutex
-	next []postgrestest.Fault // of the next COMMITs; None follows
+	next []postgrestest.Fault // for the next COMMITs; None for those after them
 }
 
 func (f *faults) take() postgrestest.Fault {
@@ -37,7 +37,7 @@ func (f *faults) set(next ...postgrestest.Fault) {
 	f.next = next
 }
 
-// proxied makes a ledger behind a proxy. direct is the same database without the proxy, for
+// proxied creates a ledger behind a proxy. direct is the same database without the proxy, for
 // reading.
 func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
 	f = new(faults)
@@ -55,8 +55,8 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	return f, proxy, store, direct
 }
 
-// The connection is cut at each moment of a COMMIT, also of the one that raises the epoch.
-// Each commit is made once.
+// The connection is cut at each moment of a COMMIT, including the one that raises the epoch.
+// Each commit is made exactly once.
 func TestCutDuringCommit(t *testing.T) {
 	const (
 		before = postgrestest.BeforeCommit
@@ -91,7 +91,7 @@ func TestCutDuringCommit(t *testing.T) {
 	require.ErrorIs(t, store.Commit(t.Context(), head, batch(head, 1)), storage.ErrFrozen)
 }
 
-// The answer to a creation is lost.
+// The answer to the creation of a ledger is lost.
 func TestCutDuringCreation(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db := openAt(t, proxy.URL("search_path", postgrestest.Shared(t).Schema(t)))
@@ -108,7 +108,7 @@ func TestCutDuringCreation(t *testing.T) {
 }
 
 // A COMMIT reaches the server late, after the client has lost its connection. The transaction
-// still holds the row of the head, so raising the epoch waits for it, and the commit is not
+// still locks the row of the head, so raising the epoch waits for it, and the commit is not
 // made twice.
 func TestLateCommit(t *testing.T) {
 	f, proxy, store, direct := proxied(t)
@@ -122,7 +122,7 @@ func TestLateCommit(t *testing.T) {
 		var n int
 		err := waits.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE colophon_heads SET epoch%'`).Scan(&n)
 		return err == nil && n > 0
-	}, time.Minute, time.Millisecond, "raising the epoch waits")
+	}, time.Minute, time.Millisecond, "raising the epoch must wait")
 	require.Empty(t, committed)
 	proxy.Release()
 	require.NoError(t, <-committed)
@@ -130,8 +130,8 @@ func TestLateCommit(t *testing.T) {
 	require.Equal(t, int64(2), l.epoch)
 }
 
-// A COMMIT is lost, and the server does not notice that the client is gone: the transaction
-// holds the row until the server ends it.
+// A COMMIT is lost, and the server does not notice that the client has disappeared. The
+// transaction locks the row until the server ends it.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.Shared(t).Schema(t)), Logger: silent(), Patience: 8 * time.Second})
@@ -147,7 +147,7 @@ func TestTransactionWithoutClient(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
-// Nothing that was acknowledged is lost when the server is killed, and nothing is doubled.
+// When the server is killed, no acknowledged commit is lost and none is made twice.
 func TestKilledServer(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -209,7 +209,7 @@ func TestServerThatStaysAway(t *testing.T) {
 	next := batch(b.Head, 1)
 	for range 2 {
 		err = store.Commit(t.Context(), b.Head, next)
-		require.ErrorContains(t, err, "its outcome is unknown")
+		require.ErrorContains(t, err, "the outcome of a write is unknown")
 		require.False(t, sentinel(err))
 	}
 	require.NoError(t, server.Run())
@@ -223,8 +223,8 @@ func TestServerThatStaysAway(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
-// PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. That is no
-// acknowledgement: the commit waits until a later transaction is on the standby.
+// PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. That does
+// not acknowledge the commit, which waits until a later transaction is on the standby.
 func TestWarningIsNoAcknowledgement(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -262,8 +262,8 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	requireLog(t, store, b.Head)
 }
 
-// Settings that lose commits are refused when the database is opened, and when the server
-// returns with them.
+// Settings that could lose commits are refused when the database is opened, and when the
+// server restarts with them.
 func TestSettingsThatLoseCommits(t *testing.T) {
 	server := postgrestest.Start(t)
 	ctx := t.Context()
@@ -293,7 +293,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.NoError(t, server.Run())
 		refused(name)
 		var setting *SettingError
-		_, err := db.Ledger(ctx, "default") // it may have a doubt of the first round
+		_, err := db.Ledger(ctx, "default") // a doubt from the first round can remain
 		if err == nil {
 			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
 		}
@@ -307,7 +307,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	require.NoError(t, store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1)))
 }
 
-// A later change of the configuration does not reach connections that are open.
+// A later change of the configuration does not affect open connections.
 func TestSynchronousCommitIsKept(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())

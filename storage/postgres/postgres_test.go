@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A random history takes some thousands of statements.
+	// A random history takes thousands of statements.
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// openAt opens the database with that URL, and closes it at the end of the test, unless the
-// test does.
+// openAt opens the database with that URL. It is closed at the end of the test, unless the
+// test closes it.
 func openAt(t *testing.T, url string) *Database {
 	t.Helper()
 	db, err := Open(t.Context(), Config{URL: url, Logger: silent()})
@@ -47,7 +47,7 @@ func emptyURL(t *testing.T) string {
 	return server.URL("search_path", server.Schema(t))
 }
 
-// open opens an empty database.
+// openEmpty opens an empty database.
 func openEmpty(t *testing.T) storage.Database {
 	db, err := Open(t.Context(), Config{URL: emptyURL(t), Logger: silent()})
 	require.NoError(t, err)
@@ -77,10 +77,10 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// ledgerHandle is the type where a parameter is called ledger.
+// ledgerHandle is an alias for places where a parameter is named ledger.
 type ledgerHandle = ledger
 
-// connect opens a connection that is closed at the end of the test.
+// connect opens a connection, which is closed at the end of the test.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -89,11 +89,11 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// digestOf returns a digest for a number.
+// digestOf returns a digest made from a number.
 func digestOf(n uint64) storage.Hash { return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n)) }
 
-// batch makes n entries on old, which hold their seq. The first has content and a key; all
-// share a piece of content.
+// batch returns a batch on old with n entries, each of which contains its seq. The first entry
+// has content and a key. All entries share a piece of content.
 func batch(old storage.Head, n int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Tip: digestOf(old.Size + uint64(n)), Checkpoint: []byte("signed")}}
 	for i := range uint64(n) {
@@ -110,7 +110,7 @@ func batch(old storage.Head, n int) storage.Batch {
 	return b
 }
 
-// requireLog checks that a ledger has exactly what batch makes, up to a head.
+// requireLog checks that a ledger has exactly the contents of batch, up to a head.
 func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	t.Helper()
 	stored, err := store.Head(t.Context())
@@ -136,7 +136,8 @@ func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
 }
 
-// A later opening of a ledger takes it over: the earlier ones can write nothing any more.
+// When a ledger is opened again elsewhere, the later opening takes it over, and the earlier
+// ones can no longer write.
 func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -184,7 +185,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	requireLog(t, later, next.Head)
 }
 
-// Opening for reading only takes nothing over and makes nothing.
+// Opening a database for reading only takes nothing over and creates nothing.
 func TestReadOnly(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -214,7 +215,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 }
 
-// Several processes may open an empty database at the same moment.
+// Several processes can open an empty database at the same moment.
 func TestOpeningsTogether(t *testing.T) {
 	url := emptyURL(t)
 	errs := make([]error, 6)
@@ -234,7 +235,7 @@ func TestOpeningsTogether(t *testing.T) {
 	}
 }
 
-// Two processes create the same ledger, or others, at the same moment.
+// Two processes create ledgers with the same name, or with different ones, at the same moment.
 func TestCreationsTogether(t *testing.T) {
 	url := emptyURL(t)
 	var made, refused int
@@ -274,7 +275,7 @@ func TestLaterVersionIsRefused(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		_, err = Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
 		require.ErrorIs(t, err, storage.ErrFormat)
-		require.ErrorContains(t, err, "the tables have version 99, this build reads version ")
+		require.ErrorContains(t, err, "the tables have version 99, but this build reads version ")
 	}
 	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
 }

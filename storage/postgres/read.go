@@ -35,10 +35,10 @@ func (r *headRow) head() (storage.Head, error) {
 	return h, err
 }
 
-// setHash sets a hash to stored bytes; another length is damage.
+// setHash sets a hash to stored bytes. Another length is damage.
 func setHash(h *storage.Hash, stored []byte, what string) error {
 	if len(stored) != len(h) {
-		return fmt.Errorf("%w: %s has %d bytes, %d expected", storage.ErrDamaged, what, len(stored), len(h))
+		return fmt.Errorf("%w: %s has %d bytes, but must have %d", storage.ErrDamaged, what, len(stored), len(h))
 	}
 	*h = storage.Hash(stored)
 	return nil
@@ -93,7 +93,7 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 	for i := range stored {
 		hashes = append(hashes, stored[i].hashes...)
 		if int64(len(hashes)) != stored[i].stop*storage.HashBytes {
-			return nil, fmt.Errorf("%w: the pieces up to hash %d have %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
+			return nil, fmt.Errorf("%w: the stored pieces up to hash %d have %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
 		}
 	}
 	return hashes, nil
@@ -201,11 +201,11 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error)
 // Keys implements storage.Reader.
 func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
 	var claims []storage.Key
-	asked := make(map[storage.Hash]bool, len(keys))
+	requested := make(map[storage.Hash]bool, len(keys))
 	distinct := make([][]byte, 0, len(keys))
 	for i := range keys {
-		if !asked[keys[i]] {
-			asked[keys[i]] = true
+		if !requested[keys[i]] {
+			requested[keys[i]] = true
 			distinct = append(distinct, keys[i][:])
 		}
 	}

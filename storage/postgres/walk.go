@@ -47,9 +47,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads at most that many of the entries from ≤ seq < end, and stops when they have
-// pageBytes bytes: at least one unless it returns an error. With an error, it returns the
-// entries before it.
+// entries reads entries with from ≤ seq < end. It stops after most entries, or once their
+// total length reaches pageBytes. It reads at least one entry unless it returns an error.
+// With an error, it returns the entries before the error.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
 		page = page[:0]
@@ -71,7 +71,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 			}
 			page, bytes, next = append(page, entry), bytes+len(entry), next+1
 		}
-		rows.Close() // reads the rest of the page, if any
+		rows.Close() // reads the rest of the page, if there is any
 		if err := rows.Err(); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// redactionRow is a redaction, and the size of the head that was stored with it.
+// redactionRow is a redaction, with the size of the head that was stored with it.
 type redactionRow struct {
 	storage.Redaction
 	size uint64
@@ -133,7 +133,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
 					if r.By >= head.Size && r.By < r.size {
-						continue // of a later commit
+						continue // from a later commit
 					}
 					if !yield(r.Redaction, nil) {
 						return
@@ -151,7 +151,8 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads at most that many redactions of records from ≤ seq ≤ to, as stored.
+// redactions reads the redactions, as stored, of records with from ≤ seq ≤ to, up to most of
+// them.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64

@@ -65,9 +65,9 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// laden returns a batch with every kind of change. It redacts event 0, which has the content
-// "kept".
-func laden(old storage.Head, entries ...string) storage.Batch {
+// fullBatch returns a batch with every kind of change. It redacts event 0, which has the
+// content "kept".
+func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
@@ -87,20 +87,20 @@ func testConflict(t *testing.T, s *suite) {
 	ctx := t.Context()
 	head := withKept(t, store)
 
-	stale := laden(storage.Head{}, "other")
+	stale := fullBatch(storage.Head{}, "other")
 	stale.Redactions = nil
 	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, stale), storage.ErrConflict)
 	forked := head
 	forked.Tip = hash("another history")
-	require.ErrorIs(t, store.Commit(ctx, forked, laden(forked, "b")), storage.ErrConflict)
+	require.ErrorIs(t, store.Commit(ctx, forked, fullBatch(forked, "b")), storage.ErrConflict)
 	ahead := follow(head, "b").Head
-	require.ErrorIs(t, store.Commit(ctx, ahead, laden(ahead, "c")), storage.ErrConflict)
+	require.ErrorIs(t, store.Commit(ctx, ahead, fullBatch(ahead, "c")), storage.ErrConflict)
 	requireUntouched(t, store, head, "a")
 
 	sameTip := head
 	sameTip.Time, sameTip.Checkpoint = 0, nil
-	commit(t, store, sameTip, laden(head, "b"))
-	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "size and tip decide alone")
+	commit(t, store, sameTip, fullBatch(head, "b"))
+	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "only size and tip decide")
 	requireContent(t, store, "kept", "")
 }
 
@@ -117,10 +117,10 @@ func testInvalid(t *testing.T, s *suite) {
 		"empty tile":            func(b *storage.Batch) { b.Tiles[0].Hashes = nil },
 		"half a hash":           func(b *storage.Batch) { b.Tiles[0].Hashes = b.Tiles[0].Hashes[:40] },
 		"tile too long":         func(b *storage.Batch) { b.Tiles[0] = tile(0, 0, storage.TileHashes+1) },
-		"place taken twice": func(b *storage.Batch) {
+		"place used twice": func(b *storage.Batch) {
 			b.Contents = append(b.Contents, content("y", b.Contents[0].Seq, "other"))
 		},
-		"place taken twice, slots out of order": func(b *storage.Batch) {
+		"place used twice, slots out of order": func(b *storage.Batch) {
 			for i, slot := range []uint16{3, 1, 3} {
 				c := content(fmt.Sprint("y", i), b.Contents[0].Seq, "other")
 				c.Slot = slot
@@ -135,12 +135,12 @@ func testInvalid(t *testing.T, s *suite) {
 		"redaction by the future": func(b *storage.Batch) { b.Redactions[0].By = b.Head.Size },
 		"redaction of the batch":  func(b *storage.Batch) { b.Redactions[0].Seq = head.Size },
 	} {
-		b := laden(head, "b")
+		b := fullBatch(head, "b")
 		spoil(&b)
 		require.Error(t, store.Commit(t.Context(), head, b), name)
 		requireUntouched(t, store, head, "a")
 	}
-	b := laden(head, "b")
+	b := fullBatch(head, "b")
 	for slot := range uint16(3) {
 		c := content(fmt.Sprint("y", slot), b.Contents[0].Seq, "other")
 		c.Slot = 3 - slot
@@ -172,7 +172,7 @@ func testEntries(t *testing.T, s *suite) {
 
 	var head storage.Head
 	var all []string
-	for i := range 300 { // past one byte of the sequence number
+	for i := range 300 { // more than fit into one byte of the sequence number
 		entry := string(rune('a'+i%26)) + string(make([]byte, i))
 		head = commit(t, store, head, follow(head, entry))
 		all = append(all, entry)
@@ -199,7 +199,7 @@ func testEntries(t *testing.T, s *suite) {
 	for e, err := range store.Entries(ctx, 5) {
 		require.NoError(t, err)
 		require.Equal(t, uint64(5), e.Seq)
-		break // callers may stop early
+		break // callers can stop early
 	}
 }
 
@@ -245,8 +245,8 @@ func testKeys(t *testing.T, s *suite) {
 	require.Equal(t, later, got)
 }
 
-// testKeysTogether looks up many keys at once: claimed earlier, claimed just now, not claimed,
-// and duplicate.
+// testKeysTogether looks up many keys at once: keys claimed earlier, keys claimed just now,
+// unclaimed keys, and duplicates.
 func testKeysTogether(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
@@ -269,11 +269,11 @@ func testKeysTogether(t *testing.T, s *suite) {
 		}
 		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))
 	}
-	asked := slices.Clone(append(keys, keys[0], keys[1]))
-	got, err := store.Keys(ctx, asked)
+	lookedUp := slices.Clone(append(keys, keys[0], keys[1]))
+	got, err := store.Keys(ctx, lookedUp)
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, got)
-	require.Equal(t, append(keys, keys[0], keys[1]), asked, "the caller's stay as they are")
+	require.Equal(t, append(keys, keys[0], keys[1]), lookedUp, "the caller's keys do not change")
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err = store.Keys(done, keys)

@@ -15,10 +15,10 @@ import (
 
 const concurrentCommits = 200
 
-// entryAt returns the entry that testReaders commits as event seq, two events per batch.
+// entryAt returns the entry that testReaders commits as event seq. Each batch has two events.
 func entryAt(seq uint64) string { return fmt.Sprintf("entry %d", seq) }
 
-// testReaders reads during commits: everything below the head must be there and complete.
+// testReaders reads during commits. Everything below the head must be present and complete.
 func testReaders(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
@@ -51,7 +51,7 @@ func testReaders(t *testing.T, s *suite) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// readAll compares the ledger with what testReaders writes. last is the size at the previous
+// readAll checks that the ledger has what testReaders writes. last is the size at the previous
 // read.
 func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, error) {
 	head, err := store.Head(ctx)
@@ -59,7 +59,7 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 		return 0, err
 	}
 	if head.Size < last || head.Size%2 != 0 {
-		return 0, fmt.Errorf("head of size %d after %d", head.Size, last)
+		return 0, fmt.Errorf("the head has size %d after size %d", head.Size, last)
 	}
 	next := last
 	for e, err := range store.Entries(ctx, last) {
@@ -67,12 +67,12 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 			return 0, err
 		}
 		if e.Seq != next || string(e.Bytes) != entryAt(e.Seq) {
-			return 0, fmt.Errorf("entry %d is %q, expected %d", e.Seq, e.Bytes, next)
+			return 0, fmt.Errorf("entry %d is %q, not that of event %d", e.Seq, e.Bytes, next)
 		}
 		next++
 	}
 	if next < head.Size {
-		return 0, fmt.Errorf("%d entries under a head of size %d", next, head.Size)
+		return 0, fmt.Errorf("there are %d entries, but the head has size %d", next, head.Size)
 	}
 	if head.Size == 0 {
 		return 0, nil
@@ -94,7 +94,7 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 }
 
 // testWriters lets several writers commit on the same head. Exactly one wins each round, and
-// the ledger holds one history.
+// the ledger has one history.
 func testWriters(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

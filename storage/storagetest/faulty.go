@@ -28,9 +28,9 @@ type Faulty struct {
 	storage.Store
 
 	mu       sync.Mutex
-	commits  int           // calls of Commit so far; under mu
-	faults   map[int]Fault // by the number of the call; under mu
-	writable error         // result of Writable if not nil; under mu
+	commits  int           // calls of Commit so far; guarded by mu
+	faults   map[int]Fault // faults by the number of the call; guarded by mu
+	writable error         // result of Writable if not nil; guarded by mu
 }
 
 // NewFaulty wraps a Store. At first nothing fails.

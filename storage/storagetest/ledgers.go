@@ -40,7 +40,7 @@ func testLedgers(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	got, err := again.Info(ctx)
 	require.NoError(t, err)
-	require.Equal(t, info("one"), got, "the first creation stands")
+	require.Equal(t, info("one"), got, "the first creation counts")
 
 	abroad := info("abroad")
 	abroad.Created = abroad.Created.In(time.FixedZone("", 3600))
@@ -77,7 +77,7 @@ func testFreeze(t *testing.T, s *suite) {
 	other := create(t, db, "other")
 	head := commit(t, store, storage.Head{}, follow(storage.Head{}, "a"))
 	require.NoError(t, store.Freeze(ctx))
-	require.NoError(t, store.Freeze(ctx), "freezing twice is freezing")
+	require.NoError(t, store.Freeze(ctx), "freezing twice is not an error")
 
 	frozen := info("default")
 	frozen.Frozen = true
@@ -92,7 +92,7 @@ func testFreeze(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	require.ErrorIs(t, again.Commit(ctx, head, follow(head, "b")), storage.ErrFrozen)
 	require.Equal(t, []string{"a"}, collect(t, store, 0))
-	require.NoError(t, store.SetSetting(ctx, "public", []byte("yes")), "settings are not the log")
+	require.NoError(t, store.SetSetting(ctx, "public", []byte("yes")), "settings can change on a frozen ledger")
 	commit(t, other, storage.Head{}, follow(storage.Head{}, "c"))
 }
 

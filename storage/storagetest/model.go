@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// The sets of values are small, so that names, digests, keys and tiles repeat.
+// These sets of values are small, so that names, digests, keys, and tiles repeat.
 func modelNames() []string { return []string{"one", "two"} }
 func modelWords() []string { return []string{"p", "q", "r", "s", "t"} }
 func modelLevels() []uint8 { return []uint8{0, 1} }
@@ -156,10 +156,10 @@ func (m *machine) stale(r *rapid.T) {
 	require.ErrorIs(r, store.Commit(m.t.Context(), old, b), want)
 }
 
-// freeze rarely freezes a ledger, since little can follow.
+// freeze freezes a ledger, but only rarely, since little can follow.
 func (m *machine) freeze(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
-		r.Skip("not this time")
+		r.Skip("only few steps freeze")
 	}
 	store, model := m.pick(r)
 	require.NoError(r, store.Freeze(m.t.Context()))
@@ -228,7 +228,7 @@ func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) 
 	}
 }
 
-// checkWords reads everything that is keyed by a word: content, keys and settings.
+// checkWords reads everything that is keyed by a word: content, keys, and settings.
 func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
 	ctx := m.t.Context()
 	for _, word := range modelWords() {
@@ -247,7 +247,7 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 	}
 }
 
-// requireFound checks that a read by word returned what the model holds.
+// requireFound checks that a read by word returned the value in the model.
 func requireFound[V any](r *rapid.T, model map[string]V, word string, got V, err error) {
 	want, held := model[word]
 	if !held {

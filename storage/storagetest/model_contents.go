@@ -10,13 +10,13 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions redacts random records before size, with all their content and, against the
-// contract, sometimes other content.
+// drawRedactions redacts random records before size, with all of their content and, in
+// violation of the contract, sometimes with other content.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return
 	}
-	record := rapid.Custom(func(r *rapid.T) uint64 { // the latest have content most often
+	record := rapid.Custom(func(r *rapid.T) uint64 { // the latest records are most likely to have content
 		return size - 1 - min(size-1, rapid.Uint64Max(5).Draw(r, "back"))
 	})
 	for _, seq := range rapid.SliceOfN(record, 0, 4).Draw(r, "redact") {
@@ -62,7 +62,8 @@ func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64
 	}
 }
 
-// checkRedactions reads the redactions of all records and of one that does not exist yet.
+// checkRedactions reads the redactions of all records, and of one record that does not exist
+// yet.
 func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelLedger) {
 	for seq := range model.head.Size + 1 {
 		by, err := store.Redaction(m.t.Context(), seq)

@@ -15,10 +15,11 @@ type writer struct {
 	head  storage.Head
 }
 
-// post commits an event with content under the digests of these names, and returns its seq.
+// post commits an event that has content under the digests of these names, and returns its
+// seq.
 func (w *writer) post(digests ...string) uint64 { return w.step(nil, digests...) }
 
-// redact commits an event that redacts records. The map holds the digests of each record.
+// redact commits an event that redacts records. The map has the digests of each record.
 func (w *writer) redact(records map[uint64][]string) uint64 { return w.step(records) }
 
 // step posts and redacts in one event.
@@ -38,7 +39,7 @@ func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 }
 
 // textOf returns the content that event seq stores under a digest. It differs for each event,
-// to show which is kept.
+// to show which content is kept.
 func textOf(digest string, seq uint64) string { return digest + string(rune('A'+seq)) }
 
 func testReferences(t *testing.T, s *suite) {
@@ -69,7 +70,7 @@ func testReferences(t *testing.T, s *suite) {
 	for seq, err := range w.store.References(t.Context(), hash("x")) {
 		require.NoError(t, err)
 		require.Zero(t, seq)
-		break // callers may stop early
+		break // callers can stop early
 	}
 }
 
@@ -107,7 +108,7 @@ func testRedact(t *testing.T, s *suite) {
 	for r, err := range w.store.Redactions(ctx) {
 		require.NoError(t, err)
 		require.Zero(t, r.Seq)
-		break // callers may stop early
+		break // callers can stop early
 	}
 
 	again := w.post("x")
@@ -125,7 +126,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x")
 }
 
-// Of several redactions of one record the first counts.
+// Of several redactions of one record, the first one counts.
 func testRedactTwice(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	ctx := t.Context()

@@ -25,13 +25,13 @@ type suite struct {
 type Option func(*suite)
 
 // WithReopen lets the suite reopen a database. reopen closes the database and returns one with
-// the same content.
+// the same contents.
 func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// Run tests an implementation of the contract. open returns a new empty database at each call.
-// The suite closes it.
+// Run tests an implementation of the contract. Each call of open returns a new, empty
+// database, which the suite closes.
 func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Option) {
 	s := &suite{open: open}
 	for _, option := range options {
@@ -125,7 +125,7 @@ func content(digest string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
 }
 
-// redaction withdraws the content of the record at seq, by another event.
+// redaction returns the withdrawal of the content of the record at seq by another event.
 func redaction(seq, by uint64, digests ...string) storage.Redaction {
 	r := storage.Redaction{Seq: seq, By: by}
 	for _, digest := range digests {

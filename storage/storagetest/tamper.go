@@ -22,19 +22,21 @@ type Tamperer interface {
 	DeleteTile(level uint8, index uint64) error
 	// SetHead replaces the head.
 	SetHead(h storage.Head) error
-	// SetContent replaces the bytes under a digest. It returns ErrNotFound if there are none.
+	// SetContent replaces the bytes stored under a digest. It returns ErrNotFound if there are
+	// none.
 	SetContent(digest storage.Hash, b []byte) error
 	// DeleteContent deletes content as if it had never been stored. It returns ErrNotFound if
 	// there is none.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction stores that event by redacted the record at seq. Content does not change.
+	// SetRedaction stores that event by redacted the record at seq. It does not change
+	// content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
 	// DeleteReference deletes the reference from the record at seq to the content. It returns
-	// ErrNotFound if the ledger does not hold the content.
+	// ErrNotFound if the ledger does not have the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
-	// SetKey replaces or adds a claim.
+	// SetKey replaces or adds the claim of an idempotency key.
 	SetKey(k storage.Key) error
 }
 
@@ -74,7 +76,7 @@ func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tamper
 	w.head = commit(t, w.store, w.head, b)
 	by, err := w.store.Redaction(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, uint64(4), by, "the first of the commit")
+	require.Equal(t, uint64(4), by, "the first redaction of the commit counts")
 	requireContent(t, w.store, "x", "")
 	requireContent(t, w.store, "y", "")
 }

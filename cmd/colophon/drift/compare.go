@@ -16,7 +16,7 @@ func (d *commands) newCompare() *cobra.Command {
 		Short: "Show what caused the change from one record to another",
 		Long: `Show how two records differ and, if their outputs differ, what caused the change. For
 two IPC records, compare shows the cause and the variables that differ. For two
-run-DAGs, it shows the stages at which they diverge. A and B are the seqs of the
+run-DAGs, it shows the stages at which they diverge. A and B are the numbers (seq) of the
 records.
 
 With --text, compare also shows how the texts differ, word by word: for IPC records the
@@ -24,8 +24,8 @@ output, the prompt, and the payload; for run-DAGs the question and the answer; f
 fingerprints the passage. Deleted words are [-red-], inserted words {+green+}. This needs
 the scope content.
 
-The table says if a record is not live or claims a wrong hash. The output of --json does
-not; GET /records/SEQ does.`,
+The table also shows whether a record is not live or claims a wrong hash. The output of
+--json does not; use GET /records/SEQ.`,
 		Example: `  colophon drift compare 12 40
   colophon drift compare 12 40 --text
   colophon drift compare 12 40 --json`,
@@ -77,12 +77,12 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 func (d *commands) newCompareRuns() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "compare-runs A B",
-		Short: "Show how the records of two runs differ, their citations included",
+		Short: "Show how the records of two runs differ, including their citations",
 		Long: `Show how two runs differ: what caused the change between their IPC records, where their
 run-DAGs diverge, and which chunks their citation sets add and remove. A and B are
-run_ids. Of each kind, the latest live record of the run is compared.
+run_ids. For each kind, compare-runs uses the latest live record of each run.
 
-The command also says if a source that is cited has other chunks than it had.`,
+The command also names cited sources whose chunks changed between the runs.`,
 		Example: `  colophon drift compare-runs answer/1 answer/2
   colophon drift compare-runs answer/1 answer/2 --json`,
 		Args: cobra.ExactArgs(2),
@@ -98,7 +98,7 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	query.Set("a", a)
 	query.Set("b", b)
 	return printAnswer(d, command, "/runs/compare", query, func(x *wire.RunsComparison) error {
-		d.anyState = false // the parameter is not for single records
+		d.anyState = false // GET /records/{seq} has no parameter state
 		return show.RunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
 			return d.record(command, strconv.FormatUint(seq, 10))
 		}, d.full)

@@ -11,8 +11,8 @@ import (
 	"colophon/internal/completion"
 )
 
-// completeNames completes the first argument from a list, and the others by the values that runs
-// have of it.
+// completeNames completes the first argument from a list of names. It completes the later arguments,
+// up to most in all, with the values that runs have for the first argument.
 func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -25,7 +25,7 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 	}
 }
 
-// completeRows completes the first argument by the rows of a list.
+// completeRows completes the first argument with values from the rows of a list.
 func completeRows[R any](d *commands, path string, value func(R) string) completion.Func {
 	return completion.First(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completed(d, command, path, url.Values{}, value)

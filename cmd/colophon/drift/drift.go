@@ -1,4 +1,4 @@
-// Package drift is the command drift: each question about what changed, and why, as a table.
+// Package drift implements the command drift. Its subcommands show as tables what changed, and why.
 package drift
 
 import (
@@ -22,7 +22,7 @@ type commands struct {
 	ledger           string
 	json             bool
 	all              bool // print all pages, not only the first that has rows
-	full             bool // print hashes whole
+	full             bool // print whole hashes
 	anyState         bool
 	text             bool // compare texts too
 	mostChangedFirst bool
@@ -31,8 +31,8 @@ type commands struct {
 
 const help = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
 /run-dags/…, /citation-sets/…, /paths/…, /producers, /records, and /runs/compare of the API.
-All pages of an answer are for one tree size. With --as-of, you get the answer at an earlier
-one.
+All pages of an answer are for one tree size. --as-of gives the answer at an earlier tree
+size.
 
 With --json, the commands print the server's answers, one JSON document per line. For a
 list, they print the first page that has rows or, with --all, every page.`
@@ -65,7 +65,7 @@ func New(c *cli.Console) *cobra.Command {
 // pageFlags binds the flags of commands whose answers have pages.
 func (d *commands) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
-	flags.Uint("limit", 0, "most `rows` of a page; default is set by the server")
+	flags.Uint("limit", 0, "largest number of `rows` per page; the server sets the default")
 }
 
 // bindPeriod binds the flags of commands that take a period.

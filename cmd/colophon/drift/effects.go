@@ -17,12 +17,14 @@ func (d *commands) newEffects() *cobra.Command {
 		Use:   "effects VARIABLE A B",
 		Short: "Show the effect of changing one variable and nothing else",
 		Long: `Show pairs of runs that differ in one variable and agree in everything else that ipc_id
-covers. In each pair, the variable is A in one run and B in the other. The output is the
-number of changed outputs, then the pairs. VARIABLE is input, input_hash, system_prompt_hash,
-model, temperature, max_tokens, seed, label:NAME, or the JSON pointer of a member of the
-payload, such as /policy_hash. Runs that differ in a label agree in everything that ipc_id
-covers. For a member, A and B are its values, as JSON or as text, which needs the scope
-content, or the digests that compare shows.
+covers. In each pair, the variable is A in one run and B in the other. effects prints how
+many outputs changed, then the pairs.
+
+VARIABLE is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
+label:NAME, or the JSON pointer of a member of the payload, such as /policy_hash. Runs
+that differ in a label agree in everything that ipc_id covers. For a member of the
+payload, A and B are its values as JSON or as text, or the digests that compare shows.
+Values need the scope content.
 
 For each pair, and for all of them together, the tables say how similar the outputs are,
 word by word, and how their length changes. This needs the scope content.
@@ -31,8 +33,8 @@ A hash can be shortened to its first 8 digits or more. For input_hash and
 system_prompt_hash, A and B can also be a label whose runs all have one hash:
 label:NAME=VALUE.
 
-If a side has several runs with one ipc_id, effects pairs the first with the first, the
-second with the second, and so on.`,
+If several runs with A or with B have the same ipc_id, effects pairs the first with the
+first, the second with the second, and so on.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
   colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
   colophon drift effects system_prompt_hash label:config=plain label:config=concise
@@ -65,7 +67,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 		query.Set(name, hash)
-		if !strings.HasPrefix(variable, "/") { // of a member, the value as it was given is shown
+		if !strings.HasPrefix(variable, "/") { // for a member, the table shows the value as given
 			*value = hash
 		}
 	}
@@ -107,18 +109,18 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	return err
 }
 
-// sayCompare says how to see the texts of a pair.
+// sayCompare prints the command that shows how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// noPairs says that no pair was found, and which runs were not searched.
+// noPairs returns the message that no pair was found. It says which runs were not searched.
 func (d *commands) noPairs(variable, a, b string) string {
 	runs, others := "live runs", "; --any-state includes the others"
 	if d.anyState {
 		runs, others = "runs of any state", ""
 	}
-	return fmt.Sprintf("no two %s differ in %s alone, between these two values: %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others)
+	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others)
 }
 
 // printEffect prints the totals of all pages.
@@ -132,7 +134,7 @@ func (d *commands) printEffect(command *cobra.Command, variable, a, b string, an
 		shown[0] += d.texts().Of(command.Context(), variable, a, row.A.Seq)
 		shown[1] += d.texts().Of(command.Context(), variable, b, row.B.Seq)
 	}
-	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed in %d.\n\n",
+	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed the same in %d.\n\n",
 		cli.Plain(variable), shown[0], shown[1], cli.Counted(answer.Pairs, "pair"), answer.Changed,
 		cli.Share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
 	if err != nil {

@@ -21,7 +21,7 @@ func (d *commands) newGroups() *cobra.Command {
 		Long: `Show groups of runs that have a value in common. The group with the latest first run
 comes first. For each group, the table has the number of runs and of distinct outputs,
 the share of the most common output, the entropy of the outputs in bits, the number of
-runs whose output differs from the run before, and the first and last event.
+runs whose output differs from that of the previous run, and the first and last event.
 
 Runs with one ipc_id have the same inputs and settings. If such runs have several
 outputs, the model is not deterministic.`,

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// followCursor sets the parameter name of a query to the cursor of the next page. It fails if
-// the cursors form a cycle.
+// followCursor sets the query's parameter name to the cursor of the next page. It fails if the
+// cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
 		return errors.New("the server's answer is malformed: the cursors of its pages form a cycle")
@@ -27,7 +27,7 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 }
 
 // list fetches the rows of a query and prints them as a table: the first page that has rows
-// or, with --all, every page. If there are no rows, it prints the message empty, unless that
+// or, with --all, every page. If there are no rows, it prints the message empty, unless empty
 // is "".
 func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
@@ -42,10 +42,10 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	return err
 }
 
-// pages prints the rows of an answer, and of those after it as far as list does, as a table.
-// page returns the rows of an answer and the cursor after them, which goes into the parameter
-// that is named cursor. With --json, pages prints the answers. It returns the cursor after the
-// last page.
+// pages prints the rows of an answer as a table. Like list, it continues to the first answer that
+// has rows or, with --all, to the last. With --json, pages prints the answers themselves. page
+// returns the rows of an answer, and the cursor that continues after them. cursor is the name of the
+// parameter for that cursor. pages returns the cursor that continues after the last printed page.
 func pages[A, R any](
 	d *commands, command *cobra.Command, path string, query url.Values, cursor string,
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
@@ -81,8 +81,9 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 	return t.Write(rows)
 }
 
-// conclude says that there are more rows, or no rows and why that may be. next is the cursor after
-// the last printed page, and incomplete is what the answer says that IPC records lack.
+// conclude tells the user that there might be more rows, or that there are none and a possible reason.
+// next is the cursor that continues after the last printed page. incomplete has the parts that,
+// according to the answer, IPC records lack.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
@@ -96,11 +97,11 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	}
 }
 
-// sayIncomplete says how many IPC records lack each of some parts. If parts is nil, it says that of
-// all parts that a record lacks.
+// sayIncomplete prints how many IPC records lack each of the parts. Nil stands for all parts that any
+// record lacks.
 func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
-	if !command.Flags().Changed("as-of") { // the counts are those of the present
+	if !command.Flags().Changed("as-of") { // the server has counts for the current size only
 		if stats, _, err := fetch[wire.Stats](d, command, "/stats", nil); err == nil {
 			counts = stats.Incomplete
 		}
@@ -122,11 +123,11 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 			lacks[i] = cli.Decimal(n) + " lack " + cli.Plain(part)
 		}
 	}
-	d.Say("that may be because of incomplete IPC records: %s; without output a record is no run, without any of the others it has no ipc_id; "+
+	d.Say("incomplete IPC records are a possible reason: %s; a record without output is not a run, and one without another part has no ipc_id; "+
 		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
 }
 
-// fetch returns the answer of a query of the ledger, parsed and as the server sent it.
+// fetch sends a query to the ledger. It returns the answer both parsed and as the server sent it.
 func fetch[T any](d *commands, command *cobra.Command, path string, query url.Values) (*T, []byte, error) {
 	if err := d.connect(); err != nil {
 		return nil, nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHashesAreCutUnlessWantedWhole(t *testing.T) {
+func TestHashesAreShortenedUnlessFull(t *testing.T) {
 	hash := "0123456789abcdef"
 	d := &commands{}
 	require.Equal(t, "-", d.hashOr(nil))

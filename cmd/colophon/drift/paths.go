@@ -16,13 +16,15 @@ func (d *commands) newPaths() *cobra.Command {
 		Use:   "paths [PROJECT [PATH_ID]]",
 		Short: "Show how the paths of a project change from build to build",
 		Long: `Show how the paths of a project change from build to build. For each build, the table
-has the build that it is compared with, the numbers of new, modified, unchanged, and
-incomparable records, and the number of paths that are gone since its base. A record is
-incomparable if its hash version is another than that of the record before it, and one of
-the two came without its text. Without PROJECT, paths lists the projects. With --build, it
-lists the paths of one build, or with --status those that are new, modified, unchanged,
-incomparable, or gone. With PATH_ID, it shows the history of one path. drift compare --text
-shows how the texts of two of its events differ.`,
+has its base (the build that it is compared with), the numbers of new, modified, unchanged
+and incomparable records, and the number of paths of the base that are gone. A record is
+incomparable if its hash version differs from that of the path's previous record, and one
+of the two records was posted without its text.
+
+Without PROJECT, paths lists the projects. With --build, it lists the paths of one build
+and, with --status, only those that are new, modified, unchanged, incomparable or gone.
+With PATH_ID, it shows the history of one path; drift compare --text shows how the texts
+of two of its events differ.`,
 		Example: `  colophon drift paths
   colophon drift paths harrow-vale --all
   colophon drift paths harrow-vale --build 89023717b66e --status modified
@@ -44,12 +46,13 @@ shows how the texts of two of its events differ.`,
 	}
 	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.Project) string { return p.Project })
 	command.Flags().String("build", "", "list the paths of this `build`")
-	command.Flags().String("status", "", "with --build: only paths that are new, modified, unchanged or gone (`category`)")
+	command.Flags().String("status", "", "with --build: only paths that are new, modified, unchanged, incomparable or gone (`category`)")
 	d.pageFlags(command.Flags())
 	return command
 }
 
-// pathsOfBuild prints the paths of a build, or those that are gone in it.
+// pathsOfBuild prints the paths of a build. With --status gone, it prints the paths of the base that
+// the build no longer has.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")

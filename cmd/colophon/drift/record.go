@@ -15,9 +15,9 @@ func NewShow(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show SEQ",
 		Short: "Show one record: what it says, its hashes, and its content",
-		Long: `Show one record, or another event. The tables have what the event says, the hashes with
-the ledger's check of each, and the content. If the credentials allow reading content,
-each hash has the first words of its text beside it.`,
+		Long: `Show one record, or another event. The tables show what the event says, the hashes with
+the ledger's check of each, and the content. If the token has the scope content, the
+first words of its text stand beside each hash.`,
 		Example: `  colophon show 41
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 1) },

@@ -60,8 +60,8 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 	return d.showRuns(command, path, query, first)
 }
 
-// noRuns explains why a group has no live runs: it has runs of other states, or the server
-// returns an error.
+// noRuns returns an error that explains why a group has no live runs. It returns the server's error
+// if the group has no runs of other states either.
 func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
@@ -80,13 +80,13 @@ func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as the server sent it. From each later answer it removes the
-// list that does not continue there, so that no row is printed twice.
+// showJSON prints the first answer as the server sent it. From each later answer it removes a list
+// that was already complete, so that no row is printed twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
-	outputs, runs := true, true // whether more of them follow
+	outputs, runs := true, true // whether this list has more rows to print
 	var outputsTrail, runsTrail client.CursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
@@ -140,8 +140,8 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// showOutputs prints the outputs. It does not say that more follow, since showRuns says it: if
-// outputs are left out, so are runs.
+// showOutputs prints the outputs. It does not say that more follow, because showRuns does: if
+// outputs are left out, runs are left out too.
 func (d *commands) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }

@@ -20,14 +20,14 @@ func newUnstable(d *commands) *cobra.Command {
 		Use:   "unstable",
 		Short: "Show runs with the same conditions and different outputs",
 		Long: `Show groups of runs that have one ipc_id (the same input, prompt, model, and settings)
-but different outputs. The least stable group comes first, or with --as-of the one with the
-latest first run.`,
+but different outputs. The least stable group comes first. With --as-of, the group with the
+latest first run comes first.`,
 		Example: `  colophon drift unstable
   colophon drift unstable --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
-			if !query.Has("as_of") { // rankings exist for the present only
+			if !query.Has("as_of") { // the server has rankings for the current size only
 				query.Set("sort", "stability")
 			}
 			query.Set("min_outputs", "2")
@@ -43,7 +43,7 @@ latest first run.`,
 func newMismatches(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mismatches",
-		Short: "Show records whose claimed hashes are not those that the ledger computed",
+		Short: "Show records whose claimed hashes differ from those that the ledger computed",
 		Example: `  colophon drift mismatches --since 2026-01-01
   colophon show 41`,
 		Args: cobra.NoArgs,
@@ -69,10 +69,10 @@ func newStale(d *commands) *cobra.Command {
 		Long: `Show citation sets that rest on a chunk that the source no longer has. SOURCE is the
 source_id of their citations. The column HOW says how the chunk was superseded:
 
-  recited     a later set cites another chunk in the same place of the source: the same
-              section, or where it has no section the same subject
-  registered  the source was registered later with chunk_hashes that lack the chunk
-  not_listed  the source had been registered with chunk_hashes that lack it
+  recited     a later set cites another chunk for the same section of the source or, if
+              the citation has no section, for the same subject
+  registered  the source was later registered with chunk_hashes that lack the chunk
+  not_listed  the source was already registered with chunk_hashes that lack the chunk
 
 RUN is the run_id of the set, which is often the answer that cites it.`,
 		Example: `  colophon drift stale handbook
@@ -97,7 +97,7 @@ RUN is the run_id of the set, which is often the answer that cites it.`,
 	return command
 }
 
-// noStale says why no citation of a source is stale.
+// noStale prints why no citation of a source is stale.
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.query(command)
 	query.Set("limit", "1")
@@ -106,7 +106,7 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 	case err != nil:
 		return err
 	case len(cited.Rows) == 0:
-		d.Say("no citation set cites that source; SOURCE is the source_id of citations")
+		d.Say("no citation set cites that source; SOURCE must be the source_id that the citations have")
 	default:
 		d.Say("no citation of that source is stale")
 	}
@@ -140,7 +140,7 @@ func newConflicts(d *commands) *cobra.Command {
 func newDivergence(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "divergence QUESTION_HASH",
-		Short:   "Show the run-DAGs of one question, and where each diverges from the one before",
+		Short:   "Show the run-DAGs of one question, and where each diverges from the previous one",
 		Example: `  colophon drift divergence 3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -180,7 +180,7 @@ func newRunGroups(d *commands) *cobra.Command {
 	var by string
 	command := &cobra.Command{
 		Use:   "run-groups",
-		Short: "Show run-DAGs in groups, how they ended, and how many answers they have",
+		Short: "Show groups of run-DAGs, how they ended, and how many answers they have",
 		Long: `Show groups of run-DAGs that have a hash in common. The group with the latest first
 run-DAG comes first. With --since or --until, the group with the latest run-DAG comes first.
 For each group, the table has the number of run-DAGs and of distinct answers, the share of
@@ -212,7 +212,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 	return command
 }
 
-// newProducers returns the command for producers, and for the gaps of one.
+// newProducers returns the command for the list of producers, and for the gaps of one producer.
 func newProducers(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "producers [ID]",
@@ -235,7 +235,7 @@ func newProducers(d *commands) *cobra.Command {
 	return command
 }
 
-// producer prints the gaps and the repetitions of one producer.
+// producer prints the gaps and the repetitions in the numbers of one producer.
 func producer(d *commands, command *cobra.Command, id string) error {
 	path, query := "/producers/"+url.PathEscape(id), d.query(command)
 	answer, text, err := fetch[wire.ProducerAnswer](d, command, path, query)

@@ -33,7 +33,7 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 		})
 		switch {
 		case errors.Is(err, client.ErrNotFound):
-			// One of the records was posted without it.
+			// One of the records was posted without this text.
 		case errors.Is(err, client.ErrGone):
 			d.Say("%s: %v", of, err)
 		case err != nil:
@@ -51,11 +51,11 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	}
 	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("to find runs by a value of %s, the secret of payload members is needed; give the digest of the value instead: %w", cli.Plain(pointer), err)
+		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members: %w; or give the digest of the value", cli.Plain(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
-		return "", fmt.Errorf("the secret of payload members: %w", err)
+		return "", fmt.Errorf("decoding the secret of payload members in the server's answer: %w", err)
 	}
 	secret, err := members.ReadSecret(key)
 	if err != nil {
@@ -64,7 +64,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	var document pyjson.Document
 	if document.Parse([]byte(value)) != nil {
 		if err := document.Parse(pyjson.AppendString(nil, []byte(value))); err != nil {
-			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor a text: %w", value, err)
+			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor a valid text: %w", value, err)
 		}
 	}
 	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
@@ -97,5 +97,5 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	case 1:
 		return hashes[0], nil
 	}
-	return "", cli.Exitf(cli.ExitFailed, "records with %s have %d different values of %s: %s", cli.Plain(value), len(hashes), cli.Plain(variable), strings.Join(hashes[:min(len(hashes), 8)], ", "))
+	return "", cli.Exitf(cli.ExitFailed, "records with %s have %d different values of %s; give one of them: %s", cli.Plain(value), len(hashes), cli.Plain(variable), strings.Join(hashes[:min(len(hashes), 8)], ", "))
 }

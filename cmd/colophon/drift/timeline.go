@@ -15,8 +15,8 @@ func (d *commands) newTimeline() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "timeline BY VALUE",
 		Short: "Show runs in order, and what changed from each to the next",
-		Long: `Show the runs of a group, the oldest first. Each row has the cause of the change of
-output since the run before, and the variables that differ.
+		Long: `Show the runs of a group, the oldest first. Each row shows what caused the output to
+change since the previous run, and the variables that differ.
 BY is ` + groupingHelp + `.`,
 		Example: `  colophon drift timeline label:step dialogue
   colophon drift timeline input_hash 73d89cd8242b13df7b3c58219a3ee3bb5a5bbb4d7c83de717d911b829e2f9583 --all`,

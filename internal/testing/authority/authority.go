@@ -37,7 +37,7 @@ func New(t *testing.T) *Authority {
 	return a
 }
 
-// Issue makes a key and a certificate that is valid for an hour before and after now.
+// Issue makes a key and a certificate that is valid from an hour ago until an hour from now.
 func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,7 +55,8 @@ func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.Priva
 	return key, cert
 }
 
-// Write replaces a PEM file as tools that renew certificates do, and returns its path.
+// Write replaces a PEM file in the same way as tools that renew certificates, and returns its
+// path.
 func (a *Authority) Write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.Dir, name)
@@ -64,8 +65,8 @@ func (a *Authority) Write(name, kind string, der []byte) string {
 	return path
 }
 
-// Server makes a certificate of a server on loopback, and returns the files of it and of
-// its key.
+// Server makes a certificate for a server on loopback, and returns the files of the
+// certificate and its key.
 func (a *Authority) Server(name string) (cert, key string) {
 	a.t.Helper()
 	private, public := a.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -74,14 +75,14 @@ func (a *Authority) Server(name string) (cert, key string) {
 	return a.Write("cert.pem", "CERTIFICATE", public.Raw), a.Write("key.pem", "PRIVATE KEY", der)
 }
 
-// Client makes a certificate of a client.
+// Client makes a certificate for a client.
 func (a *Authority) Client(name string) tls.Certificate {
 	a.t.Helper()
 	key, cert := a.Issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// Roots trust the authority alone.
+// Roots returns a pool that contains only this authority.
 func (a *Authority) Roots() *x509.CertPool {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.Cert)

@@ -1,4 +1,4 @@
-// Package bodies makes compressed request bodies, and measures what reading them allocates.
+// Package bodies makes compressed request bodies and measures what reading them allocates.
 package bodies
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Gzip returns the parts, each compressed as a member of its own.
+// Gzip returns the parts, each compressed as a separate member.
 func Gzip(t testing.TB, parts ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,8 +26,8 @@ func Gzip(t testing.TB, parts ...string) string {
 	return b.String()
 }
 
-// Zstandard returns the parts, each compressed as a frame of its own. A frame is a stream, whose
-// window is that of its level.
+// Zstandard returns the parts, each compressed as a separate frame. The frames are written as
+// streams, so the compression level determines the window.
 func Zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -41,7 +41,7 @@ func Zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
 	return b.String()
 }
 
-// Allocated returns the bytes that f allocates in all.
+// Allocated returns the total number of bytes that f allocates.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -50,5 +50,5 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Unbounded is a hold of memory that refuses none.
+// Unbounded reserves memory without a limit.
 func Unbounded(int64) (release func(), err error) { return func() {}, nil }

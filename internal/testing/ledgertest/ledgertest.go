@@ -1,5 +1,5 @@
-// Package ledgertest has a sound ledger with every kind of event, for tests that audit, damage, or
-// compare it.
+// Package ledgertest provides an undamaged ledger with every kind of event, for tests that
+// audit, damage, or compare it.
 package ledgertest
 
 import (
@@ -35,16 +35,16 @@ import (
 type Ledger struct {
 	Data string
 	Key  string            // verifier key
-	At   map[string]uint64 // seqs of events, by the names in requests
+	At   map[string]uint64 // seqs of events by their names in requests
 	Size uint64
 
 	stored *Stored // see Read
 }
 
-// ZeroHash is a digest of nothing.
+// ZeroHash is a digest that belongs to no text.
 const ZeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// requests make the events that have a name.
+// requests create the named events.
 var requests = []struct{ name, method, path, body string }{
 	{"ipc", "POST", "/ipc-records", `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`},
 	{"mismatch", "POST", "/ipc-records", `{"run_id":"mismatch","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + ZeroHash + `","model":"m1","temperature":0.5,"max_tokens":9}`},
@@ -65,8 +65,8 @@ var requests = []struct{ name, method, path, body string }{
 	{"revocation", "DELETE", "/sources/x", `{}`},
 }
 
-// New makes a ledger, with a number of further records before, between, and after the named events.
-// One in four of them has content.
+// New creates a ledger with the named events and the given numbers of other records before,
+// between, and after them. One in four of these records has content.
 func New(t testing.TB, before, between, after int) *Ledger {
 	t.Helper()
 	l := &Ledger{Data: t.TempDir(), At: make(map[string]uint64)}
@@ -108,7 +108,7 @@ func New(t testing.TB, before, between, after int) *Ledger {
 	return l
 }
 
-// Send makes a request, and returns the status and the body of the answer.
+// Send sends a request, and returns the status and the body of the answer.
 func Send(t testing.TB, method, url, body, kind string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -131,7 +131,7 @@ func Head(t testing.TB, url string) uint64 {
 	return info.TreeSize
 }
 
-// pathIDOf returns the id of the one path of project p, which the event at seq has added.
+// pathIDOf returns the id of the only path of project p, which the event at seq added.
 func pathIDOf(t testing.TB, url string, seq uint64) string {
 	t.Helper()
 	_, answer := Send(t, "GET", url+"/paths/p?after="+fmt.Sprint(seq), "", "")
@@ -144,14 +144,14 @@ func pathIDOf(t testing.TB, url string, seq uint64) string {
 	return list.Rows[0].PathID
 }
 
-// Serve runs a real server over a data folder until stop is called. The URL is the ledger's. The
-// index has the whole log.
+// Serve runs a real server over a data folder until stop is called. url is the URL of the
+// ledger. Serve returns when the index has the whole log.
 func Serve(t testing.TB, data string) (url string, stop func()) {
 	t.Helper()
 	return serve(t, data, nil)
 }
 
-// serve is Serve. key, if not nil, receives the verifier key.
+// serve does the same as Serve. If key is not nil, it receives the verifier key.
 func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -162,7 +162,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about what is indexed
+	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit asks about indexed events
 	if key != nil {
 		*key = l.VerifierKey()
 	}
@@ -181,7 +181,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 	return dir
 }
 
-// answerRequests add what only some answers are about.
+// answerRequests add records that only some questions are about.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},
@@ -202,7 +202,7 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 
-// NewForAnswers makes a ledger that every question of the API has an answer about.
+// NewForAnswers creates a ledger for which no question of the API has an empty answer.
 func NewForAnswers(t testing.TB, bulk int) *Ledger {
 	t.Helper()
 	l := New(t, bulk, 5, bulk)
@@ -216,15 +216,15 @@ func NewForAnswers(t testing.TB, bulk int) *Ledger {
 	return l
 }
 
-// Stored is a log as it is stored. It implements audit.Published.
+// Stored is the stored form of a log. It implements audit.Published.
 type Stored struct {
 	All    [][]byte             // entries
 	Hashes map[[2]uint64][]byte // tiles, by level and index
 	Last   storage.Head
 }
 
-// Read returns what is stored in the data folder, or in an unchanged copy of it, when it is first
-// called.
+// Read returns the log stored in the data folder, or in an unchanged copy of it. It reads the
+// files at the first call.
 func (l *Ledger) Read(t testing.TB, data string) *Stored {
 	t.Helper()
 	if l.stored != nil {
@@ -250,7 +250,7 @@ func (l *Ledger) Read(t testing.TB, data string) *Stored {
 	return s
 }
 
-// WithStore opens the database of a data folder, and passes on the ledger.
+// WithStore opens the database of a data folder and passes the ledger to read.
 func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})

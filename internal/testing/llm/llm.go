@@ -1,4 +1,4 @@
-// Package llm is a small server with the API of Ollama and with that of OpenAI, for tests of what
+// Package llm is a small server with the APIs of Ollama and OpenAI, for tests of code that
 // sends prompts.
 package llm
 
@@ -12,26 +12,26 @@ import (
 	"sync"
 )
 
-// Model and Digest are the only model of the server.
+// Model and Digest describe the only model of the server.
 const (
 	Model  = "tiny:1b"
 	Digest = "8ccf136fdd5298f3ffe2d69862750ea7fb56555fa4d5b18c04e3fa4d82ee09d7"
 )
 
-// Server answers a prompt with a text that follows from the prompt and the seed: "Echo 7: prompt".
-// Its fields may be changed between requests.
+// Server answers a prompt with a text that depends only on the prompt and the seed: "Echo 7:
+// prompt". Its fields can be changed between requests.
 type Server struct {
 	*httptest.Server
-	Key        string // required API key; empty for none
-	IgnoreSeed bool   // each answer is another
-	// Answer, if it is not nil, answers in place of the server.
+	Key        string // required API key; empty if none is required
+	IgnoreSeed bool   // each answer is different
+	// Answer, if not nil, answers requests instead of the server.
 	Answer http.HandlerFunc
 
 	mutex    sync.Mutex
 	received []Received
 }
 
-// Received is a request to generate.
+// Received is a generation request that the server received.
 type Received struct {
 	Path, Authorization string
 	Body                string
@@ -59,7 +59,7 @@ func New() *Server {
 	return s
 }
 
-// Requests returns what the server was asked to generate.
+// Requests returns the generation requests that the server received.
 func (s *Server) Requests() []Received {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -71,7 +71,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// options are the settings that both kinds of APIs have under these names.
+// options are the settings that have the same names in both APIs.
 type options struct {
 	Temperature *float64 `json:"temperature"`
 	Seed        *int64   `json:"seed"`
@@ -79,7 +79,7 @@ type options struct {
 	Stop        []string `json:"stop"`
 }
 
-// asked is what a request asks for.
+// asked holds what a request asks for.
 type asked struct {
 	model, prompt string
 	seed          *int64
@@ -126,7 +126,7 @@ func openAI(body io.Reader) (asked, error) {
 	return asked{r.Model, last(r.Messages), r.Seed, r.Stream}, err
 }
 
-// strict decodes a request, and refuses members that the API does not have.
+// strict decodes a request and refuses members that the API does not have.
 func strict(body io.Reader, request any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
@@ -140,7 +140,7 @@ func last(messages []message) string {
 	return messages[len(messages)-1].Content
 }
 
-// generate handles a call that generates.
+// generate handles a call that generates text.
 func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text string) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -173,7 +173,7 @@ func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text 
 	}
 }
 
-// problem returns an error as the API of a path states it.
+// problem returns an error in the form of the API to which the path belongs.
 func problem(r *http.Request, text string) any {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		return map[string]any{"error": map[string]any{"message": text, "type": "invalid_request_error", "code": nil}}

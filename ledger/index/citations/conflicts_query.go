@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources bounds the sources that a Conflict lists. Count has the number of all.
+// maxSources bounds the sources that a Conflict lists. Count is the number of all of them.
 const maxSources = 16
 
 // Conflict is a chunk that is cited under several sources.
@@ -24,10 +24,10 @@ type Conflict struct {
 // ChunkSource is a source under which a chunk is cited.
 type ChunkSource struct {
 	ID  string
-	Seq uint64 // of the first set that cites the chunk under it
+	Seq uint64 // of the first set that cites the chunk under this source
 }
 
-// tailBytes is the length of the seq and the number at the end of keys for one event's chunks.
+// tailBytes is the length of the suffix of keys for one event's chunks: the seq and a number.
 const tailBytes = rowstore.SeqBytes + 4
 
 // Conflicts returns the chunks that are cited under several sources, the latest conflict
@@ -59,8 +59,8 @@ func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, er
 	return rows, nil, nil
 }
 
-// tailFrom returns the first key of a page: the one after its position, or the newest that the
-// view sees.
+// tailFrom returns the first key of a page: the key after the page's position, or the newest
+// that the view sees.
 func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
@@ -101,7 +101,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	return c, nil
 }
 
-// add adds the sources that one set added.
+// add adds the new sources of one set.
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}
@@ -117,9 +117,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ConflictsOf returns the chunks of the citation set at seq that this set and earlier ones
-// cite under several sources, in the order of the set. It returns storage.ErrNotFound if the
-// event is of another kind.
+// ConflictsOf returns the chunks that the citation set at seq and earlier sets cite under
+// several sources, in the order of the set. It returns storage.ErrNotFound if the event is of
+// another kind.
 func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

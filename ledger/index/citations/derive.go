@@ -18,14 +18,14 @@ const (
 	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
 )
 
-// unregisteredSource is the flag of a set that cites a source which is not registered, if any
-// source was registered before (spec: Unregistered sources).
+// unregisteredSource is the flag of a set that cites an unregistered source after any source
+// was registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
 // deriver writes what sets cite, which sources are registered, and what became stale.
 type deriver struct {
 	*index.Fold
-	runSets *bool  // whether runSets has any row; nil: unknown
+	runSets *bool  // whether the dimension runSets has any row; nil if unknown
 	value   []byte // scratch
 }
 
@@ -51,7 +51,7 @@ func (f *deriver) citationSet(e *index.Event) {
 	f.addToRun(e.Seq, e.RunID(), set)
 }
 
-// cite writes what a set cites, each chunk of each source once.
+// cite writes what a set cites. It writes each pair of a chunk and a source once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
@@ -84,8 +84,8 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce posts a value that consists of some parts. It reports whether the set did not have
-// it before.
+// postOnce posts a value that is made of parts. It reports whether the set did not have the
+// value before.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -96,8 +96,8 @@ func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name s
 	return true
 }
 
-// citesUnregistered reports whether a set cites a source that is not registered, and any
-// source was registered before.
+// citesUnregistered reports whether a set cites an unregistered source after any source was
+// registered.
 func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
 		return false
@@ -111,7 +111,7 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources collects the chunks for which a set adds a source, and these sources.
+// newSources collects the chunks to which a set adds a source, with these sources.
 type newSources struct {
 	fold      *deriver
 	seq       uint64
@@ -121,7 +121,7 @@ type newSources struct {
 }
 
 // newChunk is the new version of a chunk in chunkSources: the number of its sources, and the
-// ids that the event adds.
+// ids of those that the event adds.
 type newChunk struct {
 	sources uint64
 	ids     []byte

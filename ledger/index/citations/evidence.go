@@ -10,7 +10,7 @@ import (
 // The evidence for the output of a run is the latest citation set with its run_id (spec:
 // Evidence).
 
-// addToRun writes a set into the row of its run.
+// addToRun adds a set to the row of its run.
 func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
 	if runID == nil {
 		return
@@ -38,8 +38,8 @@ func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found b
 	return cited, found
 }
 
-// anyRunSets reports whether any set has a run_id. In a ledger without such sets, a fold then looks
-// up nothing for its runs.
+// anyRunSets reports whether any set has a run_id. If none has, a fold need not look up sets
+// for its runs.
 func (f *deriver) anyRunSets() bool {
 	if f.runSets != nil {
 		return *f.runSets

@@ -8,11 +8,11 @@ import (
 
 // viewState is what queries about citations cache in a view.
 type viewState struct {
-	runSets *bool // whether runSets has any row; nil: unknown
+	runSets *bool // whether the dimension runSets has any row; nil if unknown
 }
 
-// LatestOfRun returns the latest citation set of a run; nil if it has none. more reports whether it has
-// others.
+// LatestOfRun returns the latest citation set of a run, or nil if the run has none. more
+// reports whether it has others.
 func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
 	at, _, found, err := SetOfRun(v, []byte(runID), v.Size())
 	if err != nil || !found {
@@ -22,8 +22,8 @@ func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error
 	return &at, more, err
 }
 
-// SetOfRun returns the latest citation set of a run below an event, and the identity of what it
-// cites. found is false if the run has none there.
+// SetOfRun returns the latest citation set of a run before event below, and the identity of
+// what the set cites. found is false if there is none.
 func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
 	if runID == nil {
 		return 0, cited, false, nil
@@ -47,7 +47,7 @@ func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rows
 	return seq, cited, found, err
 }
 
-// SetsOfRuns compares the latest citation sets of two runs below an event.
+// SetsOfRuns compares the latest citation sets of two runs before event below.
 func SetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Sets, err error) {
 	seqB, citedB, found, err := SetOfRun(v, b, below)
 	if err != nil || !found {
@@ -60,15 +60,15 @@ func SetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Sets, err 
 	return drift.Sets{A: seqA, B: seqB, Differ: citedA != citedB}, nil
 }
 
-// LostChunk is a chunk that a set cites from a source whose current registration lists its chunks
-// without this one.
+// LostChunk is a chunk that a set cites from a source whose current registration lists its
+// chunks but not this one.
 type LostChunk struct {
 	Citation
-	Registration uint64 // the event
+	Registration uint64 // the event that registered the source
 }
 
-// LostChunks returns what a set cites and its sources no longer have, each once, in the order of the
-// set.
+// LostChunks returns the chunks that a set cites but that their sources no longer have, each
+// once, in the order of the set.
 func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	sources, seen := make(map[string]Source), make(map[pair]bool)
 	for _, c := range set.Citations {
@@ -99,15 +99,14 @@ func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	return lost, nil
 }
 
-// Reregistration is a source whose registrations at two events list other chunks.
+// Reregistration is a source that two events register with different chunks.
 type Reregistration struct {
 	SourceID string
-	A, B     uint64 // the registrations
+	A, B     uint64 // the registrations as of the two sets
 }
 
-// Reregistrations returns the sources that either set cites and that, at the second set, were
-// registered with other chunks than at the first. A source without a list of chunks at either set
-// is left out.
+// Reregistrations returns the sources that either set cites and whose registered chunks differ
+// between the two sets. It leaves out a source that has no list of chunks as of either set.
 func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
 	seen := make(map[string]bool)
 	for _, set := range []*Set{a, b} {
@@ -133,8 +132,8 @@ func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err er
 	return changed, nil
 }
 
-// listBelow returns the registration of a source below an event, and the identity of the chunks
-// that it lists. seq is 0 if it lists none.
+// listBelow returns the registration of a source before event below, and the identity of the
+// chunks that it lists. seq is 0 if it lists none.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestBelow(sourceStates, source[:], below)
 	if err != nil || !found {

@@ -1,4 +1,5 @@
-// Package citations is the family of citation sets, their sources, and stale citations.
+// Package citations is the family of questions about citation sets, their sources, and stale
+// citations.
 package citations
 
 import (
@@ -6,14 +7,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of citations. A source is the identity of its id, a chunk the identity of its
+// Dimensions of citations. A source is the identity of its id; a chunk is the identity of its
 // chunk_hash.
 const (
 	// conflictList: the seq (8, inverted) of the set that added a second source to a chunk,
 	// and a number (4) that distinguishes chunks of one set.
 	conflictList rowstore.Dimension = 0x30
 	// supersessions: a source, the seq (8, inverted) of the event that superseded chunks of
-	// it, and a number (4) that distinguishes these.
+	// it, and a number (4) that distinguishes the chunks.
 	supersessions rowstore.Dimension = 0x31
 	// freshChunks: a source and a chunk that fresh sets cite.
 	freshChunks rowstore.Dimension = 0x32
@@ -25,9 +26,10 @@ const (
 	// listedChunks: a source and a chunk; one version for each registration that lists the
 	// chunk.
 	listedChunks rowstore.Dimension = 0xa2
-	// citedChunks: a source and a chunk; whether sets that cite them are fresh.
+	// citedChunks: a source and a chunk; whether sets that cite the chunk from the source are
+	// fresh.
 	citedChunks rowstore.Dimension = 0xa3
-	// places: identity of a place; the chunks that the last set there cites.
+	// places: identity of a place; the chunks that the latest set cites there.
 	places rowstore.Dimension = 0xa4
 	// chunkSources: a chunk; one version for each set that cites it under new sources.
 	chunkSources rowstore.Dimension = 0xa5

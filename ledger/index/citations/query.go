@@ -31,8 +31,8 @@ type Citation struct {
 	Weight              string  // JSON number
 }
 
-// Get returns the citation set at seq; storage.ErrNotFound if the event is of another kind or
-// the view does not see it.
+// Get returns the citation set at seq. It returns storage.ErrNotFound if the event is of
+// another kind or the view does not see it.
 func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {
@@ -48,13 +48,13 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 	}
 	e, err := v.Event(ctx, seq)
 	if err == nil && e.Kind != record.CitationSet {
-		err = fmt.Errorf("event %d as a citation set: %w", seq, storage.ErrNotFound)
+		err = fmt.Errorf("event %d, read as a citation set: %w", seq, storage.ErrNotFound)
 	}
 	e.Seq = seq
 	return e, err
 }
 
-// citationSetOf returns a set with the citations that wanted selects.
+// citationSetOf returns a set with the citations for which wanted returns true.
 func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	decoded := e.CitationSet()
 	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(decoded.Subject)}
@@ -69,12 +69,14 @@ func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	return set
 }
 
-// OfChunk returns the sets that cite a chunk, newest first, each with the citations that do.
+// OfChunk returns the sets that cite a chunk, newest first, each with only the citations of
+// that chunk.
 func OfChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
-// OfSource returns the sets that cite a source, newest first, each with the citations that do.
+// OfSource returns the sets that cite a source, newest first, each with only the citations of
+// that source.
 func OfSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
@@ -90,17 +92,17 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 	})
 }
 
-// Drift is the difference of a set's chunks to those of the set before it with the same
-// subject.
+// Drift is the difference between the chunks of a set and those of the previous set with the
+// same subject.
 type Drift struct {
 	Seq     uint64
 	Time    time.Time // of the set's event
 	RunID   *string
-	Against uint64 // the set before; 0 for the first
+	Against uint64 // the previous set; 0 for the first one
 	drift.ChunkChange
 }
 
-// Drifts returns the sets of a subject, oldest first, each compared with the one before.
+// Drifts returns the sets of a subject, oldest first, each compared with the previous one.
 func Drifts(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
 	var before Set
 	last, given, err := page.Position()

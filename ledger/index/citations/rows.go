@@ -9,12 +9,12 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// sourceState is a source after a registration or revocation: the value of sourceStates.
+// sourceState is a source after a registration or revocation. It is the value of sourceStates.
 type sourceState struct {
 	registered uint64 // 1 if registered
 	listed     uint64 // 1 if the registration lists the source's chunks
 	chunks     uint64 // number of chunks that it lists
-	// list is the identity of the listed chunks; zero if the registration lists none.
+	// list is the identity of the listed chunks, or zero if the registration has no list.
 	list rowstore.Identity
 }
 
@@ -36,7 +36,7 @@ func decodeSourceState(value []byte) (sourceState, error) {
 	return s, r.Err("a source", value)
 }
 
-// pair is a source and a chunk in rows.
+// pair is a source and a chunk in a row.
 type pair [2 * len(rowstore.Identity{})]byte
 
 func pairOf(source, chunk rowstore.Identity) pair {
@@ -45,11 +45,11 @@ func pairOf(source, chunk rowstore.Identity) pair {
 	return p
 }
 
-// citedState is the value of citedChunks: whether the sets that cite a chunk of a source are
-// fresh.
+// citedState says whether the sets that cite a chunk of a source are fresh. It is the value of
+// citedChunks.
 type citedState struct {
 	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
-	from  uint64 // the chunk is not superseded for sets from this event on; 0 if it never was
+	from  uint64 // sets from this event on are not superseded; 0 if no set ever was
 	chunk []byte // chunk_hash
 }
 
@@ -65,7 +65,7 @@ func decodeCitedState(value []byte) (citedState, error) {
 	return s, r.Err("a chunk of a source", value)
 }
 
-// supersession is a superseded chunk of a source: a value of supersessions. The sets at
+// supersession is a superseded chunk of a source. It is a value of supersessions. The sets at
 // from..to-1 that cite the chunk became stale.
 type supersession struct {
 	how, from, to uint64
@@ -103,8 +103,8 @@ func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
 }
 
-// sortedChunks returns the distinct chunks, sorted and concatenated: the value of places. It does
-// the same with other identities.
+// sortedChunks returns the distinct chunks, sorted and concatenated, as in the value of
+// places. It works for other identities too.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)

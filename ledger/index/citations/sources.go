@@ -7,7 +7,7 @@ import (
 )
 
 // sourceChanged folds the registration or revocation of a source. A registration with a list
-// supersedes all chunks of the source that sets cite and the list lacks.
+// supersedes the chunks of the source that sets cite but the list lacks.
 func (f *deriver) sourceChanged(e *event.Event) error {
 	change := e.Source()
 	if change.ID == nil {
@@ -50,7 +50,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
 
-// listIdentity returns the identity of a list of chunks, whatever their order.
+// listIdentity returns the identity of a list of chunks. It does not depend on their order.
 func listIdentity(hashes [][]byte) rowstore.Identity {
 	chunks := make([]rowstore.Identity, len(hashes))
 	for i, hash := range hashes {
@@ -59,8 +59,8 @@ func listIdentity(hashes [][]byte) rowstore.Identity {
 	return rowstore.Identify(sortedChunks(chunks))
 }
 
-// sourceState returns the state of a source and the event that led to it; found is false if it
-// was never registered.
+// sourceState returns the state of a source and the event that caused it. found is false if
+// the source was never registered.
 func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
 	seq, value, found := f.Rows.Newest(sourceStates, source[:])
 	if found {
@@ -69,7 +69,8 @@ func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint
 	return s, seq, found
 }
 
-// unlisted reports whether the current registration of a source has a list without the chunk.
+// unlisted reports whether the current registration of a source has a list that lacks the
+// chunk.
 func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {

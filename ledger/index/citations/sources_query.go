@@ -16,12 +16,12 @@ type Source struct {
 	ID         string
 	Seq        uint64 // of its last registration or revocation
 	Registered bool
-	// Listed is true if the registration lists the source's chunks. The list may be empty.
+	// Listed is true if the registration lists the source's chunks, even if the list is empty.
 	Listed bool
 	Chunks uint64 // number of listed chunks
 }
 
-// SourceDetail is a source with what its last event says.
+// SourceDetail is a source with the details of its last event.
 type SourceDetail struct {
 	Source
 	Time          time.Time
@@ -29,7 +29,7 @@ type SourceDetail struct {
 	ChunkHashes   []string
 }
 
-// SourceByID returns a source by its id; false if it was never registered.
+// SourceByID returns a source by its id, or false if it was never registered.
 func SourceByID(v *index.View, id string) (Source, bool, error) {
 	row := rowstore.Identify([]byte(id))
 	return sourceBelow(v, id, row, v.Size())
@@ -45,7 +45,7 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
 }
 
-// ReadSource returns a source by its id; storage.ErrNotFound if it was never registered.
+// ReadSource returns a source by its id, or storage.ErrNotFound if it was never registered.
 func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
@@ -61,8 +61,8 @@ func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, er
 	return detail, err
 }
 
-// readSource reads the last event of a source. It returns the detail without ChunkHashes, and
-// the event's fields.
+// readSource reads the last event of a source. It returns the source's detail without
+// ChunkHashes, and the fields of the event.
 func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, event.Source, error) {
 	e, err := v.Event(ctx, s.Seq)
 	if err != nil {
@@ -72,8 +72,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
 }
 
-// Sources returns the sources that are or were registered, by first registration, newest
-// first, without their chunks.
+// Sources returns the sources that are or were registered, without their chunks. The latest
+// first registration comes first.
 func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
@@ -86,8 +86,8 @@ func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetai
 }
 
 // UnregisteredSources returns the sources that the citation set at seq cites and that were not
-// registered at its position, in the order of the set. It returns none if no source was
-// registered before the set, and storage.ErrNotFound if the event is of another kind.
+// registered at that time, in the order of the set. It returns none if no source was
+// registered before the set. It returns storage.ErrNotFound if the event is of another kind.
 func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {

@@ -12,19 +12,20 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set that cites a chunk of a source is stale when the chunk is superseded after it: a later
-// set cites the source at the same place without the chunk, or the source is registered with a
-// list that lacks it. A set that cites a chunk which the current list lacks is stale at once.
-// A later set that cites the chunk again is fresh until the chunk is superseded again.
+// A set that cites a chunk of a source becomes stale when the chunk is superseded later. That
+// happens if a later set cites the source at the same place without the chunk, or if the
+// source is registered with a list that lacks the chunk. A set that cites a chunk which the
+// current list lacks is stale at once. A later set that cites the chunk again is fresh until
+// the chunk is superseded again.
 
-// How a chunk of a source was superseded.
+// Ways in which a chunk of a source is superseded.
 const (
-	recited    = "recited"    // a later set cites the place without it
-	registered = "registered" // the source was registered without it
-	notListed  = "not_listed" // a set cited it although the current list lacks it
+	recited    = "recited"    // a later set cites the place without the chunk
+	registered = "registered" // the source was registered without the chunk
+	notListed  = "not_listed" // a set cited the chunk although the current list lacks it
 )
 
-// supersededHow lists them in the order of their numbers in rows.
+// supersededHow lists these ways in the order of their numbers in rows.
 var supersededHow = [...]string{recited, registered, notListed}
 
 const (
@@ -33,15 +34,15 @@ const (
 	byList
 )
 
-// superseding collects the chunks that an event supersedes; n is their number so far.
+// superseding collects the chunks that an event supersedes. n is their number so far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
 	n    uint32
 }
 
-// supersede supersedes a chunk of a source for the sets before event to, unless they are all
-// stale already.
+// supersede supersedes a chunk of a source for the sets before event to, unless all of them
+// are already stale.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(citedChunks, p[:])
@@ -63,9 +64,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes the chunks of a source that sets cite and the list lacks, up to
-// as many as a batch takes. It returns ErrUnfinished if some are left. All earlier events, and
-// the earlier parts of this one, must be stored.
+// supersedeUnlisted supersedes the chunks of a source that sets cite but the list lacks, as
+// many as fit into the batch. It returns ErrUnfinished if some are left. All earlier events,
+// and the earlier parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {
@@ -135,8 +136,8 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 	}
 }
 
-// replace writes the chunks at a place of a source, sorted, and supersedes those that were
-// there and no longer are.
+// replace writes the sorted chunks at a place of a source, and supersedes those that were
+// there before and no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.Newest(places, place[:])

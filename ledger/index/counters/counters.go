@@ -8,26 +8,26 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Counters are the counters of one ledger in the fold. They belong to the follower's
+// Counters are the counters of one ledger during a fold. They belong to the follower's
 // goroutine.
 type Counters struct {
 	Readings
 	places map[Series]int
 	own    []counter // by position in series
-	// changed lists the positions of counters that the batch has changed.
+	// changed lists the positions of the counters that the batch has changed.
 	changed []int
-	pending pending // events that are not counted yet
+	pending pending // events that are not yet counted
 	key     []byte  // scratch
 }
 
 // counter is the stored name of a counter, and whether the batch has changed it.
 type counter struct {
-	name    []byte // written by appendName
+	name    []byte // as written by appendName
 	changed bool
 }
 
 // Readings are the values of all counters at one tree size, in the order of their first use.
-// Those that Published returned never change.
+// Readings that Published returned never change.
 type Readings struct {
 	series []Series
 	values []uint64
@@ -41,7 +41,7 @@ func New(of Counts) Counters {
 	return c
 }
 
-// addSeries adds a counter with the value 0.
+// addSeries adds a counter with the value 0 and returns its position.
 func (c *Counters) addSeries(s Series) (at int) {
 	at = len(c.series)
 	c.places[s] = at
@@ -50,8 +50,8 @@ func (c *Counters) addSeries(s Series) (at int) {
 	return at
 }
 
-// place returns the position of a counter. It adds a new counter, which is stored even if it
-// stays 0.
+// place returns the position of a counter. It adds a new counter, which is stored even if its
+// value stays 0.
 func (c *Counters) place(s Series) int {
 	at, known := c.places[s]
 	if !known {
@@ -70,7 +70,7 @@ func (c *Counters) setAt(at int, n uint64) {
 	}
 }
 
-// Published returns the current values, for publication.
+// Published returns the current values. They do not change later.
 func (c *Counters) Published() Readings {
 	return Readings{slices.Clip(c.series), slices.Clone(c.values)}
 }

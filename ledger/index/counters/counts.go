@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Metric is the number of a metric that is derived from the log. The numbers are stored.
+// Metric is the number of a metric that is derived from the log. These numbers are stored.
 type Metric uint8
 
 const (
@@ -35,8 +35,8 @@ const (
 // maxLabels bounds the labels of a metric, except the label ledger.
 const maxLabels = 3
 
-// Metrics describes the metrics (spec: Metrics derived from the log). Each has the label
-// ledger before its own.
+// Metrics describes the metrics (spec: Metrics derived from the log). Each metric has the
+// label ledger before its own labels.
 var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
@@ -96,8 +96,8 @@ type Series struct {
 type Counts map[Series]uint64
 
 // NewCounts returns the counters of an empty log. Series with known labels begin with 0, so
-// that a rate shows their first increment: those of records, refusals, metrics without labels,
-// and begin.
+// that a rate shows their first increment. These are the series of records, refusals, and
+// metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -127,8 +127,8 @@ func SeriesOf(m Metric, labels ...string) Series {
 	return s
 }
 
-// pending counts consecutive events of one kind with the same checks, because they add to the
-// same counters.
+// pending counts consecutive events of the same kind and with the same checks, because they
+// increment the same counters.
 type pending struct {
 	kind   record.Kind
 	checks []byte
@@ -136,7 +136,8 @@ type pending struct {
 	events uint64 // number of events to be counted
 }
 
-// CountEvent counts an event by its kind and checks. It may delay this until CountPending.
+// CountEvent counts an event by its kind and checks. It can delay the counting until
+// CountPending.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
 		c.pending.events++
@@ -161,8 +162,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 			continue
 		}
 		field := FieldLabel(name.Text())
-		// All results of a field begin with 0 when the first one occurs, so that a rate shows
-		// the first mismatch.
+		// When a field first occurs, all of its results begin with 0, so that a rate shows the
+		// first mismatch.
 		for _, r := range Results {
 			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
 		}
@@ -171,13 +172,13 @@ func (c *Counters) CountEvent(e *event.Event) {
 	}
 }
 
-// brokenRule returns the rule that a check says the verdict breaks.
+// brokenRule returns the rule that a verdict breaks according to a check.
 func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix))
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// CountPending counts the delayed events.
+// CountPending counts the events that CountEvent delayed.
 func (c *Counters) CountPending() {
 	a := &c.pending
 	if a.events == 0 {
@@ -189,7 +190,7 @@ func (c *Counters) CountPending() {
 	a.events = 0
 }
 
-// Other is the label for every value that this build does not know.
+// Other is the label for values that this build does not know.
 const Other = "other"
 
 // ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They
@@ -206,7 +207,7 @@ var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
 // StagePrefix begins the names of checked stages.
 const StagePrefix = "stage:"
 
-// Fields are all other checked fields, as record.Check.MetricField names them.
+// Fields lists all other checked fields, with the names that record.Check.MetricField returns.
 var Fields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
@@ -218,7 +219,7 @@ var Fields = [...]string{
 	"cache_dimensions.governance_policy_hash", "cache_dimensions.verifier_policy_hash",
 }
 
-// Label returns text if it is one of the known values, and Other if it is not.
+// Label returns text if it is one of the known values, and Other otherwise.
 func Label[S ~string](text []byte, known []S) string {
 	for _, k := range known {
 		if string(text) == string(k) {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// appendName encodes a counter's name: its metric, and each label after its length.
+// appendName encodes a counter's name: its metric, and each label with its length before it.
 func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
@@ -22,13 +22,13 @@ func (s Series) appendName(dst []byte) []byte {
 // decodeSeries decodes a name that appendName wrote.
 func decodeSeries(name []byte) (Series, error) {
 	if len(name) == 0 || Metric(name[0]) >= metricCount {
-		return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
+		return Series{}, fmt.Errorf("%w: a counter has the invalid name %x", rowstore.ErrDamaged, name)
 	}
 	s, rest := Series{Metric: Metric(name[0])}, name[1:]
 	for i := range Metrics[s.Metric].Labels {
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size > uint64(len(rest)-n) {
-			return Series{}, fmt.Errorf("%w: a counter named %x", rowstore.ErrDamaged, name)
+			return Series{}, fmt.Errorf("%w: a counter has the invalid name %x", rowstore.ErrDamaged, name)
 		}
 		s.Labels[i] = string(rest[n : n+int(size)])
 		rest = rest[n+int(size):]
@@ -36,8 +36,8 @@ func decodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read returns the stored counters of a ledger, and 0 for those of NewCounts(begin) that are
-// not stored.
+// Read returns the stored counters of a ledger. Counters of NewCounts(begin) that are not
+// stored are 0.
 func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
 	prefix := from.Keys.Key(nil, counterDimension)
 	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))

@@ -9,24 +9,24 @@ import (
 type Tally struct {
 	Size       uint64            // number of events covered
 	Records    map[string]uint64 // by kind
-	Refusals   map[string]uint64 // by reason
+	Refusals   map[string]uint64 // IPC records by the part that they lack
 	Incomplete map[string]uint64 // IPC records by what they lack
 	Checks     []CheckCount      // by kind, field and result, sorted
 }
 
-// CheckCount is the number of checks of one field with one result.
+// CheckCount is the number of checks of one field that had one result.
 type CheckCount struct {
 	Kind   string
-	Field  string // bounded, see FieldLabel
+	Field  string // one of a bounded set of names, see FieldLabel
 	Result string
 	Count  uint64
 }
 
 // Source has the counters of a ledger.
 type Source interface {
-	// Name is the ledger's name.
+	// Name returns the ledger's name.
 	Name() string
-	// Counted returns the counters and the size as of which they are.
+	// Counted returns the counters and the tree size that they cover.
 	Counted() (Counts, uint64)
 }
 

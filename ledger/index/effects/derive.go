@@ -2,7 +2,6 @@ package effects
 
 import (
 	"context"
-	"encoding/binary"
 
 	"colophon/ledger/event"
 	"colophon/ledger/index"
@@ -12,7 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of the variables by which runs are not grouped.
+// Names of the variables that do not form groups of runs.
 const (
 	temperatureName = "temperature"
 	maxTokensName   = "max_tokens"
@@ -24,7 +23,6 @@ type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver
 	identities [3]records.Identities
-	value      []byte // scratch
 }
 
 // Derive implements Deriver.
@@ -36,34 +34,30 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed, and of its payload's members. For the other variables, groups have that
-// list in their versions.
+// max_tokens, and seed, and of its payload members. For the other variables, the versions of
+// groups contain that list.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name  string
 		value []byte
 	}{{temperatureName, ipc.Temperature}, {maxTokensName, ipc.MaxTokens}, {seedName, ipc.Seed}} {
-		if variable.value == nil || !f.groups.IsFirst(inputIn(variable.name)) {
-			continue
+		if variable.value != nil && f.groups.IsFirst(inputIn(variable.name)) {
+			f.addCondition(conditions, f.identities[at].Posting(0, variable.name, variable.value).ID, seq)
 		}
-		f.addCondition(seq, f.identities[at].Posting(0, variable.name, variable.value).ID)
 	}
 	if f.groups.IsFirst(groups.ByMembers) {
-		for pointer, digest := range ipc.Members.All() {
-			f.addCondition(seq, rowstore.Identify(pointer, digest))
+		for _, digest := range ipc.Members.All() {
+			f.addCondition(memberConditions, memberID(digest), seq)
 		}
 	}
 }
 
 // addCondition adds the first run of a combination to the list of a value.
-func (f *deriver) addCondition(seq uint64, id rowstore.Identity) {
-	if !f.groups.Filter().MayContain(id) { // most seeds are new
-		f.groups.Filter().Add(id)
-		f.Rows.Start(conditions, id[:], seq, []byte{1})
+func (f *deriver) addCondition(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
+	if filter := f.groups.Filter(); !filter.MayContain(id) { // most seeds are new
+		filter.Add(id)
+		f.Rows.Start(d, id[:], seq, nil)
 		return
 	}
-	_, value, _ := f.Rows.Newest(conditions, id[:])
-	combinations, _ := binary.Uvarint(value) // 0 if value is nil
-	f.value = binary.AppendUvarint(f.value[:0], combinations+1)
-	f.Rows.Put(conditions, id[:], seq, f.value)
+	f.Rows.Put(d, id[:], seq, nil)
 }

@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 
 	"colophon/ledger/index"
@@ -9,34 +10,41 @@ import (
 // Seqs are the seqs of the two runs of a pair.
 type Seqs struct{ A, B uint64 }
 
-// Each calls visit for every pair, in the order of List. It reads what Count reads.
+// Each calls visit for every pair, in the order of List. It reads the same rows as Count.
 func Each(ctx context.Context, v *index.View, q Query, visit func(Seqs)) error {
-	e, err := newWalk(v, q)
+	e, at, err := newWalk(v, q)
 	if err != nil {
 		return err
 	}
-	for at := (position{condition: e.last}); at.condition != 0; {
-		pair, err := e.pair(ctx, at.condition)
+	return e.each(ctx, at, func(one *paired) { visit(Seqs{one.sides[0].seq, one.sides[1].seq}) })
+}
+
+// each calls visit for every pair from a position on.
+func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error {
+	for at.more() {
+		pair, err := e.pair(ctx, at)
+		if err == nil {
+			err = pair.each(ctx, visit)
+		}
 		if err != nil {
 			return err
 		}
-		for one, err := range pair.walk(&at) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-			switch {
-			case !one.found:
-			case e.reversed:
-				visit(Seqs{one.other.seq, one.leading.seq})
-			default:
-				visit(Seqs{one.leading.seq, one.other.seq})
-			}
-		}
-		if at, err = e.before(at.condition); err != nil {
+		if at, err = e.after(at); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// each calls visit for every pair of runs of two combinations.
+func (p *matched) each(ctx context.Context, visit func(*paired)) error {
+	var from [2]uint64
+	for one, err := range p.walk(&from) {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if one.found {
+			visit(&one)
 		}
 	}
 	return nil

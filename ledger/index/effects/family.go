@@ -1,25 +1,44 @@
-// Package effects is the family of effects: what changes if one variable of a run changes
-// (spec: Effects of a variable).
+// Package effects is the family of questions about effects: what changes if one variable of a
+// run changes (spec: Effects of a variable).
 package effects
 
 import (
+	"encoding/hex"
+
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record/members"
 )
 
-// conditions: identity of a variable and its value; one version for each combination with that
-// value, written by its first run: the length of the list.
-const conditions rowstore.Dimension = 0x83
+const (
+	// conditions: identity of a variable and its value; one empty version for each combination
+	// with that value, written by its first run.
+	conditions rowstore.Dimension = 0x83
+	// memberConditions: the same for a payload member, by its digest, which covers its pointer.
+	memberConditions rowstore.Dimension = 0x86
+)
 
 // Family answers questions about the effect of one variable.
 func Family() index.Family {
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{})},
+		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{}), memberConditions: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
-			d.groups.AlsoLoad(conditions)
+			d.groups.AlsoLoad(conditions, memberConditions)
 			return d
 		},
 	}
 }
+
+// memberID returns the row in memberConditions of a digest: its bytes. It is zero for a text that is
+// no digest.
+func memberID(digest []byte) (id rowstore.Identity) {
+	if len(digest) == hex.EncodedLen(len(id)) {
+		_, _ = hex.Decode(id[:], digest)
+	}
+	return id
+}
+
+// A digest of a payload member is as long as an identity.
+var _ [members.DigestBytes]byte = rowstore.Identity{}

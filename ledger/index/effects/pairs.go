@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"strings"
@@ -13,52 +14,66 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched is two combinations that differ in one variable only.
+// matched is two combinations that differ in one variable only: with A and with B.
 type matched struct {
-	view           *index.View
-	leading, other rowstore.Identity
-	any            bool // runs of any state, not only live ones
-	none           bool // the other combination has no runs
+	view         *index.View
+	combinations combinations
+	any          bool // runs of any state, not only live ones
+	none         bool // there are no pairs, or the walk was at the other combination before
 }
 
-// pair returns the combination of the run at condition, and its partner.
-func (e *walk) pair(ctx context.Context, condition uint64) (matched, error) {
-	run, err := records.ReadIPCRecord(ctx, e.view, condition)
+// combinations are a combination with A and the one with B that differs in that value only.
+type combinations [2]rowstore.Identity
+
+// pair returns the combination whose turn it is, and its partner.
+func (e *walk) pair(ctx context.Context, at position) (matched, error) {
+	run, err := records.ReadIPCRecord(ctx, e.view, at.next[at.turn])
 	if err != nil {
 		return matched{}, err
 	}
-	if e.query.Seeded && run.Seed == nil {
+	// The digest of a member is in the same list whatever pointer the query has.
+	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matched{none: true}, nil
 	}
-	return e.pairOf(e.ids(run.IPC))
+	p := e.pairOf(e.ids(run.IPC))
+	partner, found, err := p.first(1 - at.turn)
+	p.none = !found || partner > at.next[1-at.turn]
+	return p, err
 }
 
-// combinations is a combination with the leading value and the one that differs in that value
-// only.
-type combinations struct{ leading, other rowstore.Identity }
-
-// ids returns the combinations that a run would have with either value.
-func (e *walk) ids(ipc event.IPC) (ids combinations) {
-	if e.ofLabel() {
-		both := groups.Combination(&ipc, groups.ByInputHash)
-		return combinations{groups.LabelCombination(both, e.id), groups.LabelCombination(both, e.otherID)}
+// first returns the first run of one of the two combinations.
+func (p *matched) first(of int) (seq uint64, found bool, err error) {
+	for version, err := range p.view.Ascend(groups.Combinations, p.combinations[of][:], 0) {
+		return version.Seq, err == nil, err
 	}
+	return 0, false, nil
+}
+
+// ids returns the combinations that a run would have with each of the two values.
+func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
-	e.setValue(&ipc, e.leading)
-	ids.leading = groups.Combination(&ipc, by)
-	e.setValue(&ipc, e.partner)
-	ids.other = groups.Combination(&ipc, by)
+	var without rowstore.Identity // of a label, which is no part of the run
+	if e.ofLabel() {
+		without = groups.Combination(&ipc, by)
+	}
+	for i, l := range e.lists {
+		if e.ofLabel() {
+			ids[i] = groups.LabelCombination(without, l.id)
+			continue
+		}
+		e.setValue(&ipc, l.value)
+		ids[i] = groups.Combination(&ipc, by)
+	}
 	return ids
+}
+
+// pairOf returns a pair of combinations, either of which may have no runs.
+func (e *walk) pairOf(ids combinations) matched {
+	return matched{view: e.view, combinations: ids, any: e.query.Any}
 }
 
 // ofLabel reports whether the variable is a label.
 func (e *walk) ofLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
-
-// pairOf returns a pair of combinations, either of which may have no runs.
-func (e *walk) pairOf(ids combinations) (matched, error) {
-	_, _, found, err := e.view.Newest(groups.Combinations, ids.other[:])
-	return matched{e.view, ids.leading, ids.other, e.query.Any, !found}, err
-}
 
 // inputIn says how combinations compare the input if a variable differs. The seed is part of
 // input_hash if the payload has it.
@@ -86,7 +101,7 @@ func (e *walk) valueOf(r *event.IPC) []byte {
 	return *fieldOf(r, e.query.Variable)
 }
 
-// setValue sets the variable of a run that has it.
+// setValue sets the variable of a run, which must have it.
 func (e *walk) setValue(r *event.IPC, value []byte) {
 	switch {
 	case e.query.Variable == records.Input:
@@ -98,8 +113,8 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 	*fieldOf(r, e.query.Variable) = value
 }
 
-// fieldOf returns the field of a variable in a run. For input, the run must not have a
-// seedless hash.
+// fieldOf returns a pointer to the variable in a run. If the variable is the input, the run
+// must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
 	case records.Input, records.InputHash:
@@ -116,31 +131,30 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs that form a pair, if found.
+// paired is two runs that form a pair, if found: with A and with B.
 type paired struct {
-	leading, other side
-	found          bool
+	sides [2]side
+	found bool
 }
 
-func (p *paired) changed() bool { return p.leading.output != p.other.output }
+func (p *paired) changed() bool { return p.sides[0].output != p.sides[1].output }
 
-// walk yields the pairs of runs from a position on, and advances the position after each. It
-// also yields with found false while it searches, so that the caller can stop when its budget
-// is spent.
-func (p *matched) walk(at *position) iter.Seq2[paired, error] {
+// walk yields the pairs of runs from the given seqs on, and advances them after each. It also
+// yields with found false while it searches, so that the caller can stop when its budget is spent.
+func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.Ascend(groups.Combinations, p.leading[:], at.leading))
+		a, stopA := iter.Pull2(p.view.Ascend(groups.Combinations, p.combinations[0][:], from[0]))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.Ascend(groups.Combinations, p.other[:], at.other))
+		b, stopB := iter.Pull2(p.view.Ascend(groups.Combinations, p.combinations[1][:], from[1]))
 		defer stopB()
-		one := paired{leading: side{from: at.leading}, other: side{from: at.other}}
+		one := paired{sides: [2]side{{from: from[0]}, {from: from[1]}}}
 		for {
-			more, err := one.leading.step(p, a)
+			more, err := one.sides[0].step(p, a)
 			if more && err == nil {
-				more, err = one.other.step(p, b)
+				more, err = one.sides[1].step(p, b)
 			}
 			if err != nil {
 				yield(one, err)
@@ -148,15 +162,17 @@ func (p *matched) walk(at *position) iter.Seq2[paired, error] {
 			if !more || err != nil {
 				return
 			}
-			if one.found = one.leading.ready && one.other.ready; one.found {
-				one.leading.from, one.other.from = one.leading.seq+1, one.other.seq+1
+			if one.found = one.sides[0].ready && one.sides[1].ready; one.found {
+				for i := range one.sides {
+					one.sides[i].from = one.sides[i].seq + 1
+				}
 			}
 			if !yield(one, nil) {
 				return
 			}
-			at.leading, at.other = one.leading.from, one.other.from
-			if one.found {
-				one.leading.ready, one.other.ready = false, false
+			for i := range one.sides {
+				from[i] = one.sides[i].from
+				one.sides[i].ready = one.sides[i].ready && !one.found
 			}
 		}
 	}
@@ -164,13 +180,13 @@ func (p *matched) walk(at *position) iter.Seq2[paired, error] {
 
 // side is the walk over one of the two combinations.
 type side struct {
-	from   uint64 // the walk continues here; earlier versions are done
-	seq    uint64 // the run that waits for its partner, if ready
+	from   uint64 // the walk continues here; earlier versions have been read
+	seq    uint64 // if ready is set, the run that waits for its partner
 	output uint64
 	ready  bool
 }
 
-// step reads the next run unless one waits. more is false at the end of the combination.
+// step reads the next run, unless one is waiting. more is false at the end of the combination.
 func (s *side) step(p *matched, next func() (rowstore.Version, error, bool)) (more bool, err error) {
 	if s.ready {
 		return true, nil

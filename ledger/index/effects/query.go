@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Variables are the possible values of Query.Variable, besides labels and payload members.
+// Variables are the possible values of Query.Variable, in addition to labels and payload
+// members.
 var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName}
 
 // IsVariable reports whether a name is a valid Query.Variable.
@@ -27,44 +28,42 @@ func IsVariable(name string) bool {
 // Query asks what changed when one variable changed from A to B while all others stayed the same
 // (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables, label: and the name of a label, or the JSON pointer of a payload member
-	// A and B are the values. Numbers are written as in events; members are digests.
+	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
+	// A and B are the values. Numbers are in the form of events; the values of members are
+	// digests.
 	A, B   string
 	Any    bool // runs of any state, not only live ones
 	Seeded bool // only runs with a seed
 }
 
-// Pair is two runs that differ in the variable only. Each is the k-th run of its combination.
+// Pair is two runs that differ in the variable only. Both are the k-th run of their
+// combinations, for the same k.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
 }
 
-// List returns pairs. A page may have fewer rows than its limit, even none, if few combinations
+// List returns pairs. A page can have fewer rows than its limit, or none, if few combinations
 // have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
-	e, err := newWalk(v, q)
+	e, at, err := newWalk(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := position{condition: e.last}
 	if p.After != nil {
-		if at, err = decodePosition(p.After, v.Size()); err != nil {
-			return nil, nil, err
-		}
-		if _, err := e.before(at.condition); err != nil { // fails if the position is of another query
+		if at, err = e.decodePosition(p.After); err != nil {
 			return nil, nil, err
 		}
 	}
-	for b := v.Budget(p); at.condition != 0; {
+	for b := v.Budget(p); at.more(); {
 		if b.Spent(len(rows)) {
 			return rows, at.append(nil), nil
 		}
-		pair, err := e.pair(ctx, at.condition)
+		pair, err := e.pair(ctx, at)
 		if err != nil {
 			return nil, nil, err
 		}
-		for one, err := range pair.walk(&at) {
+		for one, err := range pair.walk(&at.runs) {
 			if err != nil {
 				return nil, nil, err
 			}
@@ -77,116 +76,145 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 				}
 			}
 		}
-		if at, err = e.before(at.condition); err != nil {
+		if at, err = e.after(at); err != nil {
 			return nil, nil, err
 		}
 	}
 	return rows, nil, nil
 }
 
-// walk goes through the combinations with one of the two values. The leading side is the value
-// with fewer of them.
+// walk goes through the combinations with either value, each by its first run and the newest
+// first: one with A, one with B, and so on in turn. At each it meets the pairs with the one partner
+// that this combination can have, unless it was at the partner before. So it has met all pairs when
+// it has gone through the shorter of the two lists, and need not know which that is.
 type walk struct {
-	view     *index.View
-	query    Query
-	name     []byte            // of the variable in identities
-	id       rowstore.Identity // of the leading value
-	otherID  rowstore.Identity // of the other value
-	leading  []byte            // the leading value
-	partner  []byte            // the other value
-	count    uint64            // number of combinations with the leading value
-	last     uint64            // the newest of their first runs; 0 if there is none
-	reversed bool              // the leading side is B
+	view  *index.View
+	query Query
+	name  []byte // of the variable in events
+	lists [2]list
 }
 
-func newWalk(v *index.View, q Query) (*walk, error) {
-	name := []byte(q.Variable)
+// list is the list of combinations with A or B.
+type list struct {
+	value []byte
+	id    rowstore.Identity // of the list
+}
+
+// newWalk also returns where the walk begins.
+func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
+	e = &walk{view: v, query: q, name: []byte(q.Variable)}
 	if isMember(q.Variable) {
-		name = pyjson.AppendString(nil, name) // as in events
+		e.name = pyjson.AppendString(nil, e.name)
 	}
-	a, b := rowstore.Identify(name, []byte(q.A)), rowstore.Identify(name, []byte(q.B))
-	e := &walk{view: v, query: q, name: name, id: a, otherID: b, leading: []byte(q.A), partner: []byte(q.B)}
-	fewer, last, err := conditionsOf(v, q.Variable, a)
-	if err != nil {
-		return nil, err
+	for i, value := range [...][]byte{[]byte(q.A), []byte(q.B)} {
+		e.lists[i].value = value
+		if isMember(q.Variable) {
+			e.lists[i].id = memberID(value)
+		} else {
+			e.lists[i].id = rowstore.Identify(e.name, value)
+		}
+		if at.next[i], err = e.newest(i); err != nil {
+			return nil, at, err
+		}
 	}
-	more, lastB, err := conditionsOf(v, q.Variable, b)
-	if err != nil {
-		return nil, err
-	}
-	if e.count, e.last = fewer, last; more < fewer {
-		e.id, e.otherID, e.leading, e.partner, e.count, e.last, e.reversed = b, a, e.partner, e.leading, more, lastB, true
-	}
-	return e, nil
+	return e, at, nil
 }
 
-// conditionsOf returns the number of combinations with a value, and the newest of their first
-// runs.
-func conditionsOf(v *index.View, variable string, id rowstore.Identity) (count, last uint64, err error) {
-	if records.IsGrouped(variable) {
-		g, err := groups.Newest(v, id)
-		return g.Conditions, g.LastCondition(), err
-	}
-	last, value, found, err := v.Newest(conditions, id[:])
-	if err != nil || !found {
-		return 0, 0, err
-	}
-	count, _ = binary.Uvarint(value)
-	return count, last, nil
-}
-
-// before returns the position of the previous combination in the list; ErrPosition if condition is
-// not in it.
-func (e *walk) before(condition uint64) (position, error) {
+// newest returns the newest combination of a list; 0 if there is none.
+func (e *walk) newest(of int) (condition uint64, err error) {
 	if records.IsGrouped(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, e.id, condition, groups.AddsCondition)
-		return position{condition: g.ConditionBefore}, err
+		g, err := groups.Newest(e.view, e.lists[of].id)
+		return g.LastCondition(), err
 	}
-	at, _, found, err := e.view.NewestBelow(conditions, e.id[:], condition+1)
+	condition, _, _, err = e.view.Newest(e.rows(), e.lists[of].id[:])
+	return condition, err
+}
+
+// rows returns the dimension of the lists, if the variable forms no groups.
+func (e *walk) rows() rowstore.Dimension {
+	if isMember(e.query.Variable) {
+		return memberConditions
+	}
+	return conditions
+}
+
+// before returns the combination before another one of a list; 0 if there is none. It returns
+// ErrPosition if the other one is not in the list.
+func (e *walk) before(of int, condition uint64) (uint64, error) {
+	id := e.lists[of].id
+	if records.IsGrouped(e.query.Variable) {
+		g, err := groups.VersionAt(e.view, id, condition, groups.AddsCondition)
+		return g.ConditionBefore, err
+	}
+	at, _, found, err := e.view.NewestBelow(e.rows(), id[:], condition+1)
 	if err == nil && (!found || at != condition) {
 		err = index.ErrPosition
 	}
 	if err != nil {
-		return position{}, err
+		return 0, err
 	}
-	before, _, _, err := e.view.NewestBelow(conditions, e.id[:], condition)
-	return position{condition: before}, err
+	before, _, _, err := e.view.NewestBelow(e.rows(), id[:], condition)
+	return before, err
 }
 
 // appendPair reads the two runs of a pair and appends it.
 func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
-	leading, err := records.ReadIPCRecord(ctx, e.view, one.leading.seq)
+	a, err := records.ReadIPCRecord(ctx, e.view, one.sides[0].seq)
 	if err != nil {
 		return nil, err
 	}
-	other, err := records.ReadIPCRecord(ctx, e.view, one.other.seq)
+	b, err := records.ReadIPCRecord(ctx, e.view, one.sides[1].seq)
 	if err != nil {
 		return nil, err
 	}
-	pair := Pair{leading, other, one.changed()}
-	if e.reversed {
-		pair.A, pair.B = other, leading
-	}
-	return append(rows, pair), nil
+	return append(rows, Pair{a, b, one.changed()}), nil
 }
 
-// position is a position of a walk: the combination, by its first run, and the seqs at which the
-// walk continues in the two combinations; 0 at their beginning.
-type position struct{ condition, leading, other uint64 }
+// position is a position of a walk.
+type position struct {
+	next [2]uint64 // the next combination of each list; 0 at its end
+	turn int       // the list whose turn it is
+	// runs are the seqs at which the walk continues in the combinations with A and B of a pair;
+	// 0 at their beginning.
+	runs [2]uint64
+}
+
+// more reports whether there may be more pairs.
+func (p *position) more() bool { return p.next[0] != 0 && p.next[1] != 0 }
+
+// after returns the position after the pairs of a combination.
+func (e *walk) after(at position) (next position, err error) {
+	next = position{next: at.next, turn: 1 - at.turn}
+	next.next[at.turn], err = e.before(at.turn, at.next[at.turn])
+	return next, err
+}
+
+const positionBytes = 4*rowstore.SeqBytes + 1
 
 func (p *position) append(dst []byte) []byte {
-	return rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(dst, p.condition), p.leading), p.other)
+	for _, seq := range [...]uint64{p.next[0], p.next[1], p.runs[0], p.runs[1]} {
+		dst = rowstore.AppendSeq(dst, seq)
+	}
+	return append(dst, byte(p.turn))
 }
 
-func decodePosition(after []byte, size uint64) (position, error) {
-	if len(after) != 3*rowstore.SeqBytes {
+// decodePosition returns ErrPosition if the position is of another query.
+func (e *walk) decodePosition(after []byte) (position, error) {
+	if len(after) != positionBytes || after[positionBytes-1] > 1 {
 		return position{}, index.ErrPosition
 	}
-	p := position{
-		binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqBytes:]), binary.BigEndian.Uint64(after[2*rowstore.SeqBytes:]),
+	var seqs [4]uint64
+	for i := range seqs {
+		seqs[i] = binary.BigEndian.Uint64(after[i*rowstore.SeqBytes:])
 	}
-	if p.condition == 0 || p.condition >= size || max(p.leading, p.other) > size {
-		return position{}, index.ErrPosition
+	p := position{next: [2]uint64(seqs[:2]), turn: int(after[positionBytes-1]), runs: [2]uint64(seqs[2:])}
+	for of, condition := range p.next {
+		if condition == 0 || condition >= e.view.Size() || p.runs[of] > e.view.Size() {
+			return position{}, index.ErrPosition
+		}
+		if _, err := e.before(of, condition); err != nil {
+			return position{}, err
+		}
 	}
 	return p, nil
 }

@@ -18,68 +18,59 @@ type Totals struct {
 	AsOf                      uint64
 }
 
-// Count counts all pairs. That reads about as many keys as all pages together, but no events.
-// known is nil or the totals of the same query as of another size. If there are fewer events
-// between the sizes than combinations, Count reads only those that these events touch, as of
-// both sizes, and adds the difference.
+// Count counts all pairs. It reads about as many keys as all pages together, but no events.
+// known is nil or the totals of the same query at another size. If there are fewer events
+// between the two sizes than combinations, Count reads only the combinations that these events
+// touch, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
-	e, err := newWalk(v, q)
+	e, at, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
 	}
-	if known == nil || max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf) > e.count {
-		return e.countAll(ctx)
+	if known != nil {
+		more, err := e.hasMore(ctx, at, max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf))
+		if err != nil {
+			return Totals{}, err
+		}
+		if more {
+			return e.countFrom(ctx, *known)
+		}
 	}
-	return e.countFrom(ctx, *known)
+	t := Totals{AsOf: v.Size()}
+	return t, e.each(ctx, at, t.add)
 }
 
-// CountFrom is Count with known totals, however many events are between the sizes.
+// hasMore reports whether each of the two lists has more combinations than that.
+func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (more bool, err error) {
+	for range 2 * combinations {
+		if err = cmp.Or(err, ctx.Err()); err != nil || !at.more() {
+			return false, err
+		}
+		at, err = e.after(at)
+	}
+	return at.more(), err
+}
+
+// CountFrom is Count with known totals, whatever the number of events between the sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
-	e, err := newWalk(v, q)
+	e, _, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
 	}
 	return e.countFrom(ctx, known)
 }
 
-// countAll counts the pairs of all combinations.
-func (e *walk) countAll(ctx context.Context) (Totals, error) {
-	t := Totals{AsOf: e.view.Size()}
-	for at := (position{condition: e.last}); at.condition != 0; {
-		pair, err := e.pair(ctx, at.condition)
-		if err != nil {
-			return t, err
-		}
-		if err := t.add(ctx, &pair); err != nil {
-			return t, err
-		}
-		if at, err = e.before(at.condition); err != nil {
-			return t, err
-		}
+// add adds a pair.
+func (t *Totals) add(pair *paired) {
+	t.Pairs++
+	if pair.changed() {
+		t.Changed++
+	} else {
+		t.Unchanged++
 	}
-	return t, nil
 }
 
-// add adds the pairs of two combinations.
-func (t *Totals) add(ctx context.Context, p *matched) error {
-	var at position
-	for one, err := range p.walk(&at) {
-		switch err := cmp.Or(err, ctx.Err()); {
-		case err != nil:
-			return err
-		case !one.found:
-		case one.changed():
-			t.Pairs++
-			t.Changed++
-		default:
-			t.Pairs++
-			t.Unchanged++
-		}
-	}
-	return nil
-}
-
-// countFrom counts from the totals as of another size.
+// countFrom counts from the totals at another size.
 func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
 	if err != nil {
@@ -97,8 +88,8 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched returns the combinations with either value that have a run, or a run whose state changed,
-// in the events between two sizes.
+// touched returns the combinations with either value in which the events between two sizes add
+// a run or change the state of one.
 func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
 	touched := make(map[combinations]bool)
 	var decoder event.Decoder
@@ -119,15 +110,16 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// A record that is not found is not a run, does not exist (the fold ignores it
-			// too), or is at or above the view's size: then its own event is between the
-			// sizes.
+			// A record that is not found is one of three: it is not a run; it does not exist,
+			// and the fold ignores it too; or it is at or above the view's size, and its own
+			// event is between the sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
 			}
 			if err == nil {
-				// The labels of the run are not at hand. Combinations without it do no harm.
+				// The labels of the run are not available here. Combinations without the label
+				// do no harm.
 				e.touch(touched, &run.IPC, e.ofLabel() || e.isValue(e.valueOf(&run.IPC)))
 			}
 		}
@@ -159,17 +151,14 @@ func (e *walk) isValue(value []byte) bool {
 	return string(value) == e.query.A || string(value) == e.query.B
 }
 
-// countThese counts the pairs of some combinations as of t.AsOf.
+// countThese counts the pairs of some combinations at the size t.AsOf.
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)
 	for ids := range these {
-		pair, err := e.pairOf(ids)
-		if err != nil {
-			return err
-		}
-		if err := t.add(ctx, &pair); err != nil {
+		pair := e.pairOf(ids)
+		if err := pair.each(ctx, t.add); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"colophon/ledger/event"
 	"colophon/ledger/index/rowstore"
+	"colophon/ledger/record/members"
 )
 
 // By says how a combination compares the input.
@@ -14,73 +15,91 @@ type By int
 const (
 	ByInputHash By = iota // by input_hash
 	ByInput               // by the variable input, which does not cover the seed
-	ByMembers             // by the digests of the payload's members; only runs that have some
+	ByMembers             // by the digests of the payload's members; only for runs that have some
 	byCount
 )
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables; zero if the run has no
-// combination by that. An absent value counts as empty. No value that is given is empty, except the
-// model, which is always given.
+// Combination returns the identity of a run's values of the six variables, or zero if the run
+// has no combination by that. An absent value counts as empty. No given value is empty, except
+// the model, which is always given.
 func Combination(ipc *event.IPC, by By) rowstore.Identity {
 	of := ipc.InputHash
+	var digests [members.MaxMembers * members.DigestBytes]byte
 	switch {
 	case by == ByInput:
 		of = ipc.Input()
 	case by == ByMembers && !ipc.Members.Any():
 		return rowstore.Identity{}
 	case by == ByMembers:
-		of = ipc.Members
+		of = ipc.Members.AppendBytes(digests[:0])
 	}
 	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// LabelCombination returns the identity of a combination together with the value of a label, which
-// is given by its group.
+// LabelCombination returns the identity of a combination together with a value of a label.
+// group is the group of that value.
 func LabelCombination(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.Identify([]byte("label"), combination[:], group[:])
 }
 
-// labelled is a value of a label that a run has, and the run's combination together with it.
+// labelled is a value of a label of a run, and the run's combination together with that value.
 type labelled struct{ group, combination rowstore.Identity }
 
 // combine adds a run to its combinations.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
-		r.first[by] = id != (rowstore.Identity{}) && addTo(f, id, seq)
+		switch {
+		case id == (rowstore.Identity{}):
+			r.first[by] = false
+		case By(by) == ByMembers:
+			r.first[by] = r.first[ByInput] || !isKnown(f, id) // members determine the input
+			addTo(f, id, seq, r.first[by])
+		default:
+			r.first[by] = addFiltered(f, id, seq)
+		}
 	}
 	r.firstWith = r.firstWith[:0]
 	for _, l := range of.labels {
-		if addTo(f, l.combination, seq) {
+		if addFiltered(f, l.combination, seq) {
 			r.firstWith = append(r.firstWith, l.group)
 		}
 	}
 }
 
-// addTo adds a run to a combination; f.value is its output. It reports whether the run is the
-// first.
-func addTo(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
-	first = !f.Filter().MayContain(id) // most seeds are new
-	if !first {
-		_, _, known := f.Rows.Newest(Combinations, id[:])
-		first = !known
-	}
+// isKnown reports whether a combination has a run.
+func isKnown(f *Deriver, id rowstore.Identity) bool {
+	_, _, known := f.Rows.Newest(Combinations, id[:])
+	return known
+}
+
+// addFiltered adds a run to a combination that is in the filter once it has runs. It reports whether
+// the run is the first.
+func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
+	first = !f.Filter().MayContain(id) || !isKnown(f, id) // most seeds are new
 	if first {
 		f.Filter().Add(id)
+	}
+	addTo(f, id, seq, first)
+	return first
+}
+
+// addTo adds a run to a combination; f.value is its output.
+func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
+	if first {
 		f.Rows.Start(Combinations, id[:], seq, f.value)
 	} else {
 		f.Rows.Put(Combinations, id[:], seq, f.value)
 	}
-	return first
 }
 
 // OutputOf returns the output of the run that wrote a version in Combinations.
 func OutputOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {
-		return 0, fmt.Errorf("%w: a run of a combination at event %d", rowstore.ErrDamaged, v.Seq)
+		return 0, fmt.Errorf("%w: the run of a combination at event %d cannot be decoded", rowstore.ErrDamaged, v.Seq)
 	}
 	return v.Seq - before, nil
 }

@@ -9,21 +9,21 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deadRange is a maximal range of consecutive runs of a group that are not live. The live
-// neighbours of a run are found through these ranges, at a cost that does not depend on how
-// many runs are dead. Each range is a key of deadRuns.
+// deadRange is a maximal range of consecutive runs of a group that are not live. Through these
+// ranges, the live neighbours of a run are found at a cost that does not depend on the number
+// of dead runs. Each range is a key of deadRuns.
 type deadRange struct{ first, last uint64 }
 
-// deadRangeKey returns the key of the range that begins with a run.
+// deadRangeKey returns the key of the range whose first run is first.
 func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
 	return rowstore.AppendSeq(append(k.Key(dst, deadRuns), id[:]...), first)
 }
 
-// groupRuns finds runs of a group in stored rows; all events before the current one must be
+// groupRuns finds runs of a group in stored rows, so all events before the current one must be
 // stored. It belongs to the follower's goroutine and must be closed.
 type groupRuns struct {
 	versions, ranges *rowstore.Iterator
-	versionsOf       []byte // prefix of their keys
+	versionsOf       []byte // prefix of the keys of the group's versions
 	rangesOf         []byte
 	touched          *int // counts the keys that are read
 }
@@ -50,8 +50,8 @@ func (r *groupRuns) close() error {
 	return errors.Join(r.versions.Close(), r.ranges.Close())
 }
 
-// version returns the newest version of the group up to and including an event; zero if there
-// is none.
+// version returns the newest version of the group up to and including an event, or zero if
+// there is none.
 func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
@@ -64,14 +64,14 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	return Decode(newest.Seq, newest.Value)
 }
 
-// before returns the last run of any state before an event; 0 if there is none.
+// before returns the last run of any state before an event, or 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
 	return g.All.Last, err
 }
 
-// after returns the first run of any state after an event; 0 if there is none. Changes of
-// state write versions too; it skips them with a search in doubling steps.
+// after returns the first run of any state after an event, or 0 if there is none. Changes of
+// state write versions too; after skips those by a search in doubling steps.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -84,7 +84,7 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 	if err != nil || newest.All.Last <= seq {
 		return 0, err
 	}
-	// The run is after low and at most at high, which is a run.
+	// The run is after low and not after high. high is a run.
 	low, high := next.Seq, newest.All.Last
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
@@ -107,7 +107,7 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 // following returns the first version after a seq.
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
-	// It is in the version run that contains the seq, or begins the one after it.
+	// The version is in the version run that contains the seq, or begins the next one.
 	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
@@ -159,7 +159,7 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 	return before, after, nil
 }
 
-// extendDeadRange adds a run to the dead runs, joined with the ranges next to it, and returns
+// extendDeadRange adds a run to the dead runs, joins it with the adjacent ranges, and returns
 // the joined range.
 func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole := deadRange{run, run}
@@ -192,7 +192,7 @@ func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uin
 	return whole, nil
 }
 
-// splitDeadRange removes a run from its range and returns the range as it was.
+// splitDeadRange removes a run from its range, and returns the range as it was before.
 func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole, found, err := runs.rangeAt(run)
 	if err != nil {

@@ -12,20 +12,21 @@ import (
 	"colophon/ledger/record"
 )
 
-// run is what one run adds to its groups. The fold reuses one for all events.
+// run collects what one run adds to its groups. The fold reuses it for all runs.
 type run struct {
-	// output identifies the run's output by the first run of the ledger with that output. That
-	// is shorter than a hash.
+	// output identifies the run's output by the first run of the ledger with that output,
+	// which is shorter than a hash.
 	output uint64
 	// repeats is true if an earlier run of the ledger has that output.
 	repeats bool
-	// first is true if this is the first run of its combination.
+	// first says, for each By, whether this is the first run of its combination.
 	first [byCount]bool
-	// firstWith lists the groups of labels with which it is the first of its combination.
+	// firstWith lists the groups of labels for which the run is the first of its combination
+	// with that label.
 	firstWith []rowstore.Identity
 	facts     []byte
-	// otherEvidence is true if the citation set of the run differs from that of the live run
-	// before it with its input (spec: Evidence).
+	// otherEvidence is true if the citation set of the run differs from that of the previous
+	// live run with the same input (spec: Evidence).
 	otherEvidence bool
 	// sameOutput is the group of its output_hash before this run.
 	sameOutput Version
@@ -38,10 +39,10 @@ type Deriver struct {
 	evidence evidence
 	// current is the run that is being folded; nil if the record is not a run.
 	current *run
-	// loads lists dimensions whose rows are identities that the filter has.
+	// loads lists dimensions whose rows are identities and belong in the filter.
 	loads []rowstore.Dimension
 
-	// Scratch.
+	// Scratch memory.
 	others           records.Values     // of a record other than the current one
 	othersIdentities records.Identities // of others
 	value            []byte
@@ -54,11 +55,11 @@ type evidence interface {
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
-// AlsoLoad makes the filter include the rows of a dimension when it is loaded. The rows must
+// AlsoLoad makes the filter include the rows of some dimensions when it is loaded. The rows must
 // be identities.
-func (f *Deriver) AlsoLoad(d rowstore.Dimension) { f.loads = append(f.loads, d) }
+func (f *Deriver) AlsoLoad(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
 
-// preparedRun is what follows from the event of a run alone.
+// preparedRun has the values that follow from the event of a run alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
 	labels       []labelled
@@ -83,7 +84,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
-// Derive implements Deriver. It does nothing: records.Deriver calls Begin, Group, and
+// Derive implements Deriver. It does nothing, because records.Deriver calls Begin, Group, and
 // StateChanged instead.
 func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 
@@ -108,7 +109,7 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
 }
 
-// prepare computes what a run adds to its groups, before any of them is written.
+// prepare computes what a run adds to its groups, before any of the groups is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err error) {
 	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
@@ -130,8 +131,9 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 	return f.Rows.Err
 }
 
-// otherEvidence reports whether a new run and the live run before it in the group of its input
-// both have a citation set, and these differ. It reads the run before only if the new one has a set.
+// otherEvidence reports whether a new run and the previous live run with the same input both
+// have a citation set, and whether these sets differ. It reads the previous run only if the
+// new run has a set.
 func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
 	if !found {
@@ -149,8 +151,8 @@ func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowsto
 	return found && own != other, nil
 }
 
-// newestGroup returns the newest version of a group. It may return zero for a group without
-// runs.
+// newestGroup returns the newest version of a group. For a group without runs it can return
+// zero.
 func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !f.Filter().MayContain(id) {
 		return Version{}
@@ -187,7 +189,7 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 // putGroup writes a version of a group.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.All.Runs == 0 { // newestGroup does not read it
+	if g.All.Runs == 0 { // newestGroup does not read such a version
 		f.Rows.Write(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
@@ -212,15 +214,15 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.addCondition(r.first[ByInput])
+		g.markCondition(r.first[ByInput])
 	case records.HashFamily, records.PromptFamily, records.ModelFamily:
-		g.addCondition(r.first[ByInputHash])
+		g.markCondition(r.first[ByInputHash])
 	case records.OutputFamily:
 		if r.repeats {
 			g.flags |= isMarked
 		}
 	default:
-		g.addCondition(slices.Contains(r.firstWith, p.ID)) // never for an ipc_id
+		g.markCondition(slices.Contains(r.firstWith, p.ID)) // never for an ipc_id
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
@@ -231,17 +233,16 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// addCondition adds the version's run to the group's conditions if it is the first of its
+// markCondition adds the version to the list of conditions if its run is the first of its
 // combination.
-func (g *Version) addCondition(condition bool) {
+func (g *Version) markCondition(condition bool) {
 	if condition {
 		g.flags |= AddsCondition
-		g.Conditions++
 	}
 }
 
-// countDrift counts the cause of a run against the live run before it with its input, if
-// there is one (spec: Metrics derived from the log).
+// countDrift counts the cause of a run, compared with the previous live run with the same
+// input, if there is one (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return

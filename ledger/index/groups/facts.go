@@ -14,24 +14,24 @@ func facts(ipc *event.IPC) [factCount]*[]byte {
 		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform}
 }
 
-// A fact is encoded as its length and its text. A text longer than longestFact is encoded as
-// identityFact and its identity; an unknown one as unknownFact alone.
+// A fact is encoded as its length and its text. If the text is longer than longestFact, it is
+// encoded as identityFact and the text's identity. An unknown fact is unknownFact alone.
 const (
 	longestFact  = 24
 	identityFact = longestFact + 1
 	unknownFact  = longestFact + 2
 )
 
-// How a run states its input: the first byte of its facts. Runs in one group of an input have
-// equal inputs, unless only one of them has the seed in its payload and the other brought only
-// input_hash.
+// The first byte of encoded facts says how the run states its input. Runs in one group of an
+// input have equal inputs. There is one exception: only one run has the seed in its payload,
+// and the other has only input_hash.
 const (
 	onlyHash byte = iota
 	payload
 	payloadWithSeed
 )
 
-// appendFacts encodes facts. Two encodings are equal if and only if the facts are.
+// appendFacts encodes facts. Two encodings are equal if and only if the facts are equal.
 func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	switch {
 	case !ipc.HasPayload:
@@ -55,8 +55,8 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeFacts returns a run that compares with others of its group of an input like the encoded
-// run. It has no output, and refers to encoded.
+// DecodeFacts returns a run that compares with other runs of its input's group like the
+// encoded run. It has no output, and aliases encoded.
 func DecodeFacts(encoded []byte) event.IPC {
 	var ipc event.IPC
 	if len(encoded) == 0 {

@@ -1,10 +1,10 @@
-// Package groups is the family of groups: the IPC runs with one value, their outputs, and
-// their rankings (spec: Groups).
+// Package groups is the family of questions about groups: the IPC runs with one value, their
+// outputs, and their rankings (spec: Groups).
 //
 // Deriver.Derive does nothing, because versions of groups are postings, and records.Deriver
-// writes those. It calls Deriver.Begin for each record, then Deriver.Group for each value that
-// forms a group. For a change of state it calls Deriver.StateChanged. Rankings are written
-// later, by Deriver.FlushPending.
+// writes those. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group
+// for each value that forms a group. For a change of state it calls Deriver.StateChanged.
+// Rankings are written later, by Deriver.FlushPending.
 package groups
 
 import (
@@ -15,26 +15,28 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of groups. A family is the identity of a name by which runs are grouped. The
+// Dimensions of groups. A family here is the identity of a name by which runs are grouped. The
 // state of a group itself is in the postings of its value.
 const (
 	// rankings: a family, the number of a ranking, a score (8), and the seq (8, inverted) of
 	// the group's first run.
 	rankings rowstore.Dimension = 0x11
 	// deadRuns: a group and the seq (8) of the first of consecutive runs that are not live;
-	// the seq of the last.
+	// the seq of the last one.
 	deadRuns rowstore.Dimension = 0x12
 
-	// families: a family; one version for each group, written by its first run: the group.
+	// families: a family; one version for each group, written by the group's first run: the
+	// group.
 	families rowstore.Dimension = 0x81
-	// outputs: a group and an output, as the first run of the ledger with it (8); how many
-	// runs have it.
+	// outputs: a group and the first run (8) of the ledger with an output; how many runs of
+	// the group have that output.
 	outputs rowstore.Dimension = 0x82
 	// outputLevels: a group and a number of live runs (8); how many outputs of the group have
-	// that number.
+	// that number of live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// Combinations: a combination, alone or together with a label; one version for each run with
-	// it: its output, as the distance to the first run of the ledger with that output.
+	// Combinations: a combination, alone or together with a label; one version for each run
+	// with it: the run's output, as the distance to the first run of the ledger with that
+	// output.
 	Combinations rowstore.Dimension = 0x85
 )
 

@@ -5,13 +5,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns the filter of groups that have runs, of combinations, of what AlsoLoad adds,
-// and, if filterHasOutputs, of rows of outputs. It is loaded from the index at its first use,
-// before anything is folded. It saves the lookup of most outputs and seeds, which are new.
+// Filter returns the filter of the groups that have runs, of combinations, of the rows that
+// AlsoLoad adds, and, if filterHasOutputs is set, of rows of outputs. It is loaded from the
+// index at its first use, before anything is folded. Most outputs and seeds are new, and the
+// filter saves their lookup.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.Within(f.FilterBytes))
-		f.runs.filterHasOutputs = true // until there is a group
+		f.runs.filterHasOutputs = true // true while there is no group
 		if err := f.load(); err != nil {
 			f.Rows.Fail("%w", err)
 		}
@@ -37,7 +38,7 @@ func (f *Deriver) loadGroups() error {
 	})
 }
 
-// load adds all that the filter must contain.
+// load adds everything that the filter must contain.
 func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err

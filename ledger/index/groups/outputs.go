@@ -10,10 +10,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// outputCount is how many runs of a group have one output.
+// outputCount is the number of runs of a group that have one output.
 type outputCount struct{ live, all uint64 }
 
-// onlyOne is the count of an output without a row: only one run of the ledger has it.
+// onlyOne is the count of an output without a row, which only one run of the ledger has.
 var onlyOne = outputCount{1, 1}
 
 func (c outputCount) append(dst []byte) []byte {
@@ -24,17 +24,17 @@ func (c outputCount) append(dst []byte) []byte {
 func decodeOutputCount(value []byte) (outputCount, error) {
 	all, n := binary.Uvarint(value)
 	if n <= 0 {
-		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
+		return outputCount{}, fmt.Errorf("%w: a count of outputs cannot be decoded", rowstore.ErrDamaged)
 	}
 	dead, m := binary.Uvarint(value[n:])
 	if m <= 0 || dead > all {
-		return outputCount{}, fmt.Errorf("%w: a count of outputs", rowstore.ErrDamaged)
+		return outputCount{}, fmt.Errorf("%w: a count of outputs cannot be decoded", rowstore.ErrDamaged)
 	}
 	return outputCount{all - dead, all}, nil
 }
 
-// outputRow is the row of an output in a group. An output is identified by the first run of
-// the ledger with it.
+// outputRow is the row of an output in a group. The first run of the ledger with an output
+// identifies it.
 type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
 func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
@@ -42,9 +42,9 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 	return row
 }
 
-// joinOutput counts the output of a new run in one of its groups and returns the count before.
-// An output has rows only when several runs of the ledger have it, and none in the group of
-// its own output_hash.
+// joinOutput counts the output of a new run in one of its groups, and returns the previous
+// count. An output has rows only once several runs of the ledger have it, and none in the
+// group of its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
 	if p.Family == records.OutputFamily {
 		return outputCount{g.Live.Runs, g.All.Runs}
@@ -54,7 +54,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // otherwise the row cannot exist
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // otherwise there can be no row
 	if found {
 		same, found = f.countOutput(row)
 	}
@@ -67,7 +67,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	return same
 }
 
-// key returns the row's key in the filter.
+// key returns the key under which the filter contains the row.
 func (row outputRow) key() (key rowstore.Identity) {
 	copy(key[:], row[:])
 	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // an odd constant with well-mixed bits
@@ -77,7 +77,7 @@ func (row outputRow) key() (key rowstore.Identity) {
 	return key
 }
 
-// countOutput reads the row of an output; found is false if there is none.
+// countOutput reads the row of an output. found is false if there is none.
 func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	if filter := f.Filter(); f.runs.filterHasOutputs && !filter.MayContain(row.key()) {
 		return outputCount{}, false
@@ -94,7 +94,7 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 }
 
 // addToFilter adds a row of outputs to the filter. It must be called for the first version of
-// a row; otherwise countOutput does not find the row.
+// a row, since otherwise countOutput would not find the row.
 func (f *Deriver) addToFilter(row outputRow) {
 	if filter := f.Filter(); f.runs.filterHasOutputs {
 		filter.Add(row.key())
@@ -114,7 +114,7 @@ func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
-// backfillOutput writes the rows of an output for its first run, when a second run has the
+// backfillOutput writes the rows for the first run with an output, once a second run has the
 // output.
 func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	e, err := f.ReadEvent(ctx, first)

@@ -10,10 +10,10 @@ import (
 )
 
 // When a run with the commonest output of its group stops being live, the group must know how
-// many other outputs are as common. From the first such event on it has levels: how many of
-// its outputs have n live runs, for each n from 2.
+// many other outputs are as common. Starting with the first such event, the group has levels:
+// for each n from 2, how many of its outputs have n live runs.
 
-// levelRow is the row of one number of live runs in a group.
+// levelRow is the row for one number of live runs in a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
 func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
@@ -21,7 +21,8 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	return row
 }
 
-// level returns how many outputs of a group with levels have that number of live runs.
+// level returns how many outputs of a group have that number of live runs, according to the
+// group's levels.
 func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
 	_, value, found := f.Rows.Newest(outputLevels, row[:])
@@ -50,17 +51,17 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 	}
 }
 
-// tied returns how many outputs besides one have that number of live runs, two or more, which
-// was also that one's number before the event. If the group has no levels, it counts all
-// outputs once to write them.
-func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, beside, live uint64) (uint64, error) {
+// tied returns how many outputs have live as their number of live runs, not counting the output
+// except, which had that number before the event. live is two or more. If the group has no
+// levels, tied counts all outputs once to write them.
+func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
-		levels, err := f.countLevels(ctx, id, beside)
+		levels, err := f.countLevels(ctx, id, except)
 		if err != nil {
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // the output beside, after the event
+			levels[live-1]++ // for the output except, after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
@@ -70,9 +71,9 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, be
 	return f.level(id, live), f.Rows.Err
 }
 
-// countLevels counts the outputs of a group except one by their number of live runs. All
-// outputs with two or more runs have rows.
-func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside uint64) (levels map[uint64]uint64, err error) {
+// countLevels counts the outputs of a group, except one, by their number of live runs. Every
+// output with two or more runs has a row.
+func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
@@ -94,7 +95,7 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, beside 
 		if err != nil {
 			return nil, err
 		}
-		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != beside {
+		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != except {
 			levels[c.live]++
 		}
 		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionBytes))

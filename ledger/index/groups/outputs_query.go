@@ -16,8 +16,8 @@ type Output struct {
 	Runs uint64 // of the group with this output
 }
 
-// Outputs returns the distinct outputs of a group's runs, newest first. A page may have fewer
-// rows than its limit, even none, if few outputs have live runs.
+// Outputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
+// rows than its limit, or none, if few outputs have live runs.
 func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
 	id := q.ID()
 	g, err := Newest(v, id)
@@ -61,8 +61,8 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 	return rows, nil, nil
 }
 
-// groupAtVersion returns the version that event seq wrote; ErrPosition if it wrote none with
-// those flags. Each call needs a lower seq than the one before.
+// groupAtVersion returns the version that event seq wrote, or ErrPosition if it wrote none
+// with those flags. Each call must have a lower seq than the previous call.
 func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
@@ -71,8 +71,8 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error
 	return groupOf(seq, flags, found, ok)
 }
 
-// VersionAt returns the version of a group that event seq wrote; ErrPosition if it wrote none
-// with those flags.
+// VersionAt returns the version of a group that event seq wrote, or ErrPosition if it wrote
+// none with those flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestBelow(records.Postings, id[:], seq+1)
 	if err != nil {
@@ -81,8 +81,8 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
-// groupOf decodes a version of a group; ErrPosition if it was not found, another event wrote
-// it, or it lacks one of the flags.
+// groupOf decodes a version of a group. It returns ErrPosition if the version was not found,
+// if another event wrote it, or if it lacks one of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
 		return Version{}, index.ErrPosition
@@ -100,12 +100,13 @@ type outputCounts struct {
 	by    string // the name by which runs are grouped
 	id    rowstore.Identity
 	group *Version
-	// repeats is the number of runs, except the first of each output, that are not counted
-	// yet. When it is 0, every output that is left has one run.
+	// repeats is the number of runs that are not yet counted, not including the first run of
+	// each output. When it is 0, each remaining output has one run.
 	repeats uint64
 }
 
-// of returns how many runs have an output of the group. It must be called once per output.
+// of returns how many runs of the group have an output. It must be called once for each
+// output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
 	case c.by == records.OutputHash:

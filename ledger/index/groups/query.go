@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -11,14 +12,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group describes the runs with one value (spec: Groups).
+// Group describes the runs that share one value (spec: Groups).
 type Group struct {
 	Value   string
 	Runs    uint64
-	Outputs uint64 // distinct
+	Outputs uint64 // number of distinct outputs
 	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
-	Flips       uint64  // runs whose output differs from that of the run before
+	Flips       uint64  // runs whose output differs from that of the previous run
 	Entropy     float64 // of the outputs, in bits
 	First, Last Moment  // runs
 }
@@ -35,15 +36,15 @@ type Query struct {
 	Any bool   // runs of any state, not only live ones
 	// Minimum counts of a group.
 	MinRuns, MinOutputs uint64
-	index.Bounds        // of the time of a group's last run
+	index.Bounds        // on the time of a group's last run
 }
 
 // Grouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
 func Grouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
 
-// choice is a Query whose time range is resolved to seqs: those of the last run, including
-// from and excluding below.
+// choice is a Query whose time range is resolved to seqs. The last run of a group must be at
+// from or later, and before below.
 type choice struct {
 	Query
 	from, below uint64
@@ -54,7 +55,8 @@ func choiceOf(v *index.View, q Query) (choice, error) {
 	return choice{q, from, below}, err
 }
 
-// of returns the runs of a group that the query counts; nil if it does not select the group.
+// of returns the runs of a group that the query counts, or nil if the query does not select
+// the group.
 func (c *choice) of(g *Version) *Tally {
 	t := &g.Live
 	if c.Any {
@@ -66,12 +68,12 @@ func (c *choice) of(g *Version) *Tally {
 	return t
 }
 
-// Newest returns the newest version of a group that the view sees; zero if there is none.
+// Newest returns the newest version of a group that the view sees, or zero if there is none.
 func Newest(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestBelow(v, id, v.Size())
 }
 
-// NewestBelow is Newest as of a smaller size. The facts are valid until the next row is read.
+// NewestBelow is Newest at a smaller size. The facts are valid until the next row is read.
 func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
 	if err != nil || !found {
@@ -80,7 +82,7 @@ func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, err
 	return Decode(seq, value)
 }
 
-// Get returns one group; found is false if it has no runs. It reads three keys.
+// Get returns one group. found is false if the group has no runs. It reads three keys.
 func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, err error) {
 	g, err := Newest(v, q.ID())
 	if err != nil {
@@ -119,13 +121,13 @@ func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.I
 	return appendKnown(ctx, v, rows, &g, q)
 }
 
-// appendKnown is appendGroup for a version that was read already.
+// appendKnown is appendGroup for a version that was already read.
 func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
 		return rows, nil
 	}
-	value, err := valueOf(ctx, v, t.Last, q.By)
+	value, err := ValueOf(ctx, v, t.Last, q.By)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +135,12 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// valueOf returns a run's value of a name by which runs are grouped.
-func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
+// ValueOf returns a run's value of a name by which runs are grouped.
+func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
-	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // few groups have the same last run
+	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // few groups share their last run
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err
@@ -155,7 +157,7 @@ func valueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	}
 }
 
-// labelOf returns a label of a record; empty if it has none of that name.
+// labelOf returns a label of a record, or "" if it has none with that name.
 func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -169,8 +171,8 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 	return "", nil
 }
 
-// List returns groups by their first run of any state, newest first. A page may have fewer
-// rows than its limit, even none, if few groups pass the filter.
+// List returns groups by their first run of any state, newest first. A page can have fewer
+// rows than its limit, or none, if few groups match the query.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
@@ -201,6 +203,12 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 		}
 	}
 	return rows, nil, nil
+}
+
+// FirstRuns yields the first run, of any state, of each group by a name, newest first.
+func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
+	family := rowstore.Identify([]byte(by))
+	return rowstore.Seqs(v.Descend(families, family[:], v.Size()))
 }
 
 // memberAt returns the group of a family whose first run is event first.

@@ -10,10 +10,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is an order of groups that exists only at the head. The numbers are stored.
+// Ranking is an order of groups that is stored for the head only. The numbers are stored.
 type Ranking byte
 
-// The rankings. They hold only groups of several runs; lists append all others.
+// The rankings. They contain only groups of several runs. Lists append the other groups.
 const (
 	// RankedRecent orders groups with several runs of any state by their last live run, latest
 	// first.
@@ -22,14 +22,14 @@ const (
 	RankedRuns
 	// RankedFlips orders groups with flips by their number, largest first.
 	RankedFlips
-	// RankedStability orders groups with several outputs by the share of the commonest,
+	// RankedStability orders groups with several outputs by the share of the commonest output,
 	// smallest first.
 	RankedStability
 	rankingCount
 )
 
-// scores are a group's positions in the rankings; the lowest comes first. notRanked means that
-// the group is not in the ranking.
+// scores are a group's positions in the rankings. A lower score comes first. notRanked means
+// that the group is not in the ranking.
 type scores [rankingCount]uint64
 
 const notRanked = math.MaxUint64
@@ -56,25 +56,26 @@ func (g *Version) scores() scores {
 
 // runsFold is the state of the fold of runs. It belongs to the follower's goroutine.
 type runsFold struct {
-	// changed lists the groups to be ranked again: they changed at or after event since. since
-	// is the first event of the batch, or of several batches if groups are ranked later.
+	// changed lists the groups that must be ranked again, because they changed at or after
+	// event since. since is the first event of the batch or, if groups are ranked later, of
+	// the first of several batches.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
-	// filterHasOutputs is true if the filter covers rows of outputs, because there was no
-	// group when the fold began. An existing index has too many to load.
+	// filterHasOutputs is true if the filter covers rows of outputs. It does if there was no
+	// group when the fold began; an existing index can have too many rows to load.
 	filterHasOutputs bool
 	run              run // scratch
 }
 
-// change is a group with the scores that the rankings have for it.
+// change is a group with its scores in the stored rankings.
 type change struct {
 	records.Posting
 	before scores
 }
 
-// changes notes the scores of a group before its first change since it was ranked. A group
-// that is new since then is noted when its second run joins; before that it is in no ranking.
+// changes notes the scores of a group before its first change since it was ranked. A new group
+// is noted when its second run joins; before that it is in no ranking.
 func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:
@@ -86,10 +87,10 @@ func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 // BeginBatch implements Deferring.
 func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 
-// Pending implements Deferring. It returns the number of groups to be ranked.
+// Pending implements Deferring. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// Changed returns the groups to be ranked, each once. It is for tests.
+// Changed returns the groups that must be ranked, each once. It is for tests.
 func (f *Deriver) Changed() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
@@ -131,8 +132,8 @@ func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ran
 	return append(append(k.Key(dst, rankings), family[:]...), byte(r))
 }
 
-// rankKey returns the key of a group in one ranking of its family. It ends in the group's
-// version in families, which leads to the group.
+// rankKey returns the key of a group in one ranking of its family. The key ends with the
+// group's first run, by which the group is found in families.
 func rankKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking, score, first uint64) []byte {
 	return rowstore.AppendVersion(binary.BigEndian.AppendUint64(rankingKey(k, dst, family, r), score), first)
 }

@@ -13,11 +13,11 @@ import (
 // ErrNotRanked: the view is not the latest, or the query counts runs that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first those in it, then the other
-// groups of several runs by number of runs, then those of one run by first run of any state,
-// newest first. It returns ErrNotRanked unless the view is the latest and the query counts
-// live runs only. A page may have fewer rows than its limit, even none, if few groups pass the
-// filter. Groups may move between two pages.
+// ListRanked returns groups in the order of a ranking: first the groups in the ranking, then
+// the other groups of several runs by number of runs, then the groups of one run by first run
+// of any state, newest first. It returns ErrNotRanked unless the view is the latest and the
+// query counts live runs only. A page can have fewer rows than its limit, or none, if few
+// groups match the query. Between two pages, groups can move.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotRanked
@@ -47,11 +47,11 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles, in a list of rankings, means the list of all groups.
+// singles stands for the list of all groups in a list of rankings.
 const singles = rankingCount
 
-// lists returns the lists that together have all groups of a query, in order. A group in
-// several lists belongs to the first.
+// lists returns the lists that together contain all groups of a query, in order. A group that
+// is in several lists belongs to the first.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
 	if q.MinOutputs < 2 && r != RankedRuns { // several outputs imply a flip
@@ -75,8 +75,9 @@ type rankedWalk struct {
 	rows   []Group
 }
 
-// list continues a list after a position in it. next is the position of the next page: the
-// number of the list and the position of the last group in it; nil at the end of the list.
+// list continues a list after a position in it. next is the position of the next page, which
+// is the number of the list and the position of the last group in it. It is nil at the end of
+// the list.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)
@@ -115,7 +116,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	return nil, it.Error()
 }
 
-// members is list for the list of all groups.
+// members is the equivalent of list for the list of all groups.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	family, below := rowstore.Identify([]byte(w.choice.By)), w.view.Size()
 	if len(after) > 0 {
@@ -142,7 +143,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 	return nil, nil
 }
 
-// take appends a group if the query selects it and it belongs to no earlier list.
+// take appends a group if the query selects it and no earlier list contains it.
 func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
 	g, err := Newest(w.view, id)
 	if err != nil {
@@ -158,9 +159,9 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 	return err
 }
 
-// listRecent returns groups by their last live run, latest first. It merges the ranking, which
-// has groups of several runs, with the list of all groups if the query selects groups of one
-// run.
+// listRecent returns groups by their last live run, latest first. It reads the ranking, which
+// has the groups of several runs. If the query also selects groups of one run, it merges the
+// ranking with the list of all groups.
 func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
@@ -193,15 +194,15 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 	}
 }
 
-// recent walks the groups of a family by their last live run. It is for the view's goroutine
-// and must be closed.
+// recent walks the groups of a family by their last live run. Only the view's goroutine can
+// use it. It must be closed.
 type recent struct {
 	view        *index.View
 	family      rowstore.Identity
 	ranked      *rowstore.Iterator // groups of several runs
 	rankedBytes int                // length of a key before the score
-	// members walks all groups by first run, below membersBelow. membersBelow is 0 if the
-	// query selects only groups of several runs, or at the end.
+	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end,
+	// and if the query selects only groups of several runs.
 	members      *rowstore.Descent
 	membersBelow uint64
 }
@@ -221,10 +222,10 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	return &recent{v, family, ranked, len(prefix), v.Descent(families, family[:]), below}, nil
 }
 
-// next returns the next group and its last live run, newest first. The identity is zero if
-// another position of the walk has the group.
+// next returns the next group and its last live run, newest first. The identity is zero if the
+// group comes at another position of the walk.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
-	var rankedSeq uint64 // event 0 is no run
+	var rankedSeq uint64 // event 0 is never a run
 	if r.ranked.Valid() {
 		rankedSeq = rowstore.VersionOf(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
 	} else if err := r.ranked.Error(); err != nil {
@@ -254,7 +255,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	return member.Seq, id, true, err
 }
 
-// member returns the newest of the remaining members; zero if there is none.
+// member returns the newest of the remaining members, or zero if there is none.
 func (r *recent) member() (member rowstore.Version, err error) {
 	if r.membersBelow > 0 {
 		member, _, err = r.members.Seek(r.membersBelow - 1)

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// runStateChanged updates the groups of a run that becomes live, or stops being live.
+// runStateChanged updates the groups of a run that becomes live or stops being live.
 func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	const live = string(record.Live)
 	ipc := target.IPC()
@@ -69,7 +69,7 @@ func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChang
 	return f.Rows.Err
 }
 
-// liveNeighbours updates the dead ranges and returns the live runs before and after the run.
+// liveNeighbours updates the dead ranges, and returns the live runs before and after the run.
 func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
@@ -87,8 +87,8 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, aft
 	return runs.neighbours(dead)
 }
 
-// changeOutput updates the count of the run's output and returns how many live runs had it
-// before.
+// changeOutput updates the count of the run's output, and returns how many live runs had the
+// output before.
 func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Family == records.OutputFamily {
 		g.flags |= isMarked
@@ -109,7 +109,7 @@ func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live
 	return same.live
 }
 
-// factsOf returns the facts of the last run; nil if there are no runs.
+// factsOf returns the facts of the last run, or nil if there are no runs.
 func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	if t.Runs == 0 {
 		return nil, nil
@@ -122,14 +122,14 @@ func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	return appendFacts(nil, &ipc), nil
 }
 
-// neighbour is the live run next to another in a group.
+// neighbour is the live run just before or after another run of a group.
 type neighbour struct {
 	seq    uint64
 	output uint64
 	found  bool
 }
 
-// differ returns 1 if both neighbours exist and their outputs differ, else 0.
+// differ returns 1 if both neighbours exist and their outputs differ, and 0 otherwise.
 func differ(a, b neighbour) uint64 {
 	if a.found && b.found && a.output != b.output {
 		return 1
@@ -137,7 +137,7 @@ func differ(a, b neighbour) uint64 {
 	return 0
 }
 
-// insert adds a run between two others. same is the number of other runs with its output.
+// insert adds a run between its neighbours. same is the number of other runs with its output.
 func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)
@@ -150,7 +150,7 @@ func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64)
 	}
 }
 
-// remove removes a run between two others. same and others are as in leave.
+// remove removes a run between its neighbours. same and others are as in leave.
 func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)

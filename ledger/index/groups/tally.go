@@ -2,16 +2,16 @@ package groups
 
 import "math"
 
-// Tally counts some runs of a group, in the order of the log.
+// Tally counts all runs of a group, or only the live ones, in the order of the log.
 type Tally struct {
 	Runs      uint64
-	outputs   uint64 // distinct
+	outputs   uint64 // number of distinct outputs
 	commonest uint64 // runs with the commonest output
-	tied      uint64 // outputs with that number of runs; 0: unknown
-	flips     uint64 // runs whose output differs from that of the run before
+	tied      uint64 // outputs with as many runs as the commonest; 0 if unknown
+	flips     uint64 // runs whose output differs from that of the previous run
 	spread    uint64 // sum of weight(runs) over the outputs
-	// first and Last are the seqs of the first and the last run; Output is the output of the
-	// last. They are 0 if there are no runs.
+	// first and Last are the seqs of the first and the last run. Output is the output of the
+	// last run. They are 0 if there are no runs.
 	first, Last, Output uint64
 }
 
@@ -24,8 +24,8 @@ func (t *Tally) possible() bool {
 // additions.
 const weightUnit = 1 << 30
 
-// weight returns n·log₂ n, what an output with n runs adds to the spread. The sum fits for up
-// to 500 million runs.
+// weight returns n·log₂ n, which an output with n runs adds to the spread. The sum does not
+// overflow for up to 500 million runs.
 func weight(n uint64) uint64 {
 	if n < 2 {
 		return 0
@@ -43,7 +43,7 @@ func (t *Tally) entropy() float64 {
 	return max(0, math.Log2(n)-float64(t.spread)/weightUnit/n)
 }
 
-// add adds a run after all others. same is the number of other runs with its output.
+// add adds a run after all other runs. same is the number of other runs with its output.
 func (t *Tally) add(seq, output, same uint64) {
 	if t.Runs == 0 {
 		t.first = seq
@@ -70,8 +70,8 @@ func (t *Tally) join(same uint64) {
 }
 
 // leave removes a run from the counts. same is the number of runs with its output, including
-// itself. others returns how many other outputs have that number; leave calls it only if tied
-// is unknown.
+// itself. others returns how many other outputs have that number of runs; leave calls it only
+// if tied is unknown.
 func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	t.Runs--
 	if same == 1 {
@@ -91,7 +91,7 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	if t.tied--; t.tied > 0 {
 		return nil
 	}
-	// Its output now has one run less than before, and no other output has more.
+	// Its output now has one run less, and no other output has more runs than it.
 	t.commonest--
 	if t.commonest == 1 {
 		t.tied = t.outputs

@@ -57,7 +57,6 @@ func TestGroupEncoding(t *testing.T) {
 		if g.lone() {
 			return
 		}
-		g.Conditions = rapid.Uint64Range(0, g.All.Runs).Draw(t, "conditions")
 		value := g.append(nil)
 		got, err := Decode(seq, value)
 		require.NoError(t, err)
@@ -96,7 +95,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
-			// Both are of the group of one input.
+			// Both inputs are in the group of one input.
 			input := []byte("of the group")
 			r.InputHash, r.HasPayload = input, rapid.Bool().Draw(t, name+" has a payload")
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
@@ -114,13 +113,13 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 	})
 }
 
-// drawnFacts returns a run, and what its facts decode to.
+// drawnFacts is a run and the decoded form of its facts.
 type drawnFacts struct {
 	event.IPC
 	decoded event.IPC
 }
 
-// index.Settings assumes this size of a group that waits to be ranked.
+// index.Settings assumes this size for a group that waits to be ranked.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

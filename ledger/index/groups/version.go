@@ -12,7 +12,7 @@ import (
 const (
 	// hasRuns: the group has runs, and the counts follow.
 	hasRuns = 4 << iota
-	// isLone: the version's run is live and the group's only one.
+	// isLone: the version's run is live, and is the only run of the group.
 	isLone
 	// hasDeadRuns: some runs are not live, and the counts of all runs follow too.
 	hasDeadRuns
@@ -20,8 +20,8 @@ const (
 	addsOutput
 	// AddsCondition: the run is the first of its combination.
 	AddsCondition
-	// isMarked: in the group of an output_hash, the output has rows in outputs; in other
-	// groups, there are levels.
+	// isMarked: in the group of an output_hash, the output has rows in outputs; in any other
+	// group, the group has levels.
 	isMarked
 )
 
@@ -29,16 +29,15 @@ const (
 type Version struct {
 	seq   uint64 // of the event
 	flags byte   // records.IsRecord, records.IsRun, addsOutput, AddsCondition, isMarked
-	// Output is the output of the event's run, as the first run of the ledger with it; 0 if
-	// the event is not a run.
+	// Output is the output of the event's run, identified by the first run of the ledger with
+	// that output. It is 0 if the event is not a run.
 	Output uint64
-	// Live counts the live runs, All those of any state.
+	// Live counts the live runs, and All the runs of any state.
 	Live, All Tally
-	// The newest earlier events with addsOutput and AddsCondition; 0 for none. They link the
+	// The newest earlier events with addsOutput and with AddsCondition, or 0. They link the
 	// versions into two lists, newest first. The list of conditions exists in groups of the
 	// input, the input_hash, the system prompt, the model, and labels.
 	outputBefore, ConditionBefore uint64
-	Conditions                    uint64 // length of the list of conditions, including this event
 	// Facts are the facts of the last live run; only in groups of an input.
 	Facts []byte
 }
@@ -46,7 +45,8 @@ type Version struct {
 // HasDeadRuns reports whether some runs are not live.
 func (g *Version) HasDeadRuns() bool { return g.Live.Runs != g.All.Runs }
 
-// lastOutput returns the newest event with addsOutput, including this one; 0 for none.
+// lastOutput returns the newest event with addsOutput, up to and including this one, or 0 if
+// there is none.
 func (g *Version) lastOutput() uint64 {
 	if g.flags&addsOutput != 0 {
 		return g.seq
@@ -54,7 +54,8 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastCondition returns the newest event with AddsCondition, including this one; 0 for none.
+// LastCondition returns the newest event with AddsCondition, up to and including this one, or
+// 0 if there is none.
 func (g *Version) LastCondition() uint64 {
 	if g.flags&AddsCondition != 0 {
 		return g.seq
@@ -68,12 +69,12 @@ func (g *Version) follow(seq uint64, flags byte) {
 	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
 }
 
-// lone reports whether the version's run is live and the group's only one.
+// lone reports whether the version's run is live, and is the only run of the group.
 func (g *Version) lone() bool {
 	return g.flags&records.IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }
 
-// append encodes a version. Seqs are encoded as distances from the version's.
+// append encodes a version. Seqs are encoded as distances from the version's seq.
 func (g *Version) append(dst []byte) []byte {
 	flags := g.flags
 	if g.All.Runs == 0 {
@@ -97,15 +98,10 @@ func (g *Version) append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.ConditionBefore))
-	if g.Conditions == 0 {
-		dst = append(dst, 0)
-	} else {
-		dst = binary.AppendUvarint(dst, 1+g.All.Runs-g.Conditions)
-	}
 	return append(dst, g.Facts...)
 }
 
-// distance returns the distance to an earlier event; 0 for none.
+// distance returns the distance to an earlier event, or 0 if there is none.
 func distance(seq, before uint64) uint64 {
 	if before == 0 {
 		return 0
@@ -118,7 +114,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	if t.Runs == 0 {
 		return dst
 	}
-	// Groups of many runs mostly have about as many outputs, so the differences are small.
+	// Groups of many runs usually have almost as many outputs, so these differences are small.
 	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -128,7 +124,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	return binary.AppendUvarint(dst, g.seq-t.Output)
 }
 
-// Decode decodes the version that event seq wrote. Its facts refer to value.
+// Decode decodes the version that event seq wrote. Its facts alias value.
 func Decode(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
@@ -143,9 +139,6 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if flags&isLone != 0 {
 		g.Live.add(seq, g.Output, 0)
 		g.All = g.Live
-		if flags&AddsCondition != 0 {
-			g.Conditions = 1
-		}
 		g.Facts = d.rest
 		return g, d.err()
 	}
@@ -154,11 +147,8 @@ func Decode(seq uint64, value []byte) (Version, error) {
 		d.tally(&g.All, &g)
 	}
 	g.outputBefore, g.ConditionBefore = d.before(), d.before()
-	if missing := d.uvarint(); missing > 0 {
-		g.Conditions = 1 + g.All.Runs - missing
-	}
 	g.Facts = d.rest
-	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs, g.Conditions) || !g.Live.possible() || !g.All.possible()
+	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.possible() || !g.All.possible()
 	return g, d.err()
 }
 
@@ -171,7 +161,7 @@ type groupDecoder struct {
 
 func (d *groupDecoder) err() error {
 	if d.bad {
-		return fmt.Errorf("%w: a group at event %d", rowstore.ErrDamaged, d.seq)
+		return fmt.Errorf("%w: the group at event %d cannot be decoded", rowstore.ErrDamaged, d.seq)
 	}
 	return nil
 }
@@ -196,7 +186,7 @@ func (d *groupDecoder) uvarint() uint64 {
 	return n
 }
 
-// before decodes an earlier event; 0 for none.
+// before decodes the seq of an earlier event, or 0 for none.
 func (d *groupDecoder) before() uint64 {
 	if n := d.uvarint(); n > 0 {
 		return d.seq - n

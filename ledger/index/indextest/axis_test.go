@@ -16,15 +16,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// axisBody returns a run as an axis lab posts it: the payload has the seed.
+// axisBody returns a run as an axis lab posts it, with the seed in the payload.
 func axisBody(t tester, scene, seed int, model, output string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+
 		`"world_id":"w"},"system_prompt":"kind","model":%q,"temperature":0.2,"max_tokens":64,"output":%q}`, scene+1, scene%2, seed, model, output))
 }
 
-// Payloads that differ in the seed alone are one input: the cause is the seed, and its effect is
-// found in every pair.
+// Payloads that differ only in the seed are one input. The cause of a change is then the seed,
+// and all such pairs are found as effects of the seed.
 func TestSeedsInPayloads(t *testing.T) {
 	var bodies []string
 	for scene := range 8 {

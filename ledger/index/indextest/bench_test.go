@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// experiment returns the body of the n-th event of a series of experiments: each runs 400
-// inputs three times through three models, one of which always gives the same output.
+// experiment returns the body of the n-th event in a series of experiments. Each experiment
+// runs 400 inputs three times through three models, one of which always gives the same output.
 func experiment(t tester, n int) string {
 	t.Helper()
 	const inputs, models, repeats = 400, 3, 3

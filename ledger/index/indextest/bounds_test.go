@@ -21,8 +21,8 @@ func firstSince(v *index.View, at time.Time) (uint64, error) {
 	return from, err
 }
 
-// The first event of a time is found with few reads, as of any size, even if many events have
-// that time.
+// The first event at or after a time is found with few reads, as of any size, even if many
+// events share that time.
 func TestRecordedFrom(t *testing.T) {
 	const events = 5*markEvents + 40
 	for _, sameTime := range []uint64{1, 7, 2 * markEvents, events} {

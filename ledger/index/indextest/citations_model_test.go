@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/index/citations"
 )
 
-// citationEvent is what events about citations and sources say, as encoding/json reads it.
+// citationEvent is an event about citations or sources, as encoding/json reads it.
 type citationEvent struct {
 	seq    uint64
 	Kind   string
@@ -48,7 +48,7 @@ func (j *journal) citedEvents(size uint64) []citationEvent {
 	return events
 }
 
-// set returns the citation set of the event with the citations that wanted selects.
+// set returns the event as a citation set with the citations for which wanted returns true.
 func (e *citationEvent) set(wanted func(citations.Citation) bool) citations.Set {
 	s := citations.Set{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
 	for _, c := range e.Record.Citations {
@@ -62,7 +62,7 @@ func (e *citationEvent) set(wanted func(citations.Citation) bool) citations.Set 
 
 func anyCitation(citations.Citation) bool { return true }
 
-// naiveSets returns the sets that have a selected citation, newest first.
+// naiveSets returns the sets that have a wanted citation, newest first.
 func naiveSets(events []citationEvent, wanted func(citations.Citation) bool) []citations.Set {
 	var sets []citations.Set
 	for _, e := range slices.Backward(events) {
@@ -148,7 +148,7 @@ func naiveUnregistered(events []citationEvent, seq uint64) []string {
 	return list
 }
 
-// naiveSetOf returns the latest citation set of a run; nil if it has none.
+// naiveSetOf returns the latest citation set of a run, or nil if it has none.
 func naiveSetOf(events []citationEvent, run string) *citations.Set {
 	for _, e := range slices.Backward(events) {
 		if e.Kind == "citation_set" && e.Record.RunID != nil && *e.Record.RunID == run {
@@ -158,7 +158,7 @@ func naiveSetOf(events []citationEvent, run string) *citations.Set {
 	return nil
 }
 
-// naivePairs returns what a set cites.
+// naivePairs returns the pairs of source and chunk that a set cites.
 func naivePairs(s *citations.Set) map[naivePair]bool {
 	pairs := make(map[naivePair]bool)
 	for _, c := range s.Citations {
@@ -167,7 +167,8 @@ func naivePairs(s *citations.Set) map[naivePair]bool {
 	return pairs
 }
 
-// naiveLost returns what a set cites and its sources do not list as of some events.
+// naiveLost returns the chunks that a set cites and that its sources do not list after these
+// events.
 func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.LostChunk) {
 	for i, c := range set.Citations {
 		seen := slices.ContainsFunc(set.Citations[:i], func(d citations.Citation) bool { return d.SourceID == c.SourceID && d.ChunkHash == c.ChunkHash })
@@ -180,7 +181,7 @@ func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.Los
 	return lost
 }
 
-// naiveReregistered returns the sources of two sets whose lists of chunks differ between the two.
+// naiveReregistered returns the sources whose lists of chunks differ between two sets.
 func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []citations.Reregistration) {
 	var seen []string
 	for _, c := range slices.Concat(a.Citations, b.Citations) {
@@ -203,10 +204,11 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 // naivePair is a source and a chunk.
 type naivePair struct{ source, chunk string }
 
-// naiveStaleness finds stale citations by walking over the events, and back from each of them.
+// naiveStaleness finds stale citations by walking over the events, and for each event back
+// over the earlier ones.
 type naiveStaleness struct {
 	events []citationEvent
-	from   map[naivePair]uint64 // earlier sets are superseded already
+	from   map[naivePair]uint64 // sets before this event are already superseded
 	stale  map[string][]citations.StaleCitation
 	count  uint64 // number of supersessions
 }
@@ -231,7 +233,7 @@ func naiveStale(events []citationEvent) *naiveStaleness {
 	return n
 }
 
-// cited returns the distinct pairs that the events before one cite.
+// cited returns the distinct pairs that the events before an event cite.
 func (n *naiveStaleness) cited(before int) []naivePair {
 	var pairs []naivePair
 	for _, e := range n.events[:before] {
@@ -244,7 +246,7 @@ func (n *naiveStaleness) cited(before int) []naivePair {
 	return pairs
 }
 
-// naivePlaces returns the places of an event's citations with their pairs.
+// naivePlaces returns the places of an event's citations, with the pairs cited at each.
 func naivePlaces(e *citationEvent) map[string][]naivePair {
 	places := make(map[string][]naivePair)
 	for _, c := range e.Record.Citations {
@@ -284,7 +286,7 @@ func (n *naiveStaleness) set(i int) {
 	}
 }
 
-// supersede marks the sets before an event that cite a pair as stale.
+// supersede marks the sets below an event that cite a pair as stale.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {
@@ -318,7 +320,7 @@ var (
 	someChunks   = []string{chunkOf("one"), chunkOf("two"), chunkOf("three"), chunkOf("four")}
 )
 
-// chunkOf returns the chunk hash of one word.
+// chunkOf returns the chunk hash of a word.
 func chunkOf(word string) string {
 	sum := sha256.Sum256([]byte(word))
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -353,12 +355,12 @@ func citationSet(subject string, citations ...string) string {
 	return citationSetOf(`"r"`, subject, citations...)
 }
 
-// citationSetOf is citationSet for a run, in JSON.
+// citationSetOf is citationSet with a run_id, which is JSON.
 func citationSetOf(run, subject string, citations ...string) string {
 	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }
 
-// citation returns a citation of a set. The section is JSON.
+// citation returns a citation in a set. The section is JSON.
 func citation(source, chunk, section string) string {
 	return fmt.Sprintf(`{"chunk_hash":%q,"section":%s,"source_id":%q,"weight":0.5}`, chunk, section, source)
 }

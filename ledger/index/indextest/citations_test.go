@@ -37,7 +37,7 @@ func TestCitationsEqualModel(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
 		log.catchUp(f)
-		require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+		require.Equal(t, log.refold(), dump(t, s), "the rows do not depend on the batches")
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
 		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
 			v, err := f.View(size)
@@ -128,7 +128,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	requireDerived(t, v, events)
 }
 
-// requireStale compares lists. The chunks that one event superseded may be in any order.
+// requireStale compares two lists. The chunks that one event superseded can be in any order.
 func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.True(t, slices.IsSortedFunc(got, func(a, b citations.StaleCitation) int {
 		switch {
@@ -142,7 +142,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.Equal(t, inOrder(want), inOrder(got))
 }
 
-// requireDerived checks what is derived of each set at its own position.
+// requireDerived checks what is derived for each set at its own position.
 func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
@@ -180,8 +180,9 @@ const (
 	intro     = `"intro"`
 )
 
-// When a set cites a place of a source without an earlier chunk, the chunk is superseded in
-// all sets that cite it, at other places too. A later set that cites it again is fresh.
+// When a set cites a place of a source without a chunk that an earlier set cited there, the
+// chunk is superseded in all sets that cite it, even at other places. A later set that cites
+// the chunk again is fresh.
 func TestRecitedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	f, _ := foldBodies(t,
@@ -216,8 +217,8 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	}
 }
 
-// A registration with a list supersedes the cited chunks that it lacks. Sets that cite such a
-// chunk afterwards are stale at once, until a registration has no list.
+// A registration with a list supersedes the cited chunks that the list lacks. Sets that cite
+// such a chunk later are stale at once, until a registration without a list.
 func TestUnlistedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
@@ -240,13 +241,13 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 		require.NoError(t, err)
 		return ids
 	}
-	require.Empty(t, unregistered(1), "none was registered before")
+	require.Empty(t, unregistered(1), "no source was registered before")
 	require.Equal(t, []string{"t"}, unregistered(4))
 	require.Empty(t, unregistered(7))
 }
 
-// An event that supersedes more than a batch takes is stored in parts. No view sees a part
-// before the last one is stored, and an interrupted fold continues.
+// An event that supersedes more chunks than a batch takes is stored in parts. No view sees any
+// part before the last one is stored, and an interrupted fold continues.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -287,8 +288,8 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The cost of registering a source again depends on its list and on the citations since, not
-// on the chunks cited before.
+// The cost of registering a source again depends on its list and on the citations since the
+// previous registration, but not on earlier citations.
 func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	var bodies []string
 	for n := range 300 {
@@ -304,8 +305,8 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	require.LessOrEqual(t, f.Fold().Touched-before, 100*3)
 }
 
-// With many sets that cite one source and chunk, and many sources of one chunk, a row costs as
-// much as in a small ledger.
+// A row costs no more than in a small ledger, even if many sets cite one source and chunk, and
+// one chunk has many sources.
 func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 300 {
@@ -356,7 +357,7 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 	_, err := citations.Get(t.Context(), v, 2)
-	require.ErrorIs(t, err, storage.ErrNotFound, "it is a registration")
+	require.ErrorIs(t, err, storage.ErrNotFound, "the event is a registration")
 	_, err = citations.Get(t.Context(), v, 3)
-	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
+	require.ErrorIs(t, err, storage.ErrNotFound, "the event is not in the view")
 }

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exposed returns what a scrape of one collector reads, without comments.
+// exposed returns the samples and the comments of a scrape of one collector.
 func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -120,7 +120,7 @@ colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 	follow(t, s, log)
 	follow(t, s, quiet)
 	again, _ := exposed(t, counters.NewCollector(s.Followers))
-	require.Equal(t, samples, again, "a restart restores every number")
+	require.Equal(t, samples, again, "a restart restores every counter")
 	require.NoError(t, s.Close())
 }
 

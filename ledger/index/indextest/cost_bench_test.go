@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// distinct returns the body of the n-th of records that have almost nothing in common, which
-// are the most expensive ones to index.
+// distinct returns the body of the n-th record. These records have almost nothing in common,
+// so they are the most expensive ones to index.
 func distinct(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(
@@ -23,7 +23,7 @@ func distinct(t tester, n int) string {
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
 
-// distinctBatches returns that many bodies in batches as a ledger commits them.
+// distinctBatches returns that many bodies, in batches as a ledger commits them.
 func distinctBatches(t tester, events, each int) [][]string {
 	t.Helper()
 	var batches [][]string
@@ -46,14 +46,14 @@ func cpuTime(t tester) float64 {
 	return in(usage.Utime) + in(usage.Stime)
 }
 
-// indexCost sums the cost of indexes.
+// indexCost sums the costs of several indexes.
 type indexCost struct {
 	events                         int
 	cpu                            float64 // microseconds
 	flushed, compacted, left, keys uint64  // bytes, and keys
 }
 
-// add adds an index that is about to be closed, after its compactions have ended.
+// add adds the cost of an index that is about to be closed, after its compactions have ended.
 func (c *indexCost) add(t tester, s *index.Store, events int) {
 	t.Helper()
 	require.NoError(t, s.Rows().DB().Flush())

@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// fullRecords have, together, a check of every field that exists.
+// fullRecords are records that together have a check of every existing field.
 var fullRecords = []struct {
 	kind record.Kind
 	text string
@@ -56,19 +56,19 @@ func TestFieldLabels(t *testing.T) {
 		r.Release()
 	}
 	for _, f := range counters.Fields {
-		// A repeated dimension is checked only if the hash is claimed twice.
+		// A repeated dimension is checked only if its hash is claimed twice.
 		if !strings.HasPrefix(f, "cache_dimensions.") {
 			require.True(t, seen[f], f)
 		}
 	}
 	require.True(t, seen["stage:question"])
 	require.True(t, seen["stage:other"])
-	for _, strange := range []string{"", "other", "stage", "citation/1", "input_hash ", "ipc_id\n"} {
-		require.Equal(t, counters.Other, counters.FieldLabel([]byte(strange)))
+	for _, unknown := range []string{"", "other", "stage", "citation/1", "input_hash ", "ipc_id\n"} {
+		require.Equal(t, counters.Other, counters.FieldLabel([]byte(unknown)))
 	}
 }
 
-// The exact mismatches of the tampered real input.
+// The mismatches of the tampered real input are exactly the known ones.
 func TestRealInputTampered(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "..", "shared", "data")
 	b, err := os.ReadFile(filepath.Join(data, "generations-tampered.expected.json"))
@@ -116,7 +116,7 @@ func TestRealInputTampered(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 
-	// Lists by mismatch have exactly these records.
+	// Lists of records with a mismatch contain exactly these records.
 	v, err := f.Latest()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// After a power failure at any moment of a fold, cursor and contents agree, and the continued
-// fold gives the same index as an undisturbed one.
+// After a power failure at any moment of a fold, the cursor matches the contents, and the
+// continued fold gives the same index as an uninterrupted one.
 func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	bodies := append(randomBodies(0, 200), plains(t, 0, 100)...)
 	log := newJournal(t, "default")
@@ -32,7 +32,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	c := testConfig(files.FS())
 	c.BatchEvents = 2
 	s := openTest(t, c)
-	growing := newJournal(t, "default") // so that the fold is slow
+	growing := newJournal(t, "default") // makes the fold slow
 	f := follow(t, s, growing)
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)
@@ -52,7 +52,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++
 		}
-		require.Zero(t, f.Size()%2, "a batch is whole or not there")
+		require.Zero(t, f.Size()%2, "a batch is stored completely or not at all")
 		log.check(f)
 		requireEvents(t, s, f.Size())
 

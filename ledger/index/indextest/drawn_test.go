@@ -52,7 +52,7 @@ func documentedDimensions(t *testing.T) map[rowstore.Dimension]bool {
 	return all
 }
 
-// The random ledgers of the tests of crashes and of models have every kind of event, every kind of
+// The random ledgers for crash tests and model tests have every kind of event, every kind of
 // row, and every name by which records are found.
 func TestRandomLedgersHaveEverything(t *testing.T) {
 	kinds, dimensions, postings := make(map[record.Kind]bool), make(map[rowstore.Dimension]bool), make(map[string]bool)
@@ -111,5 +111,5 @@ func TestRandomLedgersHaveEverything(t *testing.T) {
 			missing = append(missing, found[0]+"="+found[1])
 		}
 	}
-	require.Empty(t, missing, "no random ledger has these")
+	require.Empty(t, missing, "no random ledger has these kinds of events, rows, or names")
 }

@@ -12,15 +12,15 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Totals are computed from those of an earlier or later size, over changes of state whose
-// target is not a run, or is at or above the view's size.
+// Totals are computed from the totals of an earlier or later size. The events between the
+// sizes include changes of state whose target is not a run, or is at or above the view's size.
 func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
-	for tokens := range 9 { // as many ipc_ids per model as events between the sizes
+	for tokens := range 9 { // as many ipc_ids per model as there are events between the sizes
 		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,
@@ -28,8 +28,8 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 		stateOf(20, "failed"),     // 20: itself
 		stateOf(0, "failed"),      // 21: a kind without states
 		stateOf(1, "failed"),      // 22
-		limited("n", "later", 3),  // 23: the second
-		limited("m", "later", 3),  // 24: the second
+		limited("n", "later", 3),  // 23: the second run
+		limited("m", "later", 3),  // 24: the second run
 		stateOf(24, "failed"),     // 25
 		stateOf(24, "live"),       // 26
 		stateOf(2, "quarantined"), // 27
@@ -52,7 +52,8 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 }
 
-// So are totals of labels, over changes of state of runs with the label and without it.
+// The same holds for the totals of labels, with changes of state of runs with the label and
+// without it.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
@@ -98,8 +99,8 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 	}
 }
 
-// The effect of a payload member is shown by runs with equal values of everything else, all other
-// members included. A run's seed is no member, also if its payload has it.
+// The effect of a payload member shows in runs that have equal values of everything else,
+// including all other members. A run's seed is not a member, even if the payload contains it.
 func TestEffectsOfPayloadMembers(t *testing.T) {
 	run := func(payload, seed, output string) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))
@@ -108,12 +109,12 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	bodies := []string{
 		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // 1
 		run(`{"a":2,"b":1}`, seed, "no"),                // 2: the partner of 1
-		run(`{"a":1,"b":1}`, seed, "well"),              // 3: the second like 1
+		run(`{"a":1,"b":1}`, seed, "well"),              // 3: the second run like 1
 		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // 4: the partner of 3
 		run(`{"a":1,"b":2}`, seed, "yes"),               // 5: another member differs
 		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // 6: the seed differs
-		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // 7: one member more
-		run(`{"b":1}`, seed, "yes"),                     // 8: lacks it
+		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // 7: one more member
+		run(`{"b":1}`, seed, "yes"),                     // 8: lacks the member
 		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // 9: the payload's seed is a member
 		run(`{"a":2.0,"b":1}`, seed, "yes"),             // 10: another value
 		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // 11: no seed

@@ -39,7 +39,7 @@ func TestFollowMisused(t *testing.T) {
 	require.Empty(t, s.Followers())
 	f = follow(t, s, log)
 	require.NoError(t, s.Close())
-	require.NoError(t, f.Err(), "closed with the store")
+	require.NoError(t, f.Err(), "closing the store closes the follower without an error")
 	require.ErrorIs(t, s.Close(), index.ErrClosed)
 	_, err = s.Follow("default", log.store)
 	require.ErrorIs(t, err, index.ErrClosed)
@@ -47,7 +47,7 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
-// After a restore the store may have another log under the same name.
+// After a restore, the store can have another log under the same name.
 func TestForeignLogIsRebuilt(t *testing.T) {
 	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
 	mine.append(plains(t, 0, 30)...)
@@ -90,7 +90,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An event that cannot be read ends the fold there, and nothing else.
+// An event that cannot be read ends the fold there, and does nothing else.
 func TestUnreadableEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
@@ -99,14 +99,14 @@ func TestUnreadableEvent(t *testing.T) {
 		entry []byte // nil: the entry is missing
 		why   string
 	}{
-		"missing":     {nil, "missing"},
-		"short":       {[]byte("abc"), "3 bytes"},
-		"not JSON":    {link(`{"kind":`), "invalid JSON"},
-		"no kind":     {link(`{"checks":{}}`), "no kind"},
-		"not linked":  {log.entries[3], "its prev_event_hash is"},
-		"not a kind":  {link(`{"kind":1}`), "no kind"},
-		"not UTF-8":   {link("{\"kind\":\"\xff\"}"), "invalid UTF-8"},
-		"not an body": {link(`["kind"]`), "no kind"},
+		"missing":       {nil, "missing"},
+		"short":         {[]byte("abc"), "3 bytes"},
+		"not JSON":      {link(`{"kind":`), "invalid JSON"},
+		"no kind":       {link(`{"checks":{}}`), "no kind"},
+		"not linked":    {log.entries[3], "its prev_event_hash is"},
+		"not a kind":    {link(`{"kind":1}`), "no kind"},
+		"not UTF-8":     {link("{\"kind\":\"\xff\"}"), "invalid UTF-8"},
+		"not an object": {link(`["kind"]`), "no kind"},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func (u unreadable) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	return u.Reader.Entries(ctx, from)
 }
 
-// An error of the log does not discard its index.
+// An error of the log does not discard the log's index.
 func TestUnreadableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 12)...)
@@ -187,7 +187,7 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// watched is a log that records from where it is read.
+// watched is a log that records the positions from which it is read.
 type watched struct {
 	storage.Reader
 	from []uint64 // used by the follower's goroutine until it is closed
@@ -216,7 +216,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Wait(t.Context(), 7))
 		require.NoError(t, s.Close())
-		// Whether it read again at the end depends on when it was closed.
+		// Whether the follower read again at the end depends on when it was closed.
 		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
 		require.Equal(t, bounds.from, read)
 	}
@@ -232,7 +232,7 @@ func TestWaitEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, f.Wait(ctx, 4), context.Canceled)
-	require.NoError(t, f.Wait(ctx, 3), "it is there already")
+	require.NoError(t, f.Wait(ctx, 3), "the event is already folded")
 
 	waiting := make(chan error)
 	go func() { waiting <- f.Wait(context.Background(), 4) }()
@@ -245,8 +245,8 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Writers, Wake, Wait, and readers at once: Wait always returns, and what it waited for can be
-// read.
+// Writers, Wake, Wait, and readers run at once. Wait always returns, and the event that it
+// waited for can be read.
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())
@@ -266,7 +266,7 @@ func TestWaitersAndWakers(t *testing.T) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
 				if counted, size := f.Counted(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
-					t.Errorf("counted %v at size %d", counted, size)
+					t.Errorf("the counters are %v at size %d", counted, size)
 				}
 			}
 		})
@@ -314,7 +314,8 @@ func TestPause(t *testing.T) {
 	require.Equal(t, uint64(100), f.Size())
 }
 
-// A follower that is closed in the middle of a fold has stored what it has published.
+// A follower that is closed in the middle of a fold has stored everything that it has
+// published.
 func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 2000)...)

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels returns the possible values of counter labels, except names of fields.
+// knownLabels returns the possible values of the counters' labels, except names of fields.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.Other: true}
 	for _, k := range record.Kinds {
@@ -42,8 +42,8 @@ func knownLabels() map[string]bool {
 	return known
 }
 
-// Folding any event body either fails and changes nothing, or counts it under labels of the
-// fixed sets.
+// Folding an arbitrary event body either fails and changes nothing, or counts the event under
+// labels from the fixed sets.
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))

@@ -66,7 +66,7 @@ func (j *journal) catchUp(f *index.Follower) {
 	require.NoError(j.t, f.Wait(context.Background(), j.head.Size))
 }
 
-// journal is a log made by hand: bodies linked into a chain.
+// journal is a log that a test writes: bodies linked into a chain.
 type journal struct {
 	t        tester
 	name     string
@@ -78,9 +78,9 @@ type journal struct {
 	counted  [][]string     // the counters that each entry increments, by the naive model
 	// sameTime is the number of events that share a microsecond; 0 means 1.
 	sameTime uint64
-	// forgetful: the journal does not keep entries for checks; only the store has them.
+	// forgetful means that the journal keeps no entries for checks; only the store has them.
 	forgetful bool
-	index     *index.Store // the index that folded it; may be nil
+	index     *index.Store // the index that folded the journal; may be nil
 }
 
 func newJournal(t tester, name string) *journal {
@@ -115,7 +115,7 @@ func (j *journal) append(bodies ...string) {
 }
 
 // check compares a follower with the naive model of the log's first Size events. The follower
-// may be running.
+// can be running.
 func (j *journal) check(f *index.Follower) {
 	j.t.Helper()
 	counted, size := f.Counted()
@@ -156,7 +156,7 @@ func dump(t tester, s *index.Store) []string {
 	return all
 }
 
-// requireSame fails unless two dumps are equal, and shows the first difference.
+// requireSame fails unless two dumps are equal. It shows the first difference.
 func requireSame(t tester, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
@@ -165,7 +165,7 @@ func requireSame(t tester, want, got []string) {
 	require.Len(t, got, len(want))
 }
 
-// refold returns the dump of an index that folded the log at once and undisturbed.
+// refold returns the dump of an index that folded the log at once, without interruption.
 func (j *journal) refold() []string {
 	j.t.Helper()
 	s := openTest(j.t, testConfig(vfs.NewMem()))
@@ -175,8 +175,8 @@ func (j *journal) refold() []string {
 	return all
 }
 
-// requireEvents fails unless the only ledger of an index has one key for the hash
-// of each event, and a cursor if there are any.
+// requireEvents fails unless the only ledger of an index has one key for the hash of each
+// event, and a cursor if there are events.
 func requireEvents(t tester, s *index.Store, events uint64) {
 	t.Helper()
 	var hashes, cursors uint64
@@ -194,11 +194,11 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 
 var poster = record.Event{Actor: "tester", Ledger: "default"}
 
-// ledgerLimits are those of records of a ledger with a secret of payload members, which is always the
-// same, so that the layout is.
+// ledgerLimits are the limits for records of a ledger with a secret of payload members. The
+// secret is always the same, so that the layout is too.
 var ledgerLimits = record.DefaultLimits().For(new(members.Secret))
 
-// posted returns the body of the event that a record becomes.
+// posted returns the body of the event for a posted record.
 func posted(t tester, kind record.Kind, text string) string {
 	t.Helper()
 	r, err := ledgerLimits.Parse(kind, []byte(text))

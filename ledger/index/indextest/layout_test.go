@@ -15,12 +15,12 @@ import (
 	"colophon/ledger/record"
 )
 
-// layoutDigests are digests of all keys and values of the indexes of fixed logs. They change
-// with what the index stores; then the number of the layout must change. Hashes of events are
-// among the values, so the digests also change with what events contain.
+// layoutDigests are digests of all keys and values in the indexes of fixed logs. They change
+// when the index stores something else, and then the number of the layout must change. They
+// also change with the contents of events, because hashes of events are among the values.
 var layoutDigests = map[string]string{
-	"random 0": "7cad1838fa2eb321", "random 1": "75804fcce5543477", "random 2": "d78ee4e5687ac717", "random 3": "345ec4765142456d",
-	"citation-sets": "b45bbd2231e444c2", "generations": "d59c6cbdb44f5077", "run-dags": "74ad02145b425b23", "story-paths": "d3488898a64207f0",
+	"random 0": "d39c808ba0786bed", "random 1": "49cca3942faefdf0", "random 2": "cf97bfb7d68f9802", "random 3": "d9fc242b4777b9b0",
+	"citation-sets": "b45bbd2231e444c2", "generations": "fcd1f36e8de34fe9", "run-dags": "74ad02145b425b23", "story-paths": "d3488898a64207f0",
 }
 
 func digestOf(lines []string) string {
@@ -37,7 +37,7 @@ func TestLayoutOfRandomLedgers(t *testing.T) {
 	}
 }
 
-// So has the index of real records.
+// The index of real records has this layout.
 func TestLayoutOfRealInput(t *testing.T) {
 	for _, name := range [...]string{"citation-sets", "generations", "run-dags", "story-paths"} {
 		j := newJournal(t, "default")
@@ -47,8 +47,8 @@ func TestLayoutOfRealInput(t *testing.T) {
 	}
 }
 
-// realBodies returns the bodies of the events that real records become. It skips the test if
-// they are absent.
+// realBodies returns the bodies of the events for real records. It skips the test if these are
+// absent.
 func realBodies(t *testing.T, name string) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", name+".ndjson.gz"))

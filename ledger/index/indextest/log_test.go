@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// damagedLog is a log whose database finds damage from an event on.
+// damagedLog is a log whose database reports damage from one event on.
 type damagedLog struct {
 	storage.Reader
 	from uint64
@@ -33,7 +33,8 @@ func (d damagedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// Damage of the log is not damage of its index: the index still answers and is not discarded.
+// Damage of the log is not damage of the log's index: the index still answers and is not
+// discarded.
 func TestDamageOfTheLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
@@ -41,7 +42,7 @@ func TestDamageOfTheLog(t *testing.T) {
 	f, err := s.Follow(log.name, damagedLog{log.store, 30})
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Wait(t.Context(), 50), engine.ErrCorruption)
-	require.ErrorContains(t, f.Err(), "reading its log")
+	require.ErrorContains(t, f.Err(), "reading the log")
 	require.Zero(t, s.Rebuilds())
 	require.NoError(t, s.Rows().Refused())
 	require.Equal(t, uint64(30), f.Size())

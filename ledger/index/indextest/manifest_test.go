@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latestFile returns the name and text of an index's last file whose name matches.
+// latestFile returns the name and text of the last file of an index whose name matches
+// pattern.
 func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text []byte) {
 	t.Helper()
 	names, err := files.List("index")
@@ -31,15 +32,15 @@ func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text [
 	return name, text
 }
 
-// An index with one changed bit in its manifest is rebuilt. The engine would continue from the
-// state before that bit, with sequence numbers that it has used already: old writes would then
-// hide new ones.
+// An index is rebuilt if one bit of its manifest has changed. Otherwise the engine would
+// continue from the state before the changed record, with sequence numbers that are already
+// used, and old writes would hide new ones.
 func TestOneBitOfTheManifest(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	for _, size := range []int{70, 90} { // in the first manifest, and in its successor
+	for _, size := range []int{70, 90} { // in the first manifest, and in the second
 		s := openTest(t, c)
 		log.catchUp(follow(t, s, log))
 		log.append(plains(t, size-20, size)...)

@@ -74,7 +74,7 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named returns the counters that are not 0, in the form of countNaively and only of its
+// named returns the counters that are not 0, in the form of countNaively and only for its
 // metrics.
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
@@ -88,7 +88,7 @@ func named(c counters.Counts) map[string]uint64 {
 
 var digits = rapid.StringMatching(`[0-9a-f]{64}`)
 
-// claim returns a hash member of a record: none, or a claim that does not match.
+// claim draws a hash member of a record with a claim that does not match, or nothing.
 func claim(t *rapid.T, name string) string {
 	if rapid.Bool().Draw(t, "claims "+name) {
 		return fmt.Sprintf(`%q:%q,`, name, digits.Draw(t, name))
@@ -118,7 +118,7 @@ func drawDAG(t *rapid.T) string {
 	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"%s}`, digits.Draw(t, "root"), strings.Join(nodes, ","), few(t, "answer", "", `,"answer_text":"because"`))
 }
 
-// drawInputs draws a run that the ledger builds, with possible and impossible verdicts.
+// drawInputs draws a run for the ledger to build, with a possible or an impossible verdict.
 func drawInputs(t *rapid.T) string {
 	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
 		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
@@ -146,7 +146,7 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody draws the body of any event, including one that a later version wrote.
+// drawBody draws the body of any event, including one from a later version.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -164,7 +164,7 @@ func drawBody(t *rapid.T) string {
 }
 
 // After any series of commits, restarts, and power failures, and with any batches, the index
-// agrees with the naive model, and key by key with one undisturbed fold.
+// agrees with the naive model, and key by key with one uninterrupted fold.
 func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()

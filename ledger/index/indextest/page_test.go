@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A page ends after some MiB of events, whatever its limit, and the next one continues.
+// A page ends after a few MiB of events, whatever its limit is, and the next page continues.
 func TestAPageIsBoundedInBytes(t *testing.T) {
 	const sets = 2 * rowstore.PageBytes / (60 << 10)
 	padding := strings.Repeat("x", 60<<10)

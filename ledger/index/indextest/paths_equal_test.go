@@ -32,7 +32,7 @@ var (
 		"19be8e52", "none"})
 )
 
-// drawPathEvent draws the body of an event, mostly about paths, that follows size others.
+// drawPathEvent draws the body of an event, usually about paths, that comes after size events.
 func drawPathEvent(t *rapid.T, size uint64) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -57,7 +57,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	content := drawDigits.Draw(t, "content")
 	if version := drawVersion.Draw(t, "version"); version != "" {
 		more += fmt.Sprintf(`"hash_version":%q,`, version)
-		if content == "null" { // a version that is not computed needs a fingerprint
+		if content == "null" { // a version that the ledger does not compute needs a fingerprint
 			content = `"0000000000000003"`
 		}
 	}
@@ -67,7 +67,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	return fingerprintOf(t, project, build, more, drawRoute.Draw(t, "route"), content, drawDigits.Draw(t, "raw"))
 }
 
-// Every answer about paths agrees with the naive model, as of any size and page by page.
+// Every answer about paths agrees with the naive model, as of any size, page by page.
 func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())

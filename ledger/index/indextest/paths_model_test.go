@@ -20,16 +20,16 @@ type naiveProject struct {
 	name   string
 	first  uint64
 	paths  []*naivePath  // in order of first appearance
-	builds []*naiveBuild // likewise
+	builds []*naiveBuild // in order of first appearance
 }
 
 type naiveBuild struct {
 	name             string
 	branch, baseName *string     // nil if there is none
-	base             *naiveBuild // likewise
+	base             *naiveBuild // nil if there is none
 }
 
-// line returns the build, its base, the base of that, and so on.
+// line returns the build, its base, the base of its base, and so on.
 func (b *naiveBuild) line() []*naiveBuild {
 	if b == nil {
 		return nil
@@ -48,15 +48,15 @@ type naivePath struct {
 type naiveVersion struct {
 	paths.Version
 	of        *naiveVersion // the record that a validation is about
-	validated bool          // of a validation
-	build     *naiveBuild   // of a record; nil for none
+	validated bool          // for a validation
+	build     *naiveBuild   // for a record; nil for none
 	compared  *naiveVersion // the record that it is compared with
-	repeated  *naiveVersion // the record before it in its build, if that has the same content
-	digest    string        // of the content of a record; empty if it brought none
+	repeated  *naiveVersion // the previous record in its build, if it has the same content
+	digest    string        // of the content of a record; empty if it had none
 }
 
-// compare returns the category of a record against another of its path, and whether only links
-// changed.
+// compare returns the category of a record compared with another of its path, and whether only
+// links changed.
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
@@ -72,7 +72,7 @@ func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, lin
 	return paths.Modified, false
 }
 
-// knownSame reports whether a record has the content of another, and that is known.
+// knownSame reports whether a record is known to have the content of another.
 func (v *naiveVersion) knownSame(other *naiveVersion) bool {
 	category, _ := v.compare(other)
 	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
@@ -97,7 +97,7 @@ func (v *naiveVersion) line() []*naiveBuild {
 	return v.build.line()
 }
 
-// in reports whether the record is in the line of another.
+// in reports whether the record is in the line of another record.
 func (v *naiveVersion) in(other *naiveVersion) bool {
 	if v.build == nil {
 		return other.build == nil
@@ -105,7 +105,7 @@ func (v *naiveVersion) in(other *naiveVersion) bool {
 	return slices.Contains(other.line(), v.build)
 }
 
-// at returns a record with what the validations below a size say of it.
+// at returns a record with its validation according to the events below a size.
 func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 	result := v.Version
 	var before *naiveVersion
@@ -141,8 +141,8 @@ func (p *naivePath) history() []paths.Version {
 	return list
 }
 
-// latest returns the latest record of a path, or with a build the latest one in that; nil if
-// there is none.
+// latest returns the latest record of a path for which of returns true, or nil if there is
+// none.
 func (p *naivePath) latest(of func(v *naiveVersion) bool) *naiveVersion {
 	for _, v := range slices.Backward(p.records) {
 		if of(v) {
@@ -158,7 +158,7 @@ func (p *naivePath) inBuild(b *naiveBuild) *naiveVersion {
 
 func anyBuild(*naiveVersion) bool { return true }
 
-// naiveEvent is what events about paths say.
+// naiveEvent has the contents of events about paths.
 type naiveEvent struct {
 	Kind   record.Kind
 	Time   time.Time
@@ -184,7 +184,7 @@ type naiveEvent struct {
 	}
 }
 
-// naiveProjects returns all projects of the entries.
+// naiveProjects returns all projects in the entries.
 func naiveProjects(t tester, entries [][]byte) []*naiveProject {
 	t.Helper()
 	var all []*naiveProject
@@ -348,7 +348,8 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	return rows
 }
 
-// newestFirst returns the paths that have a record of a kind, by their first one, newest first.
+// newestFirst returns the paths with a record for which of returns true, by their first such
+// record, newest first.
 func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
 	var all []*naivePath
 	first := func(path *naivePath) int { return slices.IndexFunc(path.records, of) }
@@ -449,8 +450,8 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}
-			// The newest record with the content first; all of this path's later records in the build
-			// have it too.
+			// The newest record with the content comes first; all later records of this path
+			// in the build have that content too.
 			slices.SortFunc(d.Renamed, func(a, b paths.Rename) int { return int(b.Seq) - int(a.Seq) })
 		}
 		if category == "" || category == d.Category {

@@ -25,13 +25,14 @@ const (
 	triple3    = `["Start","Day 7746910"]`
 )
 
-// fingerprint returns the body of a path fingerprint. build and the fingerprints are JSON.
+// fingerprint returns the body of a path fingerprint event. build and the fingerprints are
+// JSON.
 func fingerprint(t tester, project, build, route, content, raw string) string {
 	t.Helper()
 	return fingerprintOf(t, project, build, "", route, content, raw)
 }
 
-// fingerprintOf is fingerprint with more members, each of which a comma follows.
+// fingerprintOf is fingerprint with more members. A comma follows each.
 func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
 	t.Helper()
 	return posted(t, record.PathFingerprint, fmt.Sprintf(
@@ -39,8 +40,8 @@ func fingerprintOf(t tester, project, build, more, route, content, raw string) s
 		project, build, more, route, content, raw))
 }
 
-// validation returns the body of a validation of a path's latest record. An empty fingerprint
-// means null.
+// validation returns the body of a validation of a path at its latest record. An empty
+// fingerprint means null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
 	return validationOf(t, record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)
@@ -78,7 +79,7 @@ func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	return v
 }
 
-// pages returns all pages of an answer. None may be longer than the limit.
+// pages returns all pages of an answer. It fails if a page is longer than the limit.
 func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
 	t.Helper()
 	var all []R
@@ -95,9 +96,9 @@ func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, erro
 	}
 }
 
-// Without branches, a build is compared with the build before it, and a record without a build
-// with the path's latest record. Unchanged records inherit validation; others reset it, unless
-// they repeat what their build has.
+// Without branches, a build is compared with the previous build, and a record without a build
+// is compared with the path's latest record. Unchanged records inherit validation; others
+// reset it, unless they repeat a record of their build.
 func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	const id = "a6122a65" // of "Start"
 	route := `["Start"]`
@@ -145,8 +146,8 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	}
 }
 
-// main is validated, a pull request changes the text, and main goes on with its own: the pull
-// request changes nothing for it.
+// main is validated, a pull request changes the text, and main continues with its own text.
+// The pull request does not change the validation of main.
 func TestPullRequestLeavesMainValidated(t *testing.T) {
 	const id = "a6122a65" // of "Start"
 	route := `["Start"]`
@@ -167,9 +168,9 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		record("main4", `"branch":"main",`, "00000002"),                // 8: the text of the pull request
 		record("main5", `"branch":"main",`, "00000001"),                // 9: text that was validated before
 		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // 10: its base is pr7
-		record("main5", `"branch":"main","base":"main3",`, "00000001"), // 11: contradicts the first record
+		record("main5", `"branch":"main","base":"main3",`, "00000001"), // 11: contradicts the base in the first record
 		record("first", `"base":"unknown",`, "00000001"),               // 12
-		validate("main3", "00000002", 5, true),                         // 13: it has another content
+		validate("main3", "00000002", 5, true),                         // 13: main3 has another content
 		validate("nowhere", "00000001", 5, true),                       // 14
 		validate("main1", "00000001", 1, false),                        // 15: also ends that of main2 and main3
 	)
@@ -217,8 +218,8 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 	require.Equal(t, uint64(1), builds[5].OtherBases)
 }
 
-// A project moves to another hash_version: paths are compared by the digests of their texts, and an
-// unchanged one keeps its validation.
+// If a project moves to another hash_version, paths are compared by the digests of their
+// texts. An unchanged path keeps its validation.
 func TestHashVersionChanges(t *testing.T) {
 	const id = "a6122a65" // of "Start"
 	record := func(build, version, text, content string) string {
@@ -236,13 +237,13 @@ func TestHashVersionChanges(t *testing.T) {
 		record("1", "", door, `null`), // 1
 		validationOf(t, currentPath{Project: "p", PathID: id, ContentFingerprint: "f361f6eb", RecordSeq: 1}, true), // 2
 		record("2", "adr-005", door, `"0123456789abcdef"`),                                                         // 3: only the version changes
-		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // 4: in one version the fingerprint counts
+		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // 4: within a version, the fingerprint decides
 		record("4", "adr-005", wall, `"00000001"`),                                                                 // 5
-		record("5", "adr-006", door, `"00000001"`),                                                                 // 6: the digits are of another version
+		record("5", "adr-006", door, `"00000001"`),                                                                 // 6: the digits belong to another version
 		record("6", "adr-006", "", `"00000001"`),                                                                   // 7: the fingerprint alone
 		record("7", "", "", `"00000001"`),                                                                          // 8: no text on either side
 		record("8", "", door, `null`),                                                                              // 9: the earlier text, in its version
-		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // 10: no text here
+		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // 10: without a text
 	)
 	change := func(category paths.Category, validated bool, before uint64) paths.Change {
 		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
@@ -266,8 +267,8 @@ func TestHashVersionChanges(t *testing.T) {
 	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
 
-// Of two routes with one path_id the later one gets more digits. It is found by these, and by
-// the path_id in its event.
+// If two routes have the same path_id, the later one gets more digits. It is found by these,
+// and by the path_id in its event.
 func TestPathIDsCollide(t *testing.T) {
 	f, log := foldBodies(t,
 		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // 1
@@ -296,14 +297,14 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// Gone are the paths of the previous build that a build lacks, also after late records of the
-// previous one.
+// The paths that are gone from a build are those of the previous build that it lacks, even if
+// records of the previous build come late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }
 	f, log := foldBodies(t,
 		record(`"1"`, a), record(`"1"`, b), // 1, 2
-		record(`null`, c), // 3: of no build
+		record(`null`, c), // 3: without a build
 		record(`"2"`, a),  // 4
 		record(`"2"`, a),  // 5: again
 		record(`"3"`, c),  // 6
@@ -357,7 +358,7 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// Pages end with any filter.
+// Pages are bounded with every filter.
 func TestPagesOfPathsAreBounded(t *testing.T) {
 	var bodies []string
 	for i := range 400 {

@@ -19,12 +19,12 @@ import (
 	"colophon/storage"
 )
 
-// produced is an event with a producer.
+// produced returns the body of an event with a producer.
 func produced(id string, number uint64) string {
 	return foreign("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
-// delivery is what a producer has delivered, with its gaps and duplicates.
+// delivery has what a producer has delivered, with its gaps and duplicates.
 type delivery struct {
 	producers.Producer
 	gaps       []producers.Gap
@@ -163,7 +163,7 @@ func TestProducersEqualModel(t *testing.T) {
 	})
 }
 
-// addTo returns a sum that saturates at the largest number.
+// addTo returns a sum, or the largest number if the sum overflows.
 func addTo(a, b uint64) uint64 {
 	if a+b < a {
 		return math.MaxUint64
@@ -171,8 +171,8 @@ func addTo(a, b uint64) uint64 {
 	return a + b
 }
 
-// With a million missing numbers in one gap, or none, or all filled in reverse, reads stay
-// few.
+// Reads stay few if a million numbers are missing in one gap, if none is missing, and if the
+// gap is filled in reverse.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -200,7 +200,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.Touched()-before, 20*len(sparse.gaps))
 
-	// As of the current size, a gap that is filled later remains a gap.
+	// A gap that is filled later remains a gap as of the current size.
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)
@@ -216,8 +216,8 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// One record can skip nearly 2^63 numbers. Three such records exceed a counter; the sum is
-// correct again after the numbers are delivered.
+// One record can skip nearly 2^63 numbers. Three such records overflow a counter; the sum is
+// correct again once the numbers are delivered.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -231,7 +231,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
 		require.Equal(t, want, gauge())
 	}
-	// The excess survives a restart too.
+	// The part that overflowed survives a restart too.
 	require.NoError(t, s.Rows().DB().Flush())
 	f.Close()
 	f = follow(t, s, log)
@@ -255,7 +255,7 @@ func TestUnknownProducers(t *testing.T) {
 	f, _ := foldBodies(t, produced("a", 1), produced("a", 2), produced("a", 2))
 	v := viewOf(t, f, 1)
 	_, _, _, _, err := producers.Get(v, "a", index.Page{Limit: 1})
-	require.ErrorIs(t, err, storage.ErrNotFound, "it comes later")
+	require.ErrorIs(t, err, storage.ErrNotFound, "the event is not in the view")
 	list, next, err := producers.List(v, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, list)

@@ -11,9 +11,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// Random events of every kind. There are few values, so that they repeat.
+// This file draws random events of every kind. Values come from small sets, so that they
+// repeat.
 
-// few draws one of some texts.
+// few draws one of a few texts.
 func few(t *rapid.T, name string, texts ...string) string {
 	return rapid.SampledFrom(texts).Draw(t, name)
 }
@@ -26,7 +27,7 @@ func optional(t *rapid.T, name, members string) string {
 	return members + ","
 }
 
-// drawCommon draws members that records of all kinds can have.
+// drawCommon draws members that records of all kinds share.
 func drawCommon(t *rapid.T) string {
 	return optional(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
 		optional(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
@@ -73,7 +74,8 @@ func drawAnyDAG(t *rapid.T) string {
 		optional(t, "evidence", fmt.Sprintf(`"evidence":[{"chunk_root":%q,"start":0,"end":9}]`, drawDigest(t, "chunk root"))) + run + "}"
 }
 
-// drawRunInputs draws the arguments of a run-DAG that says how it ended. Some verdicts cannot be.
+// drawRunInputs draws the inputs of a run-DAG that say how it ended. Some verdicts are
+// impossible.
 func drawRunInputs(t *rapid.T) string {
 	return fmt.Sprintf(`"inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,"audit_mode":%q,"verifier_method":%q,`+
 		`"n_quotes":%d,"n_verified":%d,"sources":[{"document_root":%q,"source_role":"primary_answer_source","score":0.5,"chunk_idx":4}],"lookup_path":"retrieval"}`,
@@ -96,12 +98,12 @@ func drawAnyPath(t *rapid.T) string {
 	return "{" + drawCommon(t) + optional(t, "build", `"build":`+build+few(t, "branch", "", "", `,"branch":"main"`, `,"branch":"pr"`)) +
 		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
 		optional(t, "version", `"hash_version":"5","content_fingerprint":"1cb251ec"`) +
-		// The last two routes have one path_id.
+		// The last two routes have the same path_id.
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb draws an event that changes the state of something that may not exist. size is the
-// length of the log before it.
+// drawVerb draws an event that changes the state of something, whether or not that exists.
+// size is the length of the log before the event.
 func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
@@ -140,8 +142,8 @@ func drawState(t *rapid.T) string {
 	return few(t, "state", "live", "failed", "stale", "quarantined")
 }
 
-// drawStates draws the events of a request that changes the state of many records. size is the
-// length of the log before them.
+// drawStates draws the events of one request that changes the state of many records. size is
+// the length of the log before these events.
 func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	text := fmt.Sprintf(`{"state":%q,"reason":"so","seqs":[0],"original_actor":"ana","timestamp":"2024-05-06T07:08:09Z"}`, drawState(t))
 	request, err := record.ParseStateRequest([]byte(text))
@@ -152,8 +154,8 @@ func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawBuilds draws the paths of a build and of two pull requests for it. size is the length of the
-// log before them.
+// drawBuilds draws the paths of a build and of two pull requests for it. size is the length of
+// the log before these events.
 func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	main := fmt.Sprintf(`"build":"s%d","branch":"main"`, size)
 	request := fmt.Sprintf(`"build":"s%d-%%d","branch":"pr","base":"s%d"`, size, size)
@@ -166,8 +168,8 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawEvent draws any event that can follow size others, including one that a later version
-// wrote.
+// drawEvent draws any event, including one from a later version, that can come after size
+// events.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
@@ -184,7 +186,7 @@ func drawEvent(t *rapid.T, size uint64) string {
 	return drawBody(t)
 }
 
-// drawEvents appends random events to a log, after the event with which every log begins.
+// drawEvents appends random events to a log, after the event that creates the ledger.
 func (j *journal) drawEvents(t *rapid.T, most int) {
 	var bodies []string
 	if j.head.Size == 0 {
@@ -193,8 +195,8 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
 
-// drawMore appends random events to bodies, which follow size others. The last request may go
-// beyond the number of events.
+// drawMore appends random events to bodies, which come after size events. The last request can
+// exceed the number of events.
 func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	for events += len(bodies); len(bodies) < events; {
 		next := size + uint64(len(bodies))
@@ -210,7 +212,7 @@ func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	return bodies
 }
 
-// randomBodies returns the events of a random ledger. They are the same for the same arguments.
+// randomBodies returns the events of a random ledger. The same arguments give the same events.
 func randomBodies(seed, events int) []string {
 	return rapid.Custom(func(t *rapid.T) []string {
 		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}, 0, events)

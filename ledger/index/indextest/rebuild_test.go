@@ -26,7 +26,7 @@ func garble(t *testing.T, s *index.Store) {
 }
 
 // When a follower finds damage, the whole index is rebuilt, including other ledgers. The
-// rebuild waits for existing views, and no new ones begin.
+// rebuild waits until existing views are closed. Meanwhile no view can be opened.
 func TestDamagedIndexIsRebuilt(t *testing.T) {
 	log, beside := newJournal(t, "default"), newJournal(t, "beside")
 	log.append(plains(t, 0, 50)...)
@@ -70,7 +70,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Damage that is found again stops the follower, because the disk may be faulty.
+// Damage that is found a second time stops the follower, because the disk might be faulty.
 func TestSecondDamageStopsTheFollower(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
@@ -87,7 +87,7 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), rowstore.ErrDamaged)
 	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
 	require.Equal(t, 1, s.Rebuilds())
-	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0), "it was of the index before")
+	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")
 	require.NoError(t, s.Rows().Refused())
 	require.False(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 1))
 	require.NoError(t, s.Close())

@@ -14,7 +14,7 @@ import (
 	"colophon/storage"
 )
 
-// unread is a log of which some entries must not be read at times.
+// unread is a log that fails the test if an entry is read while forbidden is set.
 type unread struct {
 	storage.Reader
 	t         tester
@@ -28,8 +28,8 @@ func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return u.Reader.Entry(ctx, seq)
 }
 
-// Runs that were folded or queried recently come from memory. They are the same, and count the
-// same for a page, as those from the log.
+// Runs that were folded or queried recently come from memory. They equal those from the log,
+// and count the same towards the bounds of a page.
 func TestRecordsAreCached(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -75,7 +75,7 @@ func TestRecordsAreCached(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 
-	s = openTest(t, c) // it has folded nothing, so its cache is empty
+	s = openTest(t, c) // this index has folded nothing, so its cache is empty
 	forbidden.Store(false)
 	f, err = s.Follow(log.name, unread{log.store, t, forbidden})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestRecordsAreCached(t *testing.T) {
 	require.NoError(t, v.Close())
 	forbidden.Store(false)
 	_, err = ask(f, 0)
-	require.ErrorIs(t, err, storage.ErrNotFound, "no IPC record")
+	require.ErrorIs(t, err, storage.ErrNotFound, "not an IPC record")
 	require.NoError(t, s.Close())
 	require.NoError(t, plainly.Close())
 }

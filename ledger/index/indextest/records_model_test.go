@@ -54,7 +54,7 @@ type listedEvent struct {
 	}
 }
 
-// listedEvents returns the first events of a log.
+// listedEvents returns the first size events of a log.
 func (j *journal) listedEvents(size uint64) []listedEvent {
 	j.t.Helper()
 	var events []listedEvent
@@ -153,7 +153,7 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 	return states
 }
 
-// naiveRecords returns the records that pass a filter, or the notes.
+// naiveRecords returns the records, or the notes, that match a filter.
 func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []uint64 {
 	states := naiveStates(events)
 	var kept []listedEvent

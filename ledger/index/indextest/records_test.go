@@ -30,7 +30,7 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
-		// A page may exceed its budget by the cost of one record, and begins with a search by
+		// A page can exceed its budget by the cost of one record, and begins with a search by
 		// time.
 		require.LessOrEqual(t, v.Touched()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
@@ -103,13 +103,21 @@ func TestListsEqualModel(t *testing.T) {
 				seqs = append(seqs, row.Seq)
 			}
 			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)
+			before := v.EventBytes()
+			for most := range int(size) + 1 {
+				exceeds, err := records.Exceeds(v, q, most)
+				require.NoError(t, err)
+				require.False(t, !exceeds && !byOccurrence && len(seqs) > most, "%d are more than %d", len(seqs), most)
+				require.False(t, exceeds && most == int(size), "there are no more")
+			}
+			require.Equal(t, before, v.EventBytes(), "no event is read")
 			require.NoError(t, v.Close())
 		}
 	})
 }
 
-// A page reads at most twenty keys per row of its limit, whether one event in a thousand
-// matches or all do.
+// A page reads at most twenty keys for each row of its limit, whether all events match or only
+// one in a thousand.
 func TestListsTouchFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -134,7 +142,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		filter       records.Filter
 		byOccurrence bool
-		rows         int // that exist
+		rows         int // number of existing rows
 	}{
 		"all":              {records.Filter{}, false, 3000},
 		"common":           {records.Filter{Values: []records.Value{common}}, false, 3000},
@@ -170,7 +178,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Later events change no page as of an earlier size, not even its end.
+// Later events do not change any page as of an earlier size, not even where the page ends.
 func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log := newJournal(t, "default")
 	at := func(n int) string {

@@ -32,7 +32,7 @@ func note(t tester, seq uint64, topic string) string {
 	return string(v.AppendBody(nil, poster))
 }
 
-// Notes are found by their kind, their record, and their topic, and are in no other list.
+// Notes are found by their kind, their record, and their topic, and appear in no other list.
 func TestNotesAreListed(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -63,7 +63,7 @@ func TestNotesAreListed(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Redactions are found by their kind, as of any size, and are in no other list.
+// Redactions are found by their kind, as of any size, and appear in no other list.
 func TestRedactionsAreListed(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -91,7 +91,7 @@ func TestRedactionsAreListed(t *testing.T) {
 	require.Equal(t, []uint64{5, 3}, seqs(6, records.List, redactions))
 	require.Equal(t, []uint64{3}, seqs(5, records.List, redactions))
 	require.Empty(t, seqs(3, records.List, redactions))
-	require.Empty(t, seqs(6, records.ListByOccurrence, redactions), "they do not say when they occurred")
+	require.Empty(t, seqs(6, records.ListByOccurrence, redactions), "redactions have no time of occurrence")
 	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, State: record.Live}))
 	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, Values: []records.Value{{Name: "model", Text: "m"}}}))
 	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{}))
@@ -101,7 +101,7 @@ func TestRedactionsAreListed(t *testing.T) {
 	require.NoError(t, err)
 	state, err := records.State(v, 1)
 	require.NoError(t, err)
-	require.Equal(t, string(record.Live), state, "a redacted record is as good as before")
+	require.Equal(t, string(record.Live), state, "a redaction does not change the record's state")
 	_, _, err = records.List(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
 	require.ErrorIs(t, err, index.ErrPosition)
 	require.NoError(t, v.Close())

@@ -22,8 +22,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// poison writes keys that no fold writes into every dimension of an index with one ledger, and
-// changes some existing ones.
+// poison writes keys that no fold writes into every dimension of an index with one ledger. It
+// also changes some existing keys.
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
@@ -55,8 +55,8 @@ func (j *journal) refoldAll(s *index.Store) {
 	f.Close()
 }
 
-// Refold leaves the same index as a first fold, whatever was there, and does not change other
-// ledgers.
+// Refold leaves the same index as a first fold, whatever the index contained before. It does
+// not change other ledgers.
 func TestRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -69,8 +69,8 @@ func TestRefold(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
 		log.catchUp(f)
-		beside := follow(t, s, neighbour)
-		neighbour.catchUp(beside)
+		other := follow(t, s, neighbour)
+		neighbour.catchUp(other)
 		before := dump(t, s)
 		f.Close()
 		poison(t, s)
@@ -78,7 +78,7 @@ func TestRefold(t *testing.T) {
 
 		log.refoldAll(s)
 		requireSame(t, before, dump(t, s))
-		neighbour.check(beside)
+		neighbour.check(other)
 		f = follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -88,7 +88,7 @@ func TestRefold(t *testing.T) {
 // A refold that a power failure interrupts at any moment is repaired by the next one.
 func TestRefoldAfterPowerCuts(t *testing.T) {
 	log := newJournal(t, "default")
-	for n := range 100 { // many groups of several runs, which are sometimes ranked during the fold
+	for n := range 100 { // many groups of several runs, some of which are ranked during the fold
 		log.append(plain(t, n), runBody(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
 	}
 	files := pebbletest.NewCrashable()
@@ -119,8 +119,8 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 
 	whole := log.refold()
 	require.Greater(t, len(cuts), 20)
-	// Each takes as long as everything above; a few dozen, from the first to the last, are
-	// enough.
+	// Each takes as long as everything above, so try only a few dozen, from the first to the
+	// last.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
 		c.Rows.Files = cut.FS()
@@ -135,7 +135,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
-// What a refold has begun to replace never comes back, even if nothing of the new index is
+// Rows that a refold has begun to replace never come back, even if none of the new index is
 // stored yet.
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
@@ -164,12 +164,12 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 // No group is ranked twice, because SingleDelete requires that a key was set exactly once.
 func TestGroupsAreRankedOnce(t *testing.T) {
 	log := newJournal(t, "default")
-	asked := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
+	repeated := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
 	log.append(
 		plain(t, 0),
 		runBody(t, "m", "yes", ""), stateOf(1, "failed"), stateOf(1, "live"),
 		runBody(t, "m", "no", ""), stateOf(4, "failed"), stateOf(4, "live"), runBody(t, "m", "no", ""),
-		runBody(t, "n", "yes", ""), asked, asked, runBody(t, "n", "yes", ""),
+		runBody(t, "n", "yes", ""), repeated, repeated, runBody(t, "n", "yes", ""),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()
@@ -212,7 +212,7 @@ func TestRefoldUpToASize(t *testing.T) {
 		f.Close()
 	}
 	f, err := s.Refold(t.Context(), log.name, log.store, 101, func(uint64) {})
-	require.ErrorContains(t, err, "the log ends there")
+	require.ErrorContains(t, err, "the log ends before the requested size")
 	require.Nil(t, f)
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s)) // from the beginning

@@ -18,7 +18,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// dagEvent is what events about run-DAGs say, as encoding/json reads it.
+// dagEvent is an event about run-DAGs, as encoding/json reads it.
 type dagEvent struct {
 	seq    uint64
 	Kind   string
@@ -82,7 +82,7 @@ func stateIn(states map[uint64]string, seq uint64) string {
 	return "live"
 }
 
-// naiveRun is a row of OfQuestion, without what its event says.
+// naiveRun is a row of OfQuestion, without the contents of its event.
 type naiveRun struct {
 	seq        uint64
 	state      string
@@ -146,8 +146,8 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 
 func sameText(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// naiveGroups returns the groups of run-DAGs by one hash, those with the latest first run-DAG
-// first.
+// naiveRunGroups returns the groups of run-DAGs by one hash. The group with the latest first
+// run-DAG comes first.
 func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Group) {
 	states := naiveRunStates(events)
 	members := make(map[string][]*dagEvent)
@@ -185,7 +185,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 	return list
 }
 
-// answer returns the hash of the stage with the answer; "" if there is none.
+// answer returns the hash of the stage with the answer, or "" if there is none.
 func (e *dagEvent) answer() string {
 	for _, stage := range []string{"answer", "render"} {
 		for _, n := range e.Record.Nodes {
@@ -202,7 +202,7 @@ func (e *dagEvent) hash(name string) *string {
 		"governance_policy_hash": e.Record.Hashes.Policy, "verifier_policy_hash": e.Record.Hashes.Verifier}[name]
 }
 
-// naiveCached returns the run-DAG for a cache key; 0 if there is none.
+// naiveCached returns the run-DAG for a cache key, or 0 if there is none.
 func naiveCached(events []dagEvent, key string) (seq, others uint64) {
 	states := naiveRunStates(events)
 	var runs []*dagEvent
@@ -272,7 +272,7 @@ var (
 	someDimensions = []string{"schema_version", "chunking_version"}
 )
 
-// drawDAGEvent draws the body of an event that can follow size others.
+// drawDAGEvent draws the body of an event that can come after size events.
 func drawDAGEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "run", "run", "run", "state", "other") {
 	case "run":
@@ -290,8 +290,8 @@ func orNull(t *rapid.T, name string, texts ...string) string {
 	return fmt.Sprintf("%q", few(t, name, texts...))
 }
 
-// longStage is a name so long that the row of a question's latest run leaves its stages to the
-// log.
+// longStage is a name so long that the row of a question's latest run omits the stages, which
+// are then read from the log.
 var longStage = strings.Repeat("s", 1<<10)
 
 func drawRun(t *rapid.T) string {
@@ -320,7 +320,7 @@ func drawRun(t *rapid.T) string {
 // node returns a node of a run-DAG.
 func node(stage, hash string) string { return fmt.Sprintf(`{"stage":%q,"hash":%q}`, stage, hash) }
 
-// dagBody returns the body of a run-DAG of a question.
+// dagBody returns the body of a run-DAG for a question.
 func dagBody(question string, nodes ...string) string {
 	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%q},"nodes":[%s]}`, question, strings.Join(nodes, ",")))
 }

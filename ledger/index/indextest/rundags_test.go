@@ -21,7 +21,7 @@ import (
 )
 
 // Every query about run-DAGs agrees with the naive model, as of any size, for live run-DAGs
-// and those of any state, with pages of any length.
+// and for run-DAGs of any state, with pages of any length.
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -35,7 +35,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
 		log.catchUp(f)
-		require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+		require.Equal(t, log.refold(), dump(t, s), "the rows do not depend on the batches")
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
 		for _, size := range []uint64{log.head.Size, rapid.Uint64Range(0, log.head.Size).Draw(t, "as of")} {
 			v, err := f.View(size)
@@ -47,8 +47,8 @@ func TestRunDAGsEqualModel(t *testing.T) {
 	})
 }
 
-// The lists of groups of run-DAGs agree with the naive model, over changes of state, as of any size,
-// by first run-DAG and by last.
+// The lists of groups of run-DAGs agree with the naive model, with changes of state, as of any
+// size, by first and by last run-DAG.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -56,7 +56,7 @@ func TestRunGroupsEqualModel(t *testing.T) {
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
 		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
-		for range 2 { // the second time, the index has rows already
+		for range 2 { // the second time, the index already has rows
 			for range rapid.IntRange(1, 25).Draw(t, "events") {
 				log.append(drawDAGEvent(t, log.head.Size))
 			}
@@ -64,7 +64,7 @@ func TestRunGroupsEqualModel(t *testing.T) {
 			f := follow(t, s, log)
 			log.catchUp(f)
 			requireRunGroups(t, f, log)
-			require.Equal(t, log.refold(), dump(t, s), "whatever the batches are")
+			require.Equal(t, log.refold(), dump(t, s), "the rows do not depend on the batches")
 			require.NoError(t, s.Close())
 		}
 	})
@@ -184,8 +184,8 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	require.Equal(t, want, got)
 }
 
-// A run-DAG is compared with the live one before it. One that stops being live is skipped, but
-// the divergence at the time of recording stays.
+// A run-DAG is compared with the previous live one. A run-DAG that stops being live is
+// skipped, but the divergence at the time of recording stays.
 func TestDivergenceOfAQuestion(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("question", "1"), node("answer", "1")), // 1
@@ -201,12 +201,12 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
 	require.Equal(t, rundags.Divergence{}, rows[0].Divergence)
-	require.Equal(t, rundags.Divergence{Against: 1}, rows[1].Divergence, "none differs")
+	require.Equal(t, rundags.Divergence{Against: 1}, rows[1].Divergence, "no stage differs")
 	answer, mine := "answer", "mine"
 	require.Equal(t, rundags.Divergence{Against: 4, Stage: &mine}, rows[2].Divergence)
 	d, err := rundags.DivergenceOf(t.Context(), v, 4)
 	require.NoError(t, err)
-	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d.Divergence, "as it was when event 4 came")
+	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d.Divergence, "the divergence as of event 4")
 	counted := countsOf(f)
 	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
@@ -221,7 +221,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	}
 }
 
-// cachedDAG returns the body of a run-DAG with a cache key. dimensions is JSON, empty for
+// cachedDAG returns the body of a run-DAG with a cache key. dimensions is JSON, or empty for
 // none.
 func cachedDAG(key, dimensions string) string {
 	if dimensions != "" {
@@ -256,8 +256,8 @@ func TestCachedRuns(t *testing.T) {
 	}
 }
 
-// Reading the failures of a short period, or the run-DAGs of one question, costs in proportion to
-// the answer, however long the log is.
+// Reading the failures of a short period, or the run-DAGs for one question, costs in
+// proportion to the answer, whatever the length of the log.
 func TestRunsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -268,7 +268,7 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []rundags.Failures{{FailureStage: "unknown", Count: 1100}}, failures)
-	require.LessOrEqual(t, v.Touched(), 25, "the times are searched for between marks")
+	require.LessOrEqual(t, v.Touched(), 25, "the search for the times is between two marks")
 	before := v.Touched()
 	rows, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
@@ -276,8 +276,8 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.Touched()-before, 50)
 }
 
-// A page of groups of run-DAGs costs in proportion to its rows, however many groups there are and
-// however old those of a period are.
+// A page of groups of run-DAGs costs in proportion to its rows, whatever the number of groups
+// and the age of those in a period.
 func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -301,8 +301,9 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.Touched(), 60)
 }
 
-// A group of one run-DAG keeps its answer for when a second one joins, whatever its state is then.
-func TestRunGroupOfAWithdrawnFirst(t *testing.T) {
+// A group with one run-DAG keeps its answer until a second one joins, whatever the first one's
+// state is by then.
+func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("answer", "1")),   // 1
 		stateOf(1, "failed"),                  // 2
@@ -327,8 +328,9 @@ func TestRunGroupOfAWithdrawnFirst(t *testing.T) {
 	}
 }
 
-// A run that brought its stages only has an unknown outcome, unless they show that preflight
-// rejected it. A run that was built from inputs and did not fail has none.
+// The outcome of a run that has only its stages is unknown, unless the stages show that
+// preflight rejected it. A run that was built from inputs and did not fail has no failure
+// stage.
 func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"answer","hash":%[1]q}]}}`, zeros)),
@@ -345,8 +347,8 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
 }
 
-// Runs with a verdict that no run can have are found by the flag and by the rule, and counted by the
-// rule. They are not hash checks.
+// Runs with an impossible verdict are found by the flag and by the rule, and counted by the
+// rule. They do not count as hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+

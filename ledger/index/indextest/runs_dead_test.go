@@ -17,10 +17,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveRange is a range of runs that are not live.
+// naiveRange is a range of consecutive runs that are not live.
 type naiveRange struct{ first, last uint64 }
 
-// deadRangesOf reads the stored ranges of each group.
+// deadRangesOf reads the stored ranges of a group.
 func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
 	const deadRuns = 0x12
@@ -38,7 +38,7 @@ func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naive
 
 // naiveDeadRanges returns the ranges of runs that are not live as of a size.
 func (n *naiveGenerations) naiveDeadRanges(by, value string, size uint64) (ranges []naiveRange) {
-	follows := false // whether the run before is not live
+	follows := false // whether the previous run is not live
 	for _, r := range n.group(by, value, true, size) {
 		gone := n.stateAt(r.seq, size) != "live"
 		switch {
@@ -66,8 +66,8 @@ func TestDeadRangesEqualModel(t *testing.T) {
 	})
 }
 
-// Runs of one group change between live and not live in any order, between records that are
-// not runs. The group agrees with the model.
+// Runs of one group become live and stop being live in any order, with records between them
+// that are not runs. The group agrees with the model.
 func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := generations{T: t, log: newJournal(t, "default")}
@@ -119,7 +119,7 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	})
 }
 
-// With any number of dead runs in a group, one more costs a few keys: oldest first, newest
+// However many runs of a group are dead, one more costs only a few keys: oldest first, newest
 // first, in any order, and when they become live again.
 func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	const runs, groups = 3000, 6
@@ -127,7 +127,7 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	orders := map[string]func(n int) int{
 		"oldest first": func(n int) int { return n },
 		"newest first": func(n int) int { return runs - 1 - n },
-		"any order":    func(n int) int { return order[n] },
+		"random order": func(n int) int { return order[n] },
 	}
 	for name, nth := range orders {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	}
 }
 
-// Neighbours are found across any number of versions that runs did not write.
+// Neighbours are found even if many versions between them were not written by runs.
 func TestNeighboursBeyondOtherRecords(t *testing.T) {
 	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // 1, 2
 	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // not a run

@@ -27,8 +27,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// longRun returns the n-th of many IPC records. Each input has about ten, except one that has
-// every twentieth. A third of the outputs repeats.
+// longRun returns the n-th of many IPC records. Each input has about ten records, except one
+// input, which has every twentieth record. A third of the outputs repeat earlier ones.
 func longRun(t tester, n, all int) string {
 	t.Helper()
 	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
@@ -70,7 +70,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	require.NoError(t, database.Close())
 }
 
-// longQuery is one kind of query. It returns a page about a run and the number of its rows.
+// longQuery is one kind of query. It returns the number of rows of a page about a run.
 type longQuery struct {
 	name string
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
@@ -121,10 +121,10 @@ var longQueries = []longQuery{
 const longPage = 10
 
 // The cost of a query depends on its answer: with a million runs, fifty thousand of which have
-// one input, no page reads more than twenty keys per row. The test logs its time next to that
-// with ten thousand runs, measured alternately: with the caches of a server, which hold all of
-// the small ledger and a part of the large one, and almost without caches, so that both read
-// from files.
+// the same input, no page reads more than twenty keys per row. The test logs the times for a
+// million runs and for ten thousand, measured alternately. It does so once with the caches of
+// a server, which hold all of the small ledger and a part of the large one, and once almost
+// without caches, so that both are read from files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
@@ -164,8 +164,8 @@ type longSide struct {
 
 func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 
-// open opens log and index, with the caches of a server or almost none, and waits for the
-// fold.
+// open opens the log and the index, with the caches of a server or with almost none, and waits
+// for the fold.
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
@@ -237,7 +237,7 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 }
 
 // ratioOf returns the ratio of the last side's time to the first's in the median round, and
-// both times there.
+// both times in that round.
 func ratioOf(rounds [][]time.Duration) string {
 	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
 	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })

@@ -23,6 +23,7 @@ import (
 	"colophon/ledger/index/records"
 	questions "colophon/ledger/index/runs"
 	"colophon/ledger/record"
+	"colophon/ledger/record/members"
 )
 
 func sha256Hex(t tester, text string) string {
@@ -31,7 +32,8 @@ func sha256Hex(t tester, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// naiveGroup returns the group of runs (spec: Groups); zero if there are none.
+// naiveGroup returns the group of these runs (spec: Groups), or the zero Group if there are
+// none.
 func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
@@ -103,7 +105,7 @@ func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause stri
 	return "stochastic_or_model_internal", differing
 }
 
-// requireGroup compares groups. Entropies must agree to the six decimals that answers have.
+// requireGroup compares groups. Entropies must agree to six decimals, as in answers.
 func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
@@ -158,7 +160,7 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	check(u)
 }
 
-// query draws a filter of groups and returns the groups that pass it, newest first.
+// query draws a filter of groups, and returns the groups that match it, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
@@ -233,7 +235,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 	})
 }
 
-// leavesOut reports whether the filter seeded leaves a run out.
+// leavesOut reports whether the filter seeded excludes a run.
 func (u *runsUnderTest) leavesOut(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
@@ -253,7 +255,7 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the outputs of a group. all are its runs of any state.
+// checkOutputs compares the outputs of a group. all are the runs of the group of any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -328,8 +330,8 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size ui
 	require.Equal(u.T, want, differing)
 }
 
-// Each run is counted by its cause against the run before it that was live at that moment. As
-// of any later size the same is derived.
+// Each run is counted by its cause, compared with the previous run that was live at that time.
+// The same is derived as of any later size.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -382,6 +384,11 @@ func TestEffectsEqualModel(t *testing.T) {
 				name = "system_prompt"
 			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
+			for i := range values[:2] {
+				if variable[0] == '/' && !members.IsDigest([]byte(values[i])) { // such as "none"
+					values[i] = fmt.Sprintf("%032x", i)
+				}
+			}
 			q := effects.Query{Variable: variable, Any: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
@@ -478,7 +485,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	return pairs
 }
 
-// With any batches and caches, the rows are those of one undisturbed fold.
+// With any batches and caches, the rows equal those of one uninterrupted fold.
 func TestRunsRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

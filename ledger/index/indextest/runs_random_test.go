@@ -15,14 +15,14 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// generations draws a log of IPC records. There are few values, so that they repeat.
+// generations draws a log of IPC records. Values come from small sets, so that they repeat.
 type generations struct {
 	*rapid.T
 	log   *journal
 	naive naiveGenerations
-	// narrow: most records differ only in model, temperature, labels, and output.
+	// narrow means that most records differ only in model, temperature, labels, and output.
 	narrow bool
-	claims []string // ipc_ids so far, and one that is not a hash of anything
+	claims []string // ipc_ids so far, and one that is no record's
 }
 
 func newGenerations(t *rapid.T) *generations {
@@ -31,7 +31,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few draws one of some texts; in a narrow log usually the first.
+// few draws one of a few texts, which in a narrow log is usually the first.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]
@@ -58,7 +58,7 @@ func (g *generations) generation() string {
 		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
 }
 
-// payload draws a payload of some members.
+// payload draws a payload of a few members.
 func payload(t tester) string {
 	r, ok := t.(*rapid.T)
 	if !ok {
@@ -68,8 +68,8 @@ func payload(t tester) string {
 		few(r, "member seed", "", `,"seed":0`, `,"seed":1`) + `},`
 }
 
-// inputs returns inputs as records state them: payloads with a seed and without one, and hashes
-// of these.
+// inputs returns inputs as records state them: payloads with and without a seed, and hashes of
+// such payloads.
 func inputs(t tester) []string {
 	const seeded = `{"q": "why?", "seed": 0}`
 	many := `"payload":{"q":"why?","a":1`
@@ -80,7 +80,7 @@ func inputs(t tester) []string {
 		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
-// citationSet draws a citation set, mostly of a run, that cites few chunks.
+// citationSet draws a citation set of a few chunks, usually with a run_id.
 func (g *generations) citationSet() string {
 	var citations []string
 	for range rapid.IntRange(0, 2).Draw(g.T, "citations") {
@@ -113,7 +113,7 @@ func (g *generations) append(most int) {
 	}
 }
 
-// naiveGenerations is what a log says of IPC records, entry by entry.
+// naiveGenerations has what a log says about IPC records, entry by entry.
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
@@ -212,8 +212,8 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// evidence returns what the latest citation set of a record's run cites as of a size; false if there
-// is none.
+// evidence returns the chunks and sources in the latest citation set of a record's run as of a
+// size, or false if there is none.
 func (n *naiveGenerations) evidence(r *naiveGeneration, size uint64) ([]string, bool) {
 	for _, set := range slices.Backward(n.sets) {
 		if set.seq < size && set.run == r.run && r.run != "" {
@@ -228,7 +228,7 @@ func (r *naiveGeneration) isRun() bool {
 	return r.hashes["input_hash"] != "" && r.hashes["output_hash"] != ""
 }
 
-// value returns the record's value of a name by which runs are grouped.
+// value returns the record's value for a name by which runs are grouped.
 func (r *naiveGeneration) value(by string) (string, bool) {
 	if by == "model" || by == "input" {
 		return r.values[by], true
@@ -253,10 +253,10 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 }
 
 // runs returns the runs, in order.
-func (n *naiveGenerations) runs(whatever bool, size uint64) []naiveGeneration {
+func (n *naiveGenerations) runs(anyState bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
-		if r.seq < size && r.isRun() && (whatever || n.stateAt(r.seq, size) == "live") {
+		if r.seq < size && r.isRun() && (anyState || n.stateAt(r.seq, size) == "live") {
 			runs = append(runs, r)
 		}
 	}
@@ -264,8 +264,8 @@ func (n *naiveGenerations) runs(whatever bool, size uint64) []naiveGeneration {
 }
 
 // group returns the runs of a group, in order.
-func (n *naiveGenerations) group(by, value string, whatever bool, size uint64) []naiveGeneration {
-	return slices.DeleteFunc(n.runs(whatever, size), func(r naiveGeneration) bool {
+func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) []naiveGeneration {
+	return slices.DeleteFunc(n.runs(anyState, size), func(r naiveGeneration) bool {
 		of, ok := r.value(by)
 		return !ok || of != value
 	})

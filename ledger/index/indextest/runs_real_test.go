@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/index/runs"
 )
 
-// The exact effects of models and system prompts in the real input.
+// The effects of models and system prompts in the real input are exactly the known ones.
 func TestRealInputEffects(t *testing.T) {
 	f, log := foldBodies(t, realBodies(t, "generations")...)
 	view := viewOf(t, f, log.head.Size)

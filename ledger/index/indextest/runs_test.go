@@ -19,7 +19,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// runBody returns the body of an IPC record of the input "why?" with some conditions.
+// runBody returns the body of an IPC record with the input "why?" and the given conditions.
 func runBody(t tester, model, output, more string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,`+
@@ -54,8 +54,8 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 	require.Equal(t, 1.0, g.Entropy)
 }
 
-// A run that is no longer live leaves its groups as if it had never been recorded. It returns
-// to its position when it is live again.
+// A run that stops being live leaves its groups as if it had never been recorded. When it
+// becomes live again, it returns to its position.
 func TestARunBecomesLiveAgain(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),     // 1
@@ -68,7 +68,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		stateOf(6, "stale"),            // 8
 		stateOf(1, "failed"),           // 9
 		stateOf(2, "failed"),           // 10
-		stateOf(3, "live"),             // 11: it is live already
+		stateOf(3, "live"),             // 11: already live
 		stateOf(3, "failed"),           // 12
 		stateOf(99, "failed"),          // 13: no such event
 		stateOf(6, "live"),             // 14
@@ -101,10 +101,10 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 }
 
-// Drift is counted once, against the run that was live at that moment.
+// Drift is counted once, against the previous run that was live at that time.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
-		runBody(t, "m", "yes", ""),                                   // 1: the first
+		runBody(t, "m", "yes", ""),                                   // 1: the first run
 		runBody(t, "m", "yes", ""),                                   // 2: identical
 		runBody(t, "n", "yes", ""),                                   // 3: no_effect
 		runBody(t, "m", "no", ""),                                    // 4: model
@@ -129,8 +129,8 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Only runs whose ipc_id is the hash of their other fields take part in effects. It does not
-// matter that another record claimed that ipc_id before.
+// Only runs whose ipc_id is the hash of their other fields take part in effects. That another
+// record claimed the ipc_id earlier makes no difference.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := foldBodies(t, runBody(t, model, "yes", ""))
@@ -158,7 +158,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		}
 		return found
 	}
-	require.Nil(t, effect(3, "m", "n"), "nothing shows yet what the claimed ipc_id is")
+	require.Nil(t, effect(3, "m", "n"), "nothing yet shows what the claimed ipc_id stands for")
 	require.Equal(t, [][2]uint64{{2, 3}}, effect(4, "m", "n"), "a mere claim does not displace a run")
 	require.Equal(t, [][2]uint64{{2, 3}}, effect(log.head.Size, "m", "n"))
 	require.Equal(t, [][2]uint64{{3, 2}}, effect(log.head.Size, "n", "m"))
@@ -191,7 +191,7 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// Groups of several runs are found among many groups of one without reading these, and a
+// Groups of several runs are found among many groups of one run without reading these. A
 // ranking continues with the others.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
@@ -267,7 +267,7 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		require.NoError(t, list(index.Page{Limit: 9}), name)
 		require.ErrorIs(t, list(index.Page{Limit: 9, After: []byte("x")}), index.ErrPosition, name)
 	}
-	for name, position := range map[string][]byte{"none": {}, "a list that is none": {3}, "half a place": {0, 1}} {
+	for name, position := range map[string][]byte{"none": {}, "an unknown list": {3}, "half a position": {0, 1}} {
 		_, _, err := groups.ListRanked(t.Context(), v, groups.RankedFlips, groups.Query{By: "model"}, index.Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrPosition, name)
 	}

@@ -58,14 +58,14 @@ func TestStates(t *testing.T) {
 		require.NoError(t, v.Close())
 	}
 	counts := countsOf(f)
-	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.StateChangesTotal, "failed")], "the same state again is counted too")
+	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.StateChangesTotal, "failed")], "a repeated change to the same state is counted too")
 	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "live")])
 	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "quarantined")])
 	require.NoError(t, s.Close())
 }
 
-// A log of another server may have events that this one would not write. Invalid changes of
-// state are ignored.
+// The log of another server can have events that this server would not write. Invalid changes
+// of state are ignored.
 func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(

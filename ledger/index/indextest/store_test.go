@@ -23,7 +23,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// closedIndex returns the index of a log, closed.
+// closedIndex returns the files of a log's index, which is closed.
 func closedIndex(t *testing.T, log *journal) *vfs.MemFS {
 	t.Helper()
 	files := vfs.NewMem()
@@ -44,7 +44,7 @@ func TestOpenOnDisk(t *testing.T) {
 		log.catchUp(f)
 		log.check(f)
 		_, err = query.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
-		require.Error(t, err, "it is in use")
+		require.Error(t, err, "the index is in use")
 		require.NoError(t, s.Close())
 	}
 }
@@ -70,13 +70,13 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of its event_hash
+	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of an event_hash
 	s := openTest(t, c)
 	require.NoError(t, s.Rows().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c)
-	require.True(t, holds(t, s, poison), "the same layout stays as it is")
+	require.True(t, holds(t, s, poison), "an index with the same layout is kept")
 	require.NoError(t, s.Close())
 
 	overwrite(t, files, "index/LAYOUT", []byte("colophon index, layout 0\n"))
@@ -108,10 +108,10 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
 	c := testConfig(files)
-	precious, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
+	foreign, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
 	require.NoError(t, err)
-	require.NoError(t, precious.Set([]byte("k"), []byte("v"), engine.Sync))
-	require.NoError(t, precious.Close())
+	require.NoError(t, foreign.Set([]byte("k"), []byte("v"), engine.Sync))
+	require.NoError(t, foreign.Close())
 	before, err := files.List("index")
 	require.NoError(t, err)
 
@@ -122,8 +122,8 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	require.ElementsMatch(t, before, after)
 }
 
-// With any damage to a file of the index, opening succeeds and no answer is wrong: at worst a
-// query fails and the index is rebuilt.
+// After any damage to a file of the index, opening succeeds and no answer is wrong. At worst,
+// a query fails and the index is rebuilt.
 func TestDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 500)...)
@@ -165,7 +165,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// An index that cannot be opened for reasons outside the index is kept.
+// An index that cannot be opened because of a fault outside of it is kept.
 func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
@@ -182,8 +182,8 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// requireSound opens an index twice. Every answer of the first start must be right, and
-// complete once it has found the damage; the second start must answer everything.
+// requireSound opens an index twice. After the first start, every answer must be right, and
+// complete once the damage is found. After the second start, every question must be answered.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
@@ -227,7 +227,7 @@ func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
 	require.NoError(t, file.Close())
 }
 
-// A failed write ends the process, because the engine would otherwise continue with a gap.
+// A failed write ends the process, because otherwise the engine would continue with a gap.
 func TestFailedWriteEndsTheProcess(t *testing.T) {
 	var broken atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -252,7 +252,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	require.Equal(t, 1, <-ended)
 }
 
-// lines is a writer that passes log lines on.
+// lines is a writer that sends log lines to a channel.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) {
@@ -260,7 +260,7 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// On a full disk the fold waits. It continues when a reader waits and there is space.
+// On a full disk the fold waits. It continues once a reader waits and there is space.
 func TestFullDisk(t *testing.T) {
 	files := vfs.NewMem()
 	log := newJournal(t, "default")

@@ -9,10 +9,10 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A fold does not sync: what a crash loses is folded again. Tables are synced when they are
-// written, one at a time.
+// A fold does not sync, because events that a crash loses are folded again. Tables are synced
+// one at a time when they are written.
 func TestFoldsDoNotSync(t *testing.T) {
-	// A pause of nothing changes nothing, but is counted.
+	// A pause of zero time changes nothing, but it is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
 	c := testConfig(faulty.NewFiles(vfs.NewMem(), syncs))
 	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10
@@ -26,5 +26,5 @@ func TestFoldsDoNotSync(t *testing.T) {
 	}
 	require.Equal(t, opened, syncs.Injected()[faulty.Sync], "30 batches")
 	require.NoError(t, s.Close())
-	require.Less(t, syncs.Injected()[faulty.Sync]-opened, 10, "one table, and the manifest")
+	require.Less(t, syncs.Injected()[faulty.Sync]-opened, 10, "one table and the manifest")
 }

@@ -14,11 +14,11 @@ type Project struct {
 	Seq        uint64 // of its first record
 	Name       string
 	Paths      uint64
-	Builds     uint64 // distinct ones; records may have none
-	Collisions uint64 // paths whose path_id another path held
+	Builds     uint64 // distinct builds; records can have none
+	Collisions uint64 // paths whose path_id another path already had
 }
 
-// Projects returns the projects of the ledger by their first record, newest first.
+// Projects returns the projects of the ledger. The newest first record comes first.
 func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
@@ -37,19 +37,20 @@ func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	})
 }
 
-// Collision is a path whose path_id another path held (spec: Path categories).
+// Collision is a path whose path_id another path already had (spec: Path categories).
 type Collision struct {
 	Seq    uint64 // of its first record
-	PathID string // the longer one that was assigned instead
+	PathID string // the longer path_id that the path got instead
 	Route  []string
-	Held   string // the path_id of eight digits that was held
-	// HolderSeq is the first record of the path that holds it; HolderRoute is its route.
+	Held   string // the path_id of eight digits that was taken
+	// HolderSeq is the first record of the path that has that path_id, and HolderRoute is its
+	// route.
 	HolderSeq   uint64
 	HolderRoute []string
 }
 
-// Collisions returns the collisions of a project, newest first; ErrNotFound if there is no
-// such project.
+// Collisions returns the collisions of a project, newest first. It returns ErrNotFound if
+// there is no such project.
 func Collisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -79,19 +80,20 @@ type Build struct {
 	Seq          uint64    // of its first record
 	Time         time.Time // of that record's event
 	Name         string
-	Branch, Base *string // nil if it has none
+	Branch, Base *string // nil if the build has none
 	HashVersion  string  // of its first record
-	// UnknownBase is a base that its first record names and that the project did not have.
+	// UnknownBase is the base that its first record names, if the project did not have that
+	// base.
 	UnknownBase *string
 	// Numbers of records of the build by category.
 	New, Modified, Unchanged, Incomparable uint64
-	OtherBases                             uint64 // records that name another base or branch
+	OtherBases                             uint64 // records that name another base or branch than the build's
 	Paths                                  uint64 // distinct ones
-	Gone                                   uint64 // paths of its base that this one lacks
+	Gone                                   uint64 // paths of its base that the build lacks
 }
 
-// Builds returns the builds of a project by their first record, oldest first; ErrNotFound if
-// there is no such project.
+// Builds returns the builds of a project by their first record, oldest first. It returns
+// ErrNotFound if there is no such project.
 func Builds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -152,7 +154,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	return b, err
 }
 
-// textOf returns a text; nil for nil.
+// textOf returns a copy of a text, or nil for nil.
 func textOf(text []byte) *string {
 	if text == nil {
 		return nil
@@ -162,8 +164,8 @@ func textOf(text []byte) *string {
 }
 
 // GonePaths returns the paths that the base of a build has and the build lacks, each after its
-// latest record in the base, by first record there, newest first. A page may have fewer rows
-// than its limit, even none: it ends after 20 keys for each row of the limit. It returns
+// latest record in the base, by first record there, newest first. A page can have fewer rows
+// than its limit, or none, because it ends after 20 keys for each row of the limit. It returns
 // ErrNotFound if there is no such build.
 func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
@@ -175,7 +177,7 @@ func GonePaths(ctx context.Context, v *index.View, project, build string, page i
 	if err != nil {
 		return nil, nil, err
 	}
-	// Number 0 is no build and has no rows.
+	// Number 0 stands for no build, which has no rows.
 	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*Row, error) {
 		kept, err := findState(v, path, number, v.Size())
 		if err != nil || kept != nil {
@@ -203,7 +205,7 @@ func buildID(project, build string) rowstore.Identity {
 	return rowstore.Identify([]byte(project), []byte(build))
 }
 
-// buildNumberOf returns the number of a build; ErrNotFound if there is none.
+// buildNumberOf returns the number of a build, or ErrNotFound if there is no such build.
 func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	number, err := numberAt(v, buildNumbers, buildID(project, build))
 	if err == nil && number == 0 {
@@ -212,7 +214,7 @@ func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	return number, err
 }
 
-// numberAt returns the value of a row that is one number; 0 if there is none.
+// numberAt returns the value of a row that holds one number, or 0 if there is no such row.
 func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
 	_, value, found, err := v.Newest(d, row[:])
 	if err != nil || !found {

@@ -18,12 +18,13 @@ type Difference struct {
 	Category     Category // of B against A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
-	// Renamed are paths that may be the same under another route: they have the same content in
-	// the other build, and this build lacks them. At most maxRenames.
+	// Renamed lists paths that may be this path under another route: they have the same
+	// content in the other build, and this build lacks them. It has at most maxRenames
+	// elements.
 	Renamed []Rename
 }
 
-// Rename is a path of another route with the same content.
+// Rename is a path with another route but the same content.
 type Rename struct {
 	PathID string
 	Seq    uint64 // of its record
@@ -33,21 +34,21 @@ type Rename struct {
 // Bounds of the search for renamed paths.
 const (
 	maxRenames = 5
-	maxTried   = 20 // records with the content
+	maxTried   = 20 // records with the content that are tried
 )
 
 // Comparison is a question about two builds of a project.
 type Comparison struct {
 	Project, A, B string
-	Category      Category // Gone too; empty: all
+	Category      Category // one of Categories, or Gone; empty means all
 }
 
-// onlyInA begins the positions of pages after those of the paths of B.
+// onlyInA marks positions of pages that come after the paths of B.
 const onlyInA = 1
 
-// Compare returns the paths of two builds: first those of B, then those that only A has, both
-// by first record, newest first. Pages may have fewer rows than their limit, even none: see
-// List. It returns ErrNotFound if there is no such project or build.
+// Compare returns the paths of two builds: first the paths of B, then those that only A has,
+// each by first record, newest first. Like in List, a page can have fewer rows than its limit,
+// or none. It returns ErrNotFound if there is no such project or build.
 func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
@@ -91,7 +92,7 @@ type comparison struct {
 	category Category
 }
 
-// page returns a page of the paths of B, or of those of A that B lacks.
+// page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks.
 func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
 	return rowstore.FillBackwards(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -102,7 +103,7 @@ func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, 
 	})
 }
 
-// difference compares a path of B, or one of A if only those that B lacks are wanted. It
+// difference compares a path of B or, if wantGone is true, a path of A that B lacks. It
 // returns nil for a path that is not wanted.
 func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Difference, error) {
 	before, err := findState(c.v, path, c.a, c.v.Size())
@@ -154,7 +155,8 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 	return &p, err
 }
 
-// renamed returns paths with the fingerprint of a state that one build has and another lacks.
+// renamed returns the paths with the same fingerprint as shown that the build in has and the
+// build notIn lacks.
 func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename, err error) {
 	if shown.content == nil {
 		return nil, nil

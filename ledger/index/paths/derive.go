@@ -15,8 +15,8 @@ import (
 // pathIDName is the name of path_ids in Postings.
 const pathIDName = "path_id"
 
-// otherBase is the flag of a record that names another base or branch than its build has
-// (spec: Builds).
+// otherBase is the flag of a record that names another base or branch than its build's (spec:
+// Builds).
 const otherBase = "other_base"
 
 // deriver writes the states of paths, projects, and builds.
@@ -74,7 +74,7 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	f.Rows.Put(pathVersions, path[:], e.Seq, f.value)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, numbered(path, next.build), e.Seq, f.value)
-	// The event's own path_id is computed from the route alone.
+	// The event's own path_id is computed from the route alone and can differ from this one.
 	records.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
 	if next.otherBase {
 		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(otherBase)), e.Seq)
@@ -82,7 +82,8 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
 }
 
-// latest returns the state of a path after its latest record, of any build; nil for a new path.
+// latest returns the state of a path after its latest record in any build, or nil for a new
+// path.
 func (f *deriver) latest(path rowstore.Identity) *pathState {
 	version, known := f.pathVersion(path)
 	if !known {
@@ -91,7 +92,8 @@ func (f *deriver) latest(path rowstore.Identity) *pathState {
 	return f.pathState(path, version.latest)
 }
 
-// inBuild returns the state of a path in a build; nil if the build lacks it, or is 0.
+// inBuild returns the state of a path in a build. It returns nil if the build is 0 or lacks
+// the path.
 func (f *deriver) inBuild(path rowstore.Identity, build uint64) *pathState {
 	if build == 0 {
 		return nil
@@ -107,9 +109,9 @@ const (
 	incomparable
 )
 
-// compare sets what follows from the state that a record is compared with, and from the state
-// before it in its build; each is nil if there is none. linksChanged is true only if all
-// fingerprints are known.
+// compare sets what follows from the state that a record is compared with, and from the
+// previous state in the same build. Each is nil if there is none. linksChanged is set only if
+// all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
@@ -128,8 +130,8 @@ func (s *pathState) compare(with, before *pathState) {
 	}
 }
 
-// sameContent reports whether two records have the same content (spec: Path categories): the same
-// fingerprint, or, under different hash_versions too, the same text.
+// sameContent reports whether two records have the same content (spec: Path categories): the
+// same fingerprint or, even if the hash_versions differ, the same text.
 func (s *pathState) sameContent(other *pathState) bool {
 	return s.sameFingerprint(other) || s.digest != nil && bytes.Equal(s.digest, other.digest)
 }
@@ -138,10 +140,10 @@ func (s *pathState) sameFingerprint(other *pathState) bool {
 	return bytes.Equal(s.version, other.version) && sameText(s.content, other.content)
 }
 
-// sameText reports whether two texts are equal. nil differs from empty.
+// sameText reports whether two texts are equal. nil is not equal to an empty text.
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// newPath adds a path to its project and returns the path_id that it is assigned.
+// newPath adds a path to its project, and returns the path_id that the path gets.
 func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
@@ -167,7 +169,8 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 	return id
 }
 
-// joinBuild returns the number and the line of a record's build, which it adds if it is new.
+// joinBuild returns the number and the line of a record's build. If the build is new,
+// joinBuild adds it.
 func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity) (number uint64, of line) {
 	build := rowstore.Identify(p.Project, p.Build)
 	if number = f.number(buildNumbers, build[:]); number > 0 {
@@ -188,9 +191,9 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 	return number, of
 }
 
-// newLine returns the line of a new build; last is the number of the build before it in the
-// project. Its base is the one that its first record names, else the last build of its branch,
-// and without a branch the last build of the project.
+// newLine returns the line of a new build. last is the number of the previous build in the
+// project. The base of the new build is the one that its first record names, or else the last
+// build of its branch or, without a branch, the last build of the project.
 func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
@@ -213,12 +216,13 @@ func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64)
 	return l
 }
 
-// contradicts reports whether a record names another base or branch than its build has.
+// contradicts reports whether a record names another base or branch than its build's.
 func (l *line) contradicts(p *event.Path) bool {
 	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
 }
 
-// countRecord counts a record in its build, and its path if the build lacked it.
+// countRecord counts a record in its build. If adds is true, the record adds its path to the
+// build.
 func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next *pathState, base uint64, adds bool) {
 	build := f.buildState(project, next.build)
 	if build.first == 0 {
@@ -244,7 +248,7 @@ func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next 
 	}
 }
 
-// wait remembers a build that has a path which its base lacks.
+// wait records that a build has a path which its base lacks.
 func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	row := numbered(path, base)
 	if before := f.number(waiting, row); before > 0 {
@@ -255,9 +259,9 @@ func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	f.Rows.Put(waiting, row, seq, f.value)
 }
 
-// countKept counts a path that was added late to a base, in the builds that have it already.
-// Each of them has a record of its own, and is counted once, so that the cost of a record is
-// bounded on average.
+// countKept counts a path that was added late to a base, in the builds that already have the
+// path. Each of these builds has a record of the path and is counted once, so the cost per
+// record is bounded on average.
 func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
 	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
 		build := f.buildState(project, number)
@@ -269,7 +273,7 @@ func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base ui
 }
 
 // pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It
-// changes nothing if the path has another fingerprint in that build by now, or no path holds
+// changes nothing if the path has another fingerprint in that build by now, or if no path has
 // the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.Validation()
@@ -293,9 +297,10 @@ func (f *deriver) pathValidated(e *event.Event) {
 	}
 }
 
-// validatedState returns the state that a validation is about; nil if there is none. If the
-// validation has no build, that is the record that it names, if that has no build either, else
-// the path's latest record.
+// validatedState returns the state that a validation is about, or nil if there is none. If the
+// validation names a build, that is the path's state in the build. Otherwise it is the state
+// of the record that the validation names, if that record has no build either, and else of the
+// path's latest record.
 func (f *deriver) validatedState(v *event.Validation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
 		build := rowstore.Identify(v.Project, v.Build)

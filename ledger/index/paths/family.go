@@ -1,5 +1,5 @@
-// Package paths is the family of path fingerprints, by project and build (spec: Path
-// categories).
+// Package paths is the family of questions about path fingerprints, by project and build
+// (spec: Path categories).
 package paths
 
 import (
@@ -9,16 +9,17 @@ import (
 )
 
 // Dimensions of paths (spec: Path categories). A path is the identity of its project and its
-// joined route; a project is the identity of its name. Builds have numbers from 1, by
-// project; number 0 stands for the records without a build.
+// joined route. A project is the identity of its name. The builds of a project are numbered
+// from 1; number 0 stands for the records without a build.
 const (
 	// pathVersions: a path; one version for each of its records and validations.
 	pathVersions rowstore.Dimension = 0xb0
-	// pathHolders: identity of a project and a path_id; the path that holds it.
+	// pathHolders: identity of a project and a path_id; the path that has the path_id.
 	pathHolders rowstore.Dimension = 0xb1
 	// projectPaths: a project; one version for each new path.
 	projectPaths rowstore.Dimension = 0xb2
-	// projectCollisions: a project; one version for each path_id that was held.
+	// projectCollisions: a project; one version for each path_id that another path already
+	// had.
 	projectCollisions rowstore.Dimension = 0xb3
 	// projectBuilds: a project; one version for each new build.
 	projectBuilds rowstore.Dimension = 0xb4
@@ -35,10 +36,11 @@ const (
 	lines rowstore.Dimension = 0xb9
 	// branches: identity of a project and a branch; the number of each of its builds.
 	branches rowstore.Dimension = 0xba
-	// waiting: a path and the number (8) of a build that lacks it; each build that has the
-	// path and has that build as its base.
+	// waiting: a path and the number (8) of a base that lacks it; each build that has the path
+	// and is based on that base.
 	waiting rowstore.Dimension = 0xbb
-	// waitingBefore: a path and the number (8) of such a build; the one before it in waiting.
+	// waitingBefore: a path and the number (8) of a build in waiting; the previous build
+	// there.
 	waitingBefore rowstore.Dimension = 0xbc
 	// contents: identity of a project, a hash_version, and a content_fingerprint, and the number (8)
 	// of a build; the paths that have the content there.

@@ -7,17 +7,17 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// standing is what the validations of a path say of one of its records.
+// standing is what the validations of a path mean for one of its records.
 type standing struct {
 	validated bool
-	// before is an earlier validation of the same content in the same line of builds, which does
-	// not count for the record; 0 if there is none, or if the record is validated or is
-	// declared not to be.
+	// before is an earlier validation of the same content in the same line of builds that does
+	// not count for the record. It is 0 if there is none, or if a validation counts.
 	before uint64
 }
 
-// standingOf returns what the validations below a size say of a record (spec: Validation of paths):
-// the last one of its span counts, among those in the record's line of builds.
+// standingOf returns what the validations below a size mean for a record (spec: Validation of
+// paths). Of the validations of its span that are in the record's line of builds, the last one
+// counts.
 func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {
@@ -39,8 +39,8 @@ func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, si
 	return standing{before: before}, nil
 }
 
-// lastInLine returns the newest validation of a row that is in the line of a record, and not of
-// the span except; nil if there is none.
+// lastInLine returns the newest validation in a row that is in the line of a record and not in
+// the span except. It returns nil if there is none.
 func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
 	for r, err := range v.Descend(d, row, size) {
 		if err != nil {
@@ -61,8 +61,9 @@ func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, 
 	return 0, nil, nil
 }
 
-// inLine reports whether the line of a record has a build: whether that is the record's own, its
-// base, the base of that, and so on. Build 0 is in the line of records without a build only.
+// inLine reports whether a build is in the line of a record, which is the record's own build,
+// its base, the base of that, and so on. Build 0 is only in the line of records without a
+// build.
 func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState) (bool, error) {
 	if build == 0 {
 		return s.build == 0, nil

@@ -15,33 +15,33 @@ import (
 // ErrNotFound: there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
-// Path is a path after its latest record, or after its latest one in a build (spec: Path
+// Path is a path after its latest record, or after its latest record in a build (spec: Path
 // categories).
 type Path struct {
 	Change
 	Seq uint64 // of the record
-	// Fingerprints are empty for null.
+	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
 	HashVersion                               string  // of the fingerprints
 	Build                                     *string // nil for null
 }
 
-// Change is what follows from a record of a path and the events before it.
+// Change has the facts that follow from a record of a path and the events before it.
 type Change struct {
-	PathID   string // as assigned: 8 hexadecimal digits, or more after a collision
+	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
 	// Validated is the result of the path's validations.
 	Validated bool
 	// ValidatedBefore is an earlier validation of the same content that does not count for the
-	// record; 0 if there is none.
+	// record, or 0 if there is none.
 	ValidatedBefore uint64
 	// LinksChanged is true if the content differs only in its links.
 	LinksChanged bool
-	// OtherBase is true if the record names another base or branch than its build has.
+	// OtherBase is true if the record names another base or branch than its build's.
 	OtherBase bool
 }
 
-// Row is a path with what its record's event says.
+// Row is a path with the contents of its record's event.
 type Row struct {
 	Path
 	Time  time.Time // of the record's event
@@ -50,22 +50,23 @@ type Row struct {
 
 // Version is a path after a record, or after a validation of its fingerprint in a build.
 type Version struct {
-	Row // for a validation, Route is nil
-	// Event is the seq of that event, Kind its kind.
+	Row // Route is nil for a validation
+	// Event is the seq of the record or validation, and Kind is its kind.
 	Event  uint64
 	Kind   record.Kind
-	Reason string // of a validation; empty if none was given
+	Reason string // of a validation; empty if there is none
 }
 
 // Filter selects paths of a project. Its zero value selects all.
 type Filter struct {
 	Category  Category
 	Validated *bool
-	Build     *string // nil: each path after its latest record, of any build
+	Build     *string // nil means each path after its latest record in any build
 }
 
-// Get returns the path of a project that holds a path_id: after its latest record or, if build
-// is not nil, after its latest record in that build. It returns false if there is none.
+// Get returns the path of a project that has a path_id. It shows the path after its latest
+// record or, if build is not nil, after its latest record in that build. It returns false if
+// there is none.
 func Get(v *index.View, project, pathID string, build *string) (Path, bool, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil || !found {
@@ -87,15 +88,15 @@ func Get(v *index.View, project, pathID string, build *string) (Path, bool, erro
 	return row, true, err
 }
 
-// ChangeOf returns what follows from the path fingerprint at seq; ErrNotFound if the event is
-// of another kind or the view does not see it.
+// ChangeOf returns what follows from the path fingerprint at seq. It returns ErrNotFound if
+// the event is of another kind or the view does not see it.
 func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
 		return Change{}, err
 	}
 	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return Change{}, fmt.Errorf("event %d as a path fingerprint: %w", seq, ErrNotFound)
+		return Change{}, fmt.Errorf("event %d, read as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
 	path := rowstore.Identify(p.Project, p.Route)
@@ -107,10 +108,9 @@ func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
 	return change, err
 }
 
-// List returns the paths of a project, or of a build of it, by first record there, newest
-// first. A page may have fewer rows than its limit, even none: it ends after 20 keys for each
-// row of the limit. It returns ErrNotFound if there is no such project, or no such build of
-// it.
+// List returns the paths of a project, or of one of its builds, by first record there, newest
+// first. A page can have fewer rows than its limit, or none, because it ends after 20 keys for
+// each row of the limit. It returns ErrNotFound if there is no such project or build.
 func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -147,7 +147,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 }
 
 // inBuild returns a page of the paths of a build, each after its latest record there, by first
-// record, newest first. take converts each of them; it returns nil to leave one out.
+// record, newest first. take converts each path, and returns nil to leave it out.
 func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
 	return rowstore.FillBackwards(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -163,7 +163,7 @@ func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Ident
 }
 
 // History returns the records and validations of a path, oldest first. It returns ErrNotFound
-// if no path of the project holds the path_id.
+// if no path of the project has the path_id.
 func History(ctx context.Context, v *index.View, project, pathID string, page index.Page) ([]Version, []byte, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil {
@@ -207,7 +207,7 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 	})
 }
 
-// pathByID returns the path that holds a path_id; false if none does.
+// pathByID returns the path that has a path_id, or false if none has it.
 func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, found bool, err error) {
 	id := rowstore.Identify([]byte(project), []byte(pathID))
 	_, value, found, err := v.Newest(pathHolders, id[:])
@@ -219,8 +219,8 @@ func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, fo
 	return path, true, r.Err("a path_id", value)
 }
 
-// latestAt returns the state of a path after its latest record below a size; the path must
-// have one.
+// latestAt returns the state of a path after its latest record below a size. The path must
+// have such a record.
 func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestBelow(pathVersions, path[:], size)
 	if err != nil {
@@ -236,8 +236,8 @@ func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, e
 	return stateAt(v, path, version.latest, size)
 }
 
-// stateAt returns the state of a path after its latest record in a build below a size, which
-// must exist. The caller owns it.
+// stateAt returns the state of a path after its latest record in a build below a size. There
+// must be such a record. The caller owns the state.
 func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	state, err := findState(v, path, build, size)
 	if err == nil && state == nil {
@@ -246,7 +246,7 @@ func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathSt
 	return state, err
 }
 
-// findState is stateAt for a record that need not exist; nil if it does not.
+// findState is stateAt for a record that need not exist. It returns nil if there is none.
 func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestBelow(pathStates, numbered(path, build), size)
 	if err != nil || !found {
@@ -260,14 +260,14 @@ func findState(v *index.View, path rowstore.Identity, build, size uint64) (*path
 type reader struct {
 	v       *index.View
 	project rowstore.Identity
-	names   map[uint64]*string // of builds, by number
+	names   map[uint64]*string // names of builds, by number
 }
 
 func newReader(v *index.View, project string) *reader {
 	return &reader{v: v, project: rowstore.Identify([]byte(project)), names: make(map[uint64]*string)}
 }
 
-// path returns a state as it is below a size.
+// path describes a state as of a size.
 func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, error) {
 	change, err := changeAt(r.v, r.project, path, s, size)
 	if err != nil {
@@ -278,7 +278,7 @@ func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, 
 		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw), HashVersion: string(s.version)}, err
 }
 
-// buildName returns the name of a build; nil for number 0.
+// buildName returns the name of a build, or nil for number 0.
 func (r *reader) buildName(number uint64) (*string, error) {
 	if number == 0 {
 		return nil, nil
@@ -300,7 +300,7 @@ func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size
 	}, err
 }
 
-// complete completes a path from the event of its record.
+// complete adds the contents of the record's event to a path.
 func (r *reader) complete(ctx context.Context, p Path) (*Row, error) {
 	e, err := r.v.Event(ctx, p.Seq)
 	if err != nil {
@@ -310,7 +310,7 @@ func (r *reader) complete(ctx context.Context, p Path) (*Row, error) {
 	return &Row{Path: p, Time: e.Time, Route: passages(&of)}, nil
 }
 
-// passages returns the names of a route, which may be none.
+// passages returns the names of a route's passages. The list is never nil.
 func passages(p *event.Path) []string {
 	names := make([]string, len(p.Passages))
 	for i, name := range p.Passages {

@@ -4,27 +4,29 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Category is the relation of a record to the one of its path that it is compared with (spec:
-// Path categories).
+// Category is the result of comparing a record with another record of its path (spec: Path
+// categories).
 type Category string
 
 // The categories.
 const (
-	New       Category = "new"       // there is none
-	Modified  Category = "modified"  // it has another content
-	Unchanged Category = "unchanged" // it has the same content
-	// Incomparable: the hash_versions differ, and one of the two has no digest of its content.
+	New       Category = "new"       // there is no record to compare with
+	Modified  Category = "modified"  // the contents differ
+	Unchanged Category = "unchanged" // the contents are the same
+	// Incomparable: the hash_versions differ, and one of the two records has no digest of its
+	// content.
 	Incomparable Category = "incomparable"
 )
 
 // Categories lists all categories in the order of their numbers in rows.
 var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 
-// pathVersion is what one record or validation of a path is about: the value of pathVersions.
+// pathVersion says what one record or validation of a path is about. It is the value of
+// pathVersions.
 type pathVersion struct {
 	latest    uint64 // number of the build of the path's latest record
 	validates bool   // the event is a validation
-	validated uint64 // number of the build that it is about
+	validated uint64 // number of the build that the validation is about
 }
 
 func (v *pathVersion) append(dst []byte) []byte {
@@ -45,21 +47,22 @@ func decodePathVersion(value []byte) (pathVersion, error) {
 	return v, r.Err("a path's version", value)
 }
 
-// pathState is a path after one of its records: the value of pathStates.
+// pathState is a path after one of its records. It is the value of pathStates.
 type pathState struct {
-	record   uint64 // its seq
+	record   uint64 // seq of the record
 	category uint64 // position in Categories
-	// build is the number of the record's build, 0 for none. line is the build whose bases the
-	// record continues: build, or that of the record that one without a build was compared with.
+	// build is the number of the record's build, or 0 for none. line is the build whose bases
+	// the record continues: its own build or, for a record without a build, the build of the
+	// record that it was compared with.
 	build, line uint64
-	// span is the first record of the records with equal content that share validations.
+	// span is the first of the records that have equal content and share validations.
 	span         uint64
 	linksChanged bool
-	otherBase    bool   // the record names another base or branch than its build has
+	otherBase    bool   // the record names another base or branch than its build's
 	id           []byte // the assigned path_id
 	content, raw []byte // fingerprints; nil for null
 	version      []byte // hash_version of the fingerprints
-	digest       []byte // SHA-256 of the content; nil if the record brought none
+	digest       []byte // SHA-256 of the content; nil if the record had none
 }
 
 // Flags of a pathState.
@@ -80,7 +83,7 @@ func (s *pathState) append(dst []byte) []byte {
 	return rowstore.AppendTexts(dst, s.id, s.content, s.raw, s.version, s.digest)
 }
 
-// decodePathState decodes a pathState, which refers to value.
+// decodePathState decodes a pathState, which aliases value.
 func decodePathState(value []byte) (pathState, error) {
 	var s pathState
 	var flags uint64
@@ -94,20 +97,20 @@ func decodePathState(value []byte) (pathState, error) {
 	return s, r.Err("a path", value)
 }
 
-// line is a build's place among the builds: the value of lines.
+// line is a build's place among the builds. It is the value of lines.
 type line struct {
-	base uint64 // number of its base; 0 if it has none, or the project did not have that
-	// skip is an ancestor of the build, or 0. The skips of a line of n builds lead to each of
-	// its builds in a number of steps that grows with log n.
+	base uint64 // number of its base; 0 if it has none or the project did not have it
+	// skip is an ancestor of the build, or 0. Through the skips, each build in a line of n
+	// builds is reached in a number of steps that grows with log n.
 	depth, skip            uint64 // depth is the length of the line, from 1
-	name, branch, baseName []byte // nil if no record names it; baseName is that of base, or the unknown one
+	name, branch, baseName []byte // nil if no record names it; baseName is the name of base or of the unknown base
 }
 
 func (l *line) append(dst []byte) []byte {
 	return rowstore.AppendTexts(rowstore.AppendNumbers(dst, l.base, l.depth, l.skip), l.name, l.branch, l.baseName)
 }
 
-// decodeLine decodes a line, which refers to value.
+// decodeLine decodes a line, which aliases value.
 func decodeLine(value []byte) (line, error) {
 	var l line
 	r := rowstore.ValueReader{Rest: value}
@@ -116,9 +119,10 @@ func decodeLine(value []byte) (line, error) {
 	return l, r.Err("the line of a build", value)
 }
 
-// validation is the value of validations and of contentValidations.
+// validation is one validation of a path. It is the value of validations and of
+// contentValidations.
 type validation struct {
-	build     uint64 // number of the build whose record it is about
+	build     uint64 // number of the build of the record that it is about
 	span      uint64
 	validated bool
 }
@@ -140,9 +144,10 @@ func decodeValidation(value []byte) (validation, error) {
 	return v, r.Err("a validation", value)
 }
 
-// projectState is a project after one of its new paths: the value of projectPaths.
+// projectState is a project after one of its new paths was added. It is the value of
+// projectPaths.
 type projectState struct {
-	path              rowstore.Identity // the new one
+	path              rowstore.Identity // the new path
 	paths, collisions uint64            // counts so far
 }
 
@@ -158,15 +163,15 @@ func decodeProjectState(value []byte) (projectState, error) {
 	return s, r.Err("a project's paths", value)
 }
 
-// buildState is a build after one of its records, or after a late record of its base: the
-// value of builds.
+// buildState is a build after one of its records, or after a late record of its base. It is
+// the value of builds.
 type buildState struct {
 	first      uint64    // seq of its first record
 	categories [4]uint64 // numbers of records, in the order of Categories
-	otherBases uint64    // number of records that name another base or branch
+	otherBases uint64    // number of records that name another base or branch than the build's
 	paths      uint64    // number of distinct paths
-	kept       uint64    // number of these that its base has too
-	// addsPath is true if the first record of path in the build wrote this version.
+	kept       uint64    // number of these paths that its base has too
+	// addsPath is true if this version was written by the first record of path in the build.
 	addsPath bool
 	path     rowstore.Identity
 }
@@ -191,18 +196,18 @@ func decodeBuildState(value []byte) (buildState, error) {
 	return s, r.Err("a build", value)
 }
 
-// numbered returns a row of an identity and a number.
+// numbered returns the row for an identity and a number.
 func numbered(of rowstore.Identity, number uint64) []byte {
 	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqBytes), of[:]...), number)
 }
 
-// contentRow returns a row of contents. The state has a fingerprint.
+// contentRow returns the row of contents for a state, which must have a fingerprint.
 func (s *pathState) contentRow(project []byte, build uint64) []byte {
 	return numbered(rowstore.Identify(project, s.version, s.content), build)
 }
 
-// validationRows returns the rows of contentValidations that have the validations of a path with the
-// content of a state: those of the fingerprint, and those of the text.
+// validationRows returns the rows of contentValidations for the content of a path's state: the
+// row of the fingerprint, and the row of the text.
 func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Identity) {
 	if s.content != nil {
 		rows = append(rows, rowstore.Identify(path[:], s.version, s.content))
@@ -213,7 +218,7 @@ func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Iden
 	return rows
 }
 
-// pathVersion returns the newest version of a path in the fold; false if it has none.
+// pathVersion returns the newest version of a path in the fold, or false if it has none.
 func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	_, value, found := f.Rows.Newest(pathVersions, path[:])
 	if !found {
@@ -222,7 +227,8 @@ func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	return rowstore.Decode(&f.Rows, value, decodePathVersion), true
 }
 
-// pathState returns the state of a path in a build in the fold; nil if the build lacks it.
+// pathState returns the state of a path in a build in the fold, or nil if the build lacks the
+// path.
 func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	_, value, found := f.Rows.Newest(pathStates, numbered(path, build))
 	if !found {
@@ -232,7 +238,7 @@ func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	return &s
 }
 
-// line returns the line of a build in the fold; zero for build 0.
+// line returns the line of a build in the fold, or the zero line for build 0.
 func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	_, value, found := f.Rows.Newest(lines, numbered(project, build))
 	if !found {
@@ -241,7 +247,7 @@ func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	return rowstore.Decode(&f.Rows, value, decodeLine)
 }
 
-// pathHolder returns the path that holds a path_id, and its first record.
+// pathHolder returns the path that has a path_id, and its first record.
 func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
 	row := rowstore.Identify(project, id)
 	first, value, held := f.Rows.Newest(pathHolders, row[:])
@@ -257,7 +263,7 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 	return rowstore.Decode(&f.Rows, value, decodeProjectState)
 }
 
-// buildState returns the state of a build in the fold; zero for a new build.
+// buildState returns the state of a build in the fold, or the zero state for a new build.
 func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
 	_, value, found := f.Rows.Newest(builds, numbered(project, number))
 	if !found {
@@ -266,7 +272,7 @@ func (f *deriver) buildState(project rowstore.Identity, number uint64) buildStat
 	return rowstore.Decode(&f.Rows, value, decodeBuildState)
 }
 
-// number returns the value of a row that is one number; 0 if there is none.
+// number returns the value of a row that holds one number, or 0 if there is no such row.
 func (f *deriver) number(d rowstore.Dimension, row []byte) uint64 {
 	_, value, found := f.Rows.Newest(d, row)
 	if !found {

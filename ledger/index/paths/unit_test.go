@@ -10,7 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FuzzPathRows: a damaged value is an error, or decodes to something whose encoding is not longer.
+// FuzzPathRows: a damaged value is an error, or it decodes to something whose encoding is not
+// longer.
 func FuzzPathRows(f *testing.F) {
 	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}, version: []byte("adr-004"), digest: make([]byte, 32)}
 	f.Add(state.append(nil))
@@ -22,7 +23,7 @@ func FuzzPathRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		again := func(decoded []byte, err error) {
 			if err == nil {
-				// A number may have a longer encoding than necessary.
+				// A number in a damaged value can have a longer encoding than necessary.
 				require.LessOrEqual(t, len(decoded), len(value))
 				return
 			}
@@ -66,7 +67,7 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	})
 }
 
-// A path_id is as short as possible, and exists even for routes with equal MD5.
+// A path_id is as short as possible. It exists even for routes with equal MD5.
 func TestLongPathIDs(t *testing.T) {
 	route := []byte("Start → Day 18555")
 	held := make(map[string]bool)
@@ -79,7 +80,7 @@ func TestLongPathIDs(t *testing.T) {
 	}
 	const half1, half2 = "TEXTCOLLBYfGiJUETHQ4h", "cKSMd5zYpgqf1YRDhkmxHkhPWptrkoyz28wnI9V0aHeAuaKnak"
 	first, second := assignPathID([]byte(half1+"A"+half2), never), assignPathID([]byte(half1+"E"+half2), never)
-	require.Equal(t, first, second, "two texts of one MD5, found by M. Stevens")
+	require.Equal(t, first, second, "two texts with the same MD5, found by M. Stevens")
 	all := func(id []byte) bool { return len(id) <= 32 }
 	first, second = assignPathID([]byte(half1+"A"+half2), all), assignPathID([]byte(half1+"E"+half2), all)
 	require.Equal(t, first[:32], second[:32])

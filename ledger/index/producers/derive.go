@@ -25,7 +25,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// producer folds the sequence number that a record's producer gave to it.
+// producer folds the sequence number that a producer gave to a record.
 func (f *deriver) producer(e *event.Event) {
 	id, number := e.Producer()
 	if id == nil {
@@ -50,8 +50,8 @@ func (f *deriver) producer(e *event.Event) {
 	f.missing(e.Seq, before, state.missing())
 }
 
-// deliver adds a number to what a producer has delivered. It reports whether the number is
-// new. Only numbers above the lowest missing one go into the set.
+// deliver adds a number to those that a producer has delivered. It reports whether the number
+// is new. Only numbers above the lowest missing one are added to the set.
 func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
@@ -102,9 +102,9 @@ func (f *deriver) numberBlock(row []byte) block {
 	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
-// missing replaces one producer's count of missing numbers in the sum over all. The sum has
-// 128 bits, because a single record can skip nearly 2^63 numbers. The gauge shows 2^64-1 for
-// larger sums.
+// missing replaces one producer's count of missing numbers in the sum over all producers. The
+// sum has 128 bits, because a single record can skip nearly 2^63 numbers. For sums that exceed
+// 64 bits, the gauge shows 2^64-1.
 func (f *deriver) missing(seq, before, after uint64) {
 	if before == after {
 		return
@@ -113,7 +113,7 @@ func (f *deriver) missing(seq, before, after uint64) {
 	if _, value, found := f.Rows.Newest(producersMissing, onlyRow); found {
 		r := rowstore.ValueReader{Rest: value}
 		r.Numbers(&high, &low)
-		if err := r.Err("what producers miss", value); err != nil {
+		if err := r.Err("the count of missing numbers", value); err != nil {
 			f.Rows.Fail("%w", err)
 		}
 	}

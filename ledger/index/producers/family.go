@@ -1,4 +1,5 @@
-// Package producers is the family of sequence numbers that producers have delivered.
+// Package producers is the family of questions about the sequence numbers that producers have
+// delivered.
 package producers
 
 import (
@@ -11,17 +12,17 @@ const (
 	// producerStates: a producer; what it has delivered so far.
 	producerStates rowstore.Dimension = 0x98
 	// producerNumbers: a producer, a level (1), and an index (8); which numbers of a block, or
-	// which lower blocks, are delivered.
+	// which blocks of the level below, are delivered.
 	producerNumbers rowstore.Dimension = 0x99
 	// producerRepeats: a producer; one version for each record that repeats a number.
 	producerRepeats rowstore.Dimension = 0x9a
 	// producerList: a byte 0; one version for each new producer.
 	producerList rowstore.Dimension = 0x9b
-	// producersMissing: a byte 0; how many numbers of all producers are missing.
+	// producersMissing: a byte 0; the count of missing numbers of all producers together.
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// Family answers which of their sequence numbers producers have delivered.
+// Family answers questions about the sequence numbers that producers have delivered.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

@@ -9,13 +9,13 @@ import (
 	"colophon/storage"
 )
 
-// Producer is what a client that numbers its records has delivered.
+// Producer describes what a client that numbers its records has delivered.
 type Producer struct {
 	ID         string
 	Seq        uint64 // of its latest record
 	Records    uint64
-	CompleteTo uint64 // no number is missing up to this one
-	Highest    uint64 // highest number; 0 if none from 1 on was delivered
+	CompleteTo uint64 // no number up to this one is missing
+	Highest    uint64 // the highest number; 0 if none from 1 on was delivered
 	Missing    uint64 // numbers below the highest that were not delivered
 	Duplicates uint64 // records that repeat a number
 }
@@ -27,10 +27,10 @@ type Gap struct{ From, To uint64 }
 type Duplicate struct {
 	Seq      uint64
 	Number   uint64
-	FirstSeq uint64 // of the first record of that number
+	FirstSeq uint64 // of the first record with that number
 }
 
-// List returns the producers, the newest first record first.
+// List returns the producers. The newest first record comes first.
 func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
@@ -39,8 +39,8 @@ func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 }
 
 // Get returns a producer, its gaps in ascending order, and its duplicates newest first. The
-// page applies to gaps and duplicates, with its limit for each. It returns storage.ErrNotFound
-// if no record names the producer.
+// page's limit applies to the gaps and to the duplicates, each by itself. It returns
+// storage.ErrNotFound if no record names the producer.
 func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
 	p, first, err := readProducer(v, id)
 	if err != nil {
@@ -84,7 +84,7 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 }
 
 // gapsOf returns the gaps of a producer from a number on. next is the number at which the next
-// page begins. 0 is the end, both for from and next.
+// page begins. For from and next, 0 means the end.
 func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
@@ -113,8 +113,8 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 	return gaps, 0, nil
 }
 
-// numberBlocks returns a function that reads the blocks of a producer's numbers, each of them
-// once.
+// numberBlocks returns a function that reads the blocks of a producer's numbers. It reads each
+// block once.
 func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n uint64) (block, error) {
 	blocks := make(map[string]block)
 	return func(level byte, n uint64) (block, error) {
@@ -133,7 +133,7 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 }
 
 // duplicatesOf returns the duplicates of a producer before event below, newest first. next is
-// the event before which the next page begins. 0 is the end.
+// the event before which the next page begins, or 0 at the end.
 func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.Identify([]byte(id))
 	for r, err := range v.Descend(producerRepeats, producer[:], below) {
@@ -156,7 +156,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 	return duplicates, 0, nil
 }
 
-// firstOf returns the first event with a value; 0 if there is none.
+// firstOf returns the first event with a value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.Ascend(records.Postings, id[:], 0) {

@@ -9,22 +9,22 @@ import (
 )
 
 // The numbers that a producer has delivered out of order are a set of 64-bit numbers, in
-// blocks of 256. 256 blocks are summarised in one block of the next level, and so on. So the
-// next number that is, or is not, in the set is found with a few reads, however far it is.
+// blocks of 256. A block of the next level summarises 256 blocks, and so on. So the next
+// number that is in the set, or is not, is found with a few reads, at any distance.
 
 const (
 	blockBits = 8 // bits of a number per level
 	topLevel  = 64/blockBits - 1
 )
 
-// bitmap has one bit for each number, or lower block, of a block.
+// bitmap has one bit for each number, or each block of the level below, in a block.
 type bitmap [1 << blockBits / 64]uint64
 
 func (b *bitmap) has(i byte) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 func (b *bitmap) add(i byte) { b[i/64] |= 1 << (i % 64) }
 
-// seek returns the lowest bit from i on that is set or, with clear, is not set.
+// seek returns the lowest bit from i on that is set or, if clear is true, is not set.
 func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 	for word := i / 64; word < byte(len(b)); word++ {
 		w := b[word]
@@ -47,8 +47,8 @@ type block struct {
 	all bitmap // parts with all numbers in the set
 }
 
-// seek returns the lowest part from i on that has a number in the set or, with missing, one
-// that is not.
+// seek returns the lowest part from i on that has a number in the set or, if missing is true,
+// a number that is not in the set.
 func (b *block) seek(i byte, missing bool) (byte, bool) {
 	if missing {
 		return b.all.seek(i, true)
@@ -56,7 +56,7 @@ func (b *block) seek(i byte, missing bool) (byte, bool) {
 	return b.any.seek(i, false)
 }
 
-// append writes one bitmap if both are equal.
+// append encodes a block. If both bitmaps are equal, it writes only one.
 func (b *block) append(dst []byte) []byte {
 	for _, word := range b.all {
 		dst = binary.BigEndian.AppendUint64(dst, word)
@@ -83,15 +83,16 @@ func decodeBlock(value []byte) (block, error) {
 	return b, nil
 }
 
-// blockRow returns the row of the block with n, a number at level 0 or a block's index above.
+// blockRow returns the row of a block. n is a number in the block at level 0, and the block's
+// index at higher levels.
 func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []byte {
 	return rowstore.AppendSeq(append(append(dst, producer[:]...), level), n>>blockBits)
 }
 
-// addNumber adds a number to a set and reports whether it is new. read returns a stored block;
-// write stores one.
+// addNumber adds a number to a set, and reports whether it is new. read returns a stored
+// block, and write stores one.
 func addNumber(n uint64, read func(level byte, n uint64) block, write func(level byte, n uint64, b *block)) bool {
-	begun, whole := true, true // what the block of the level below has just become
+	begun, whole := true, true // the new state of the block of the level below
 	for level := byte(0); level <= topLevel && (begun || whole); level++ {
 		b, i := read(level, n), byte(n)
 		if level == 0 && b.any.has(i) {
@@ -110,8 +111,8 @@ func addNumber(n uint64, read func(level byte, n uint64) block, write func(level
 	return true
 }
 
-// seekNumber returns the lowest number from n on that is in a set or, with missing, is not. It
-// reads at most two blocks of each level.
+// seekNumber returns the lowest number from n on that is in a set or, if missing is true, is
+// not. It reads at most two blocks of each level.
 func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, error)) (uint64, bool, error) {
 	level := byte(0)
 	for ; ; level++ {
@@ -139,17 +140,17 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 	return n, true, nil
 }
 
-// producerState is what a producer has delivered: the value of producerStates. Numbers begin
-// at 1. A producer may deliver 0 too, but 0 is never missing.
+// producerState says what a producer has delivered. It is the value of producerStates. Numbers
+// begin at 1. A producer can deliver 0 too, but 0 is never missing.
 type producerState struct {
 	next      uint64 // the lowest number from 1 on that is not delivered
-	highest   uint64 // 0 if none was
-	delivered uint64 // distinct numbers from 1 on
+	highest   uint64 // the highest number; 0 if there is none
+	delivered uint64 // number of distinct numbers from 1 on
 	repeats   uint64 // records that repeat a number
 	zero      uint64 // 1 if number 0 was delivered
 }
 
-// missing returns how many numbers below the highest are not delivered.
+// missing returns the number of missing numbers below the highest.
 func (s *producerState) missing() uint64 { return s.highest - s.delivered }
 
 func (s *producerState) append(dst []byte) []byte {

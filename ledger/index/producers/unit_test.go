@@ -53,7 +53,7 @@ func TestNumbersEqualModel(t *testing.T) {
 	})
 }
 
-// A damaged value is an error or another value, never a panic.
+// A damaged value decodes to an error or to another value, and never causes a panic.
 func FuzzDecodeProducers(f *testing.F) {
 	f.Add((&producerState{next: 300, highest: 1 << 62, delivered: 7, repeats: 1, zero: 1}).append(nil))
 	f.Add((&block{any: bitmap{1}, all: bitmap{}}).append(nil))

@@ -18,15 +18,15 @@ func (r *IPCRecord) texts() [15]*[]byte {
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
 }
 
-// A text is encoded as its length plus plainText and its bytes, unless one of the others
-// applies.
+// A text is encoded as its length plus plainText, followed by its bytes, unless one of the
+// other constants applies.
 const (
 	noText     = iota // nil
-	digestText        // a digest in hexadecimal: its bytes follow
+	digestText        // a digest in hexadecimal, followed by its bytes
 	plainText
 )
 
-// appendEncoded encodes what answers about runs need, without the seq. size is the length of
+// appendEncoded encodes what answers about runs need, except the seq. size is the length of
 // the record's entry in bytes.
 func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
@@ -42,7 +42,7 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	return dst
 }
 
-// appendEncoded encodes what lists need and r does not have.
+// appendEncoded encodes what lists need beyond the fields of r.
 func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
@@ -73,8 +73,8 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns the JSON object of the hashes of a record that has only the four usual
-// ones and perhaps the seedless one.
+// usualHashes returns the JSON object of hashes of a record that has the four usual hashes,
+// with or without the seedless one, and no others.
 func (r *IPCRecord) usualHashes() []byte {
 	object := make([]byte, 0, 460)
 	for i, hash := range []struct {
@@ -96,7 +96,7 @@ func (r *IPCRecord) usualHashes() []byte {
 	return append(object, '}')
 }
 
-// encodedRecord is the rest of an encoded record while it is decoded.
+// encodedRecord is the part of an encoded record that is not yet decoded.
 type encodedRecord []byte
 
 func (k *encodedRecord) number() int {
@@ -123,7 +123,7 @@ func (k *encodedRecord) text(all []byte) (text, after []byte) {
 }
 
 // decodeRecord decodes what IPCRecord.appendEncoded wrote. rest is what Record.appendEncoded
-// wrote. r has its own memory.
+// wrote. r owns its memory.
 func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encodedRecord) {
 	rest = encoded
 	size = rest.number()

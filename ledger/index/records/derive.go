@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Deriver writes postings, when records occurred, and their states.
+// Deriver writes postings, the times at which records occurred, and states of records.
 type Deriver struct {
 	*index.Fold
 	grouping  Grouper
@@ -24,8 +24,8 @@ type Deriver struct {
 	value      []byte     // scratch
 }
 
-// Grouper writes the postings whose runs form groups. These postings are the versions of the
-// groups.
+// Grouper writes the postings of values whose runs form groups. These postings are the
+// versions of the groups.
 type Grouper interface {
 	// Begin is called before any posting of a record is written.
 	Begin(ctx context.Context, e *index.Event) error
@@ -33,7 +33,7 @@ type Grouper interface {
 	Group(e *index.Event, p Posting)
 }
 
-// StateObserver updates what depends on the state of records.
+// StateObserver updates rows that depend on the state of records.
 type StateObserver interface {
 	// StateChanged is called before the new state is written.
 	StateChanged(ctx context.Context, c StateChange) error
@@ -84,8 +84,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	}
 }
 
-// addRun adds the values of a run-DAG's outcome, and of the documents and the evidence that it
-// rests on.
+// addRun adds the values of a run-DAG: its outcome, its documents, and its evidence.
 func (v *Values) addRun(dag *event.DAG) {
 	failed := drift.FailureStage(dag)
 	if failed == nil {
@@ -121,7 +120,8 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// writePostings writes one row for each distinct value of a record, and when it occurred.
+// writePostings writes one row for each distinct value of a record, and the time at which the
+// record occurred.
 func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	if err := f.grouping.Begin(ctx, e); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// Post writes a posting of a value that Prepare cannot collect, because it follows from other
-// events or its event is not a record.
+// Post writes a posting for a value that Prepare cannot collect, because the value follows
+// from other events or the event is not a record.
 func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
 }
@@ -165,8 +165,9 @@ func (f *Deriver) noted(e *event.Event) {
 	}
 }
 
-// redacted writes the kind of a redaction, so that lists can select it. Nothing else follows
-// from a redaction, because answers are derived from entries alone (spec: Index and as_of).
+// redacted writes the kind of a redaction, so that lists can select redactions. A redaction
+// changes nothing else, because answers are derived from entries alone (spec: Index and
+// as_of).
 func (f *Deriver) redacted(e *event.Event) {
 	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
 }

@@ -1,5 +1,5 @@
 // Package records is the family of lists of records: by value, by time, and by state. It
-// writes the postings on which most other families build, and caches IPC records.
+// writes the postings on which most other families depend, and caches IPC records.
 package records
 
 import (
@@ -11,20 +11,20 @@ import (
 
 // Dimensions of records.
 const (
-	// occurrences: the number of a kind or 0, the time at which a record occurred, and its
-	// seq; the last two inverted.
+	// occurrences: the number of a kind or 0, the time at which a record occurred, and the
+	// record's seq; time and seq are inverted.
 	occurrences rowstore.Dimension = 0x21
 	// Postings: identity of a name and a value; one version for each event with that value.
 	Postings rowstore.Dimension = 0x80
 	// recordStates: a record's seq (8); one version for each change of its state: the new
 	// state.
 	recordStates rowstore.Dimension = 0x90
-	// occurredUntil: a byte 0; a time after those at which all records so far occurred.
+	// occurredUntil: a byte 0; a time that is later than all occurrences so far.
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// Family answers questions about records: by their values, by when they occurred, and by
-// state.
+// Family answers questions about records: by their values, by the time of their occurrence,
+// and by their state.
 func Family() index.Family {
 	var series []counters.Series
 	for _, state := range record.States {

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord is what an IPC record's event says. The caller owns it.
+// IPCRecord has the contents of an IPC record's event. The caller owns it.
 type IPCRecord struct {
 	Seq   uint64
 	Time  time.Time // when it was recorded
@@ -21,17 +21,17 @@ type IPCRecord struct {
 	schema []byte
 }
 
-// ipcRecordOf returns the IPC record of an event. It refers to the event's memory.
+// ipcRecordOf returns the IPC record of an event. It aliases the event's memory.
 func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
 }
 
 // viewState is what queries about records cache in a view.
 type viewState struct {
-	// records are IPC records that were read, by seq. Outputs of a group are usually those of
-	// its runs, so one answer often needs a record twice.
+	// records are the IPC records that were read, by seq. One answer often needs a record
+	// twice, since the outputs of a group are usually those of its runs.
 	records       map[uint64]IPCRecord
-	statesChanged *bool  // whether the state of any record has changed; nil: unknown
+	statesChanged *bool  // whether the state of any record has changed; nil if unknown
 	encoded       []byte // scratch
 }
 
@@ -56,26 +56,26 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	return r, nil
 }
 
-// ReadIPCRecordOnce is ReadIPCRecord for a record that the view does not need again: it does not
-// use the view's own cache.
+// ReadIPCRecordOnce is ReadIPCRecord for a record that the view will not need again. It does
+// not use the view's own cache.
 func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // as a read of the log would return it
+		return r, ctx.Err() // as a read of the log would return
 	}
 	entry, e, err := v.Entry(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
 	if e.Kind != record.IPCRecord {
-		return IPCRecord{}, fmt.Errorf("event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
+		return IPCRecord{}, fmt.Errorf("event %d, read as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
 	}
 	decoded := ipcRecordOf(&e, e.IPC())
 	state := index.ViewState[viewState](v)
 	state.encoded = decoded.appendEncoded(state.encoded[:0], len(entry))
-	r, _, _ := decodeRecord(seq, state.encoded) // a copy in its own memory
+	r, _, _ := decodeRecord(seq, state.encoded) // a copy that owns its memory
 	if v.Cache().Enabled() {
 		listed := recordOf(&e)
 		cacheRecord(v, seq, len(entry), &decoded, &listed)
@@ -83,8 +83,8 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	return r, nil
 }
 
-// AnyIncomplete names the parts that any IPC record in the view lacks. It reads one key for
-// each part.
+// AnyIncomplete returns the parts that at least one IPC record in the view lacks. It reads one
+// key for each part.
 func AnyIncomplete(v *index.View) (parts []string, err error) {
 	for _, part := range record.IPCParts {
 		id := rowstore.Identify([]byte(Incomplete), []byte(part))
@@ -99,8 +99,8 @@ func AnyIncomplete(v *index.View) (parts []string, err error) {
 	return parts, nil
 }
 
-// cachedRecord returns the IPC record at seq from the cache. rest is its part for lists, valid
-// until the next call. It counts as one read event.
+// cachedRecord returns the IPC record at seq from the cache. rest is the part for lists, and
+// is valid until the next call. The record counts as one event that was read.
 func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
 	state := index.ViewState[viewState](v)
 	state.encoded, found = v.Cache().Find(state.encoded[:0], seq)
@@ -119,6 +119,6 @@ func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Reco
 	v.Cache().Keep(seq, state.encoded)
 }
 
-// PayloadSchema returns the schema of an axis payload (spec: Axis payload); nil if there is
-// none.
+// PayloadSchema returns the schema of an axis payload (spec: Axis payload), or nil if the
+// payload is none.
 func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

@@ -10,21 +10,21 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName names the values that are checked fields with a mismatch. The values are the
-// labels of the metric, so that records can be found from the metric. mismatched is the flag
-// of a record with any mismatch (spec: Checks).
+// mismatchName names the values that are checked fields with a mismatch. The values are labels
+// of the metric, so that records can be looked up from the metric. mismatched is the flag of a
+// record with any mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
 )
 
-// CheckedField reports whether a text is a possible value of mismatchName, and so of the
+// CheckedField reports whether a text is a possible value of mismatchName, and thus of the
 // metric's label field.
 func CheckedField(name string) bool {
 	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName names the values that are rules which the verdict of a run breaks.
+// inconsistentName names the values that are rules broken by the verdict of a run.
 // inconsistent is the flag of such a run (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"
@@ -39,7 +39,7 @@ func (v *Values) addMismatches(e *event.Event) {
 		return
 	}
 	first := len(v.list)
-	// A citation set may have the same field hundreds of times.
+	// A citation set can have the same field hundreds of times.
 	add := func(name string, value []byte) {
 		if p := postingOf(name, value); !slices.Contains(v.list[first:], p) {
 			v.list = append(v.list, p)

@@ -11,22 +11,24 @@ import (
 	"colophon/ledger/record"
 )
 
-// everyKind replaces the number of a kind in keys of all records.
+// everyKind replaces the number of a kind in the keys for records of all kinds.
 const everyKind = 0
 
-// kindNumber returns the number of a kind of record in keys; everyKind for other kinds.
+// kindNumber returns the number that a kind of record has in keys, or everyKind for other
+// kinds.
 func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
 
-// occurrenceKey returns the key of a record that occurred at a time. Later times come first;
-// at the same time, the newest record.
+// occurrenceKey returns the key of a record that occurred at a time. Later times come first.
+// Of records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
 	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
-// occurrencesEnd returns the key after those of all records that occurred at or after a time.
+// occurrencesEnd returns the key just after the keys of all records that occurred at or after
+// a time.
 func occurrencesEnd(k rowstore.Keyspace, kind byte, at time.Time) []byte {
 	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }
@@ -41,7 +43,7 @@ func appendInverted(dst, b []byte) []byte {
 // horizonRow is the only row of occurredUntil.
 var horizonRow = [1]byte{}
 
-// occurred writes when a record occurred, if it has a timestamp.
+// occurred writes the time at which a record occurred, if the record has a timestamp.
 func (f *Deriver) occurred(e *event.Event) {
 	at, ok := e.Occurred()
 	if !ok {
@@ -54,8 +56,8 @@ func (f *Deriver) occurred(e *event.Event) {
 	_, until, found := f.Rows.Newest(occurredUntil, horizonRow[:])
 	var scratch [index.TimeBytes]byte
 	if !found || bytes.Compare(index.AppendTime(scratch[:0], at), until) >= 0 {
-		// The time is rounded up to a second, so that most records of a busy ledger do not
-		// write it.
+		// The time is rounded up to a whole second, so that most records of a busy ledger need
+		// not write it.
 		f.Rows.Put(occurredUntil, horizonRow[:], e.Seq, index.AppendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // ListByOccurrence returns records by the time at which they occurred, newest first. It leaves
-// out records without a timestamp. A page may have fewer rows than its limit, even none,
-// because it reads every record of the range.
+// out records without a timestamp. A page can have fewer rows than its limit, or none, because
+// it reads every record in the range.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
@@ -25,7 +25,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	ids := q.valueIDs()
-	var last []byte // position of the last record that was read
+	var last []byte // position of the last record read
 	b := v.Budget(p)
 	for ok := it.First(); ok; ok = it.Next() {
 		if b.Spent(len(rows)) {
@@ -37,7 +37,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		position := it.Key()[len(rowstore.Keyspace{})+2:]
 		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
 		if seq >= v.Size() {
-			continue // not counted: later events must not change where a page ends
+			continue // not counted, since later events must not change where a page ends
 		}
 		v.Count(1, 0)
 		last = append(last[:0], position...)
@@ -54,7 +54,8 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	return rows, nil, it.Error()
 }
 
-// occurrenceBounds returns the bounds of a page's keys; nil if there can be no records.
+// occurrenceBounds returns the bounds of a page's keys, or nil if the page can have no
+// records.
 func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
 	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
 	if err != nil || !found {
@@ -85,7 +86,8 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	return slices.MaxFunc(lower, bytes.Compare), upper, nil
 }
 
-// hasPostings reports whether the view sees the event at seq, and it has all of these values.
+// hasPostings reports whether the view sees the event at seq, and whether the event has all of
+// these values.
 func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, error) {
 	if seq >= v.Size() {
 		return false, nil

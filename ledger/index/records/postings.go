@@ -14,13 +14,13 @@ import (
 type Posting struct {
 	ID rowstore.Identity
 	// Family is the identity of the name if the runs with this value form a group (spec:
-	// Runs); the versions then carry the state of the group. Otherwise Family is zero.
+	// Runs), and zero otherwise. The versions of a group carry the group's state.
 	Family rowstore.Identity
-	// recurs is true if many records have this value. Its versions then share keys.
+	// recurs is true if many records have this value. The value's versions then share keys.
 	recurs bool
 }
 
-// IsLabel reports whether the value is of a label.
+// IsLabel reports whether the value is the value of a label.
 func (p *Posting) IsLabel() bool {
 	switch p.Family {
 	case rowstore.Identity{}, IPCFamily, InputFamily, HashFamily, PromptFamily, OutputFamily, ModelFamily:
@@ -36,9 +36,9 @@ const (
 	buildName       = "build"
 	Subject         = "subject"
 	Topic           = "topic"      // of a note
-	RecordSeq       = "record_seq" // the record that a note is on, in decimal
+	RecordSeq       = "record_seq" // the record that a note is about, in decimal
 	Flag            = "flag"
-	Incomplete      = "incomplete" // what an IPC record lacks
+	Incomplete      = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
 	producerName    = "producer"     // the producer's id
@@ -50,7 +50,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
-// IsGrouped reports whether IPC runs are grouped by the values of that name.
+// IsGrouped reports whether IPC runs are grouped by values with that name.
 func IsGrouped(name string) bool {
 	switch name {
 	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model:
@@ -66,21 +66,21 @@ func postingOf(name string, value []byte) Posting {
 
 // Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
 const (
-	// IsRecord: the record itself wrote the version. Without it, a change of state wrote it,
-	// and lists of records leave it out.
+	// IsRecord means that the record itself wrote the version. If it is not set, a change of
+	// state wrote the version, and lists of records leave it out.
 	IsRecord = 1 << iota
-	// IsRun: the record is an IPC run.
+	// IsRun means that the record is an IPC run.
 	IsRun
 )
 
-// Values collects the values of one record. They are valid until those of the next record are
-// collected.
+// Values collects the values of one record. They are valid until the values of the next record
+// are collected.
 type Values struct {
 	list       []Posting
 	identities *Identities // may be nil
 }
 
-// collect begins a record with the values that every kind can have.
+// collect starts a record with the values that all kinds share.
 func (v *Values) collect(identities *Identities, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
@@ -103,7 +103,7 @@ func (v *Values) Add(name string, value []byte) {
 	}
 }
 
-// detach stops using the identity cache, so that another goroutine may add values.
+// detach stops using the identity cache, so that another goroutine can add values.
 func (v *Values) detach() { v.identities = nil }
 
 // AddRecurring is Add for a value that many records have.
@@ -114,7 +114,8 @@ func (v *Values) AddRecurring(name string, value []byte) {
 	}
 }
 
-// Of returns the posting of a family of which a record has at most one value.
+// Of returns the posting of the family's value. A record must have at most one value of the
+// family.
 func (v *Values) Of(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
@@ -146,7 +147,8 @@ type identified struct {
 	Posting
 }
 
-// Posting returns the posting of the value at a position, which is at most one after the last.
+// Posting returns the posting of the value at a position. The position is at most one after
+// the last.
 func (k *Identities) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
@@ -165,7 +167,7 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 	return last.Posting
 }
 
-// CollectIPC begins an IPC record.
+// CollectIPC starts an IPC record.
 func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
@@ -175,7 +177,7 @@ func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.I
 	}
 }
 
-// addProducer adds the producer of a record and its number.
+// addProducer adds the record's producer and the number that the producer gave it.
 func (v *Values) addProducer(e *event.Event) {
 	if id, number := e.Producer(); id != nil {
 		v.AddRecurring(producerName, id)
@@ -204,7 +206,7 @@ var (
 	ModelFamily  = rowstore.Identify([]byte(Model))
 )
 
-// FamilyOf returns the identity of a name by which runs are grouped; zero for other names.
+// FamilyOf returns the identity of a name by which runs are grouped, or zero for other names.
 func FamilyOf(name string) rowstore.Identity {
 	switch name {
 	case IPCID:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -21,19 +22,19 @@ const MaxValues = 8
 
 // Filter selects records (spec: Requests). Its zero value selects all.
 type Filter struct {
-	Kind         record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty: all of record.Kinds
-	State        record.State // selects IPC records and run-DAGs; empty: records of any kind and state
+	Kind         record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
+	State        record.State // selects IPC records and run-DAGs; empty means any kind and state
 	Values       []Value      // a record must have all of them; at most MaxValues
-	index.Bounds              // of when a record was recorded or occurred
+	index.Bounds              // on the time when a record was recorded or occurred
 	Bodies       bool         // read event bodies too
 }
 
-// Value is a name and a value by which records are found (spec: Lists of records). Effective
-// hashes have their own names; labels and the stages of run-DAGs have names that begin with
-// label: and stage:.
+// Value is a name and a value by which records are found (spec: Lists of records). Each
+// effective hash has its own name. The names of labels begin with label:, and those of run-DAG
+// stages with stage:.
 type Value struct{ Name, Text string }
 
-// ProducerSeq returns the value of the records to which a producer gave that number.
+// ProducerSeq returns the value of records to which a producer gave a number.
 func ProducerSeq(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
@@ -47,7 +48,7 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 	return ids
 }
 
-// Record is a record in a list, or an event that redacts content, or a note.
+// Record is a record, a redaction, or a note in a list.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
@@ -60,13 +61,13 @@ type Record struct {
 	Hashes, Labels []byte
 	Mismatches     []string // fields with the check mismatch
 	Inconsistent   []string // rules that the verdict breaks
-	Incomplete     []string // what an IPC record lacks (spec: Receipts)
-	Body           []byte   // of the event; nil without Filter.Bodies
+	Incomplete     []string // parts that an IPC record lacks (spec: Receipts)
+	Body           []byte   // of the event; nil unless Filter.Bodies is set
 }
 
-// List returns records by seq, newest first. A page may have fewer rows than its limit, even
-// none, if few events pass the filter: it ends when its budget is spent. next is nil only at
-// the end.
+// List returns records by seq, newest first. A page can have fewer rows than its limit, or
+// none, if few events match the filter, because the page ends when its budget is spent. next
+// is nil only at the end.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqsIn(q.Bounds)
 	if err != nil {
@@ -79,14 +80,7 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 		}
 		below = min(below, after)
 	}
-	ids := q.valueIDs()
-	if q.Kind != "" {
-		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
-	}
-	if q.State != "" && q.State != record.Live {
-		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
-	}
-	search := newSearch(v, ids)
+	search := newSearch(v, q.searched())
 	defer func() { err = errors.Join(err, search.close()) }()
 	for b := v.Budget(p); below > from; {
 		var found bool
@@ -103,6 +97,48 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 		}
 	}
 	return rows, nil, nil
+}
+
+// searched returns the identities of the rows in Postings that a search walks.
+func (q *Filter) searched() []rowstore.Identity {
+	ids := q.valueIDs()
+	if q.Kind != "" {
+		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
+	}
+	if q.State != "" && q.State != record.Live {
+		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
+	}
+	return ids
+}
+
+// Exceeds reports whether List with a filter would look at more events than that. It reads none of
+// them.
+func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
+	from, below, err := v.SeqsIn(q.Bounds)
+	if err != nil {
+		return false, err
+	}
+	search := newSearch(v, q.searched())
+	defer func() { err = errors.Join(err, search.close()) }()
+	for events := 0; below > from; {
+		var found bool
+		if below, found, err = search.step(below); err != nil {
+			return false, err
+		}
+		if found && below >= from {
+			events++
+		}
+		if events > most {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// OfKind yields the records of a kind, newest first.
+func OfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
+	id := rowstore.Identify([]byte(kindName), []byte(kind))
+	return rowstore.Seqs(v.Descend(Postings, id[:], v.Size()))
 }
 
 // appendRecord appends the record at seq if it has the kind and state that the filter selects.
@@ -127,7 +163,7 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 	return append(rows, one), nil
 }
 
-// Read returns what the event at seq says, without its state.
+// Read returns the event at seq as a record, without its state.
 func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, error) {
 	if !q.Bodies {
 		if r, rest, found := cachedRecord(v, seq); found {
@@ -149,7 +185,7 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 	return one, nil
 }
 
-// recordOf returns what an event says, without State and Body.
+// recordOf returns an event as a record, without State and Body.
 func recordOf(e *event.Event) Record {
 	one := Record{
 		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
@@ -171,7 +207,7 @@ func recordOf(e *event.Event) Record {
 	return one
 }
 
-// textOf returns a copy of a JSON string; nil if the value is not a string.
+// textOf returns a copy of a JSON string, or nil if the value is not a string.
 func textOf(v pyjson.Value) *string {
 	if v.Kind() != pyjson.String {
 		return nil
@@ -180,7 +216,7 @@ func textOf(v pyjson.Value) *string {
 	return &text
 }
 
-// objectOf returns a JSON object unchanged; an empty one if the value is not an object.
+// objectOf returns a JSON object unchanged, or an empty object if the value is not an object.
 func objectOf(v pyjson.Value) []byte {
 	if v.Kind() != pyjson.Object {
 		return []byte("{}")

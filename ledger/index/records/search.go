@@ -7,12 +7,12 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// search finds the events that have all of some values, newest first, without reading the
-// events between them. It also finds versions that changes of state wrote. It is for the
-// view's goroutine and must be closed.
+// search finds the events that have all of several values, newest first, without reading the
+// events between them. It also finds versions that changes of state wrote. Only the view's
+// goroutine can use it. It must be closed.
 type search struct {
 	postings []*rowstore.Descent
-	at       uint64 // the seq at which the first of them is
+	at       uint64 // current seq of the first posting
 }
 
 func newSearch(v *index.View, ids []rowstore.Identity) *search {
@@ -23,9 +23,9 @@ func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	return s
 }
 
-// step searches below a bound. If found is true, the event at the new bound has all values; no
-// event from there up to below has. Bound 0 with found false means the end. A step reads at
-// most one key per value.
+// step searches below a bound. If found is true, the event at the new bound has all values. No
+// event between the new bound and below has all of them. A bound of 0 with found false means
+// the end. A step reads at most one key for each value.
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
 	for i, w := range s.postings {
@@ -37,7 +37,8 @@ func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 			s.at = seq
 		}
 	}
-	// Each value was searched at or below the one before, so if the first is at seq, all are.
+	// Each posting was searched at or below the previous one's seq, so if the first posting is
+	// at seq, all are.
 	if len(s.postings) > 0 && s.at != seq {
 		return seq + 1, false, nil
 	}

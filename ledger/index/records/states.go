@@ -12,11 +12,11 @@ import (
 )
 
 // stateName names the values that are states other than live. The version of such a posting is
-// the seq of the record, and it remains when the state changes again.
+// the seq of the record. It remains when the state changes again.
 const stateName = "state"
 
-// stateOf returns the state of an IPC record or run-DAG in the fold: live until an event
-// changes it (spec: States; Path validation; Sources; Redactions).
+// stateOf returns the state of an IPC record or run-DAG in the fold. A record is live until an
+// event changes its state (spec: States; Path validation; Sources; Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
@@ -34,7 +34,8 @@ func State(v *index.View, seq uint64) (string, error) {
 }
 
 // anyStateChanged reports whether the state of any record has changed. In most ledgers none
-// has, and looking up an absent row costs as much as the rest of the row that is returned.
+// has, and then looking up an absent row would cost as much as everything else for a listed
+// record.
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
@@ -54,8 +55,8 @@ func stateText(value []byte, found bool) string {
 	return counters.Label(value, record.States[:])
 }
 
-// stateChanged folds a change of state. It ignores a target without state and a state that
-// this build does not know.
+// stateChanged folds a change of state. It ignores a target that has no state, and a state
+// that this build does not know.
 func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := counters.Label(change.State, record.States[:])
@@ -79,8 +80,8 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// target returns the record whose state an event changes; nil if there is none before event
-// seq, or it has no state.
+// target returns the record whose state an event changes, or nil if there is no such record
+// before event seq or it has no state.
 func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
 	if named >= seq {
 		return nil, nil

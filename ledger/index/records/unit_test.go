@@ -15,7 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// A cached record equals the record, and nil texts stay distinct from empty ones.
+// Decoding a cached record gives the same record. nil texts stay distinct from empty ones.
 func TestCachedRecordsAreEncoded(t *testing.T) {
 	digest := rapid.StringMatching(`[0-9a-f]{64}`)
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
@@ -48,7 +48,7 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		encoded := listed.appendEncoded(decoded.appendEncoded(nil, size), &decoded)
 		gotSaid, gotSize, rest := decodeRecord(decoded.Seq, encoded)
 		gotListed := gotSaid.listed(rest)
-		clear(encoded) // the decoded record must not refer to it
+		clear(encoded) // the decoded record must not alias it
 		require.Equal(t, decoded, gotSaid)
 		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)

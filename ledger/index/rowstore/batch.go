@@ -11,8 +11,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Batch collects the writes of one batch and sorts them before the engine gets them. The
-// engine would compare whole keys; here most keys are ordered by one integer comparison.
+// Batch collects the writes of one batch, and sorts them before the engine gets them. The
+// engine would compare whole keys; Batch orders most keys by one comparison of integers.
 type Batch struct {
 	list  []write
 	spare []write // scratch for sort
@@ -22,8 +22,8 @@ type Batch struct {
 }
 
 type write struct {
-	// order is eight bytes of the key as a number. They begin after the keyspace, or further
-	// on while sort compares the rest of equal keys.
+	// order is eight bytes of the key as a number. They begin after the keyspace or, while
+	// sort compares the rest of equal keys, further on.
 	order      uint64
 	at         uint32 // offset of the key; the value follows it
 	key, value uint32 // lengths
@@ -34,17 +34,17 @@ type writeKind uint8
 
 const (
 	setKey          writeKind = iota
-	deleteKey                 // removes a key however often it was set
+	deleteKey                 // removes a key that was set any number of times
 	singleDeleteKey           // removes a key that was set once since it was last removed
 )
 
-// writeBytes is the memory of a write apart from its key and value, including scratch.
+// writeBytes is the memory of a write without its key and value, including scratch memory.
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
 // size returns the approximate size in bytes.
 func (w *Batch) size() int { return len(w.bytes) + len(w.list)*writeBytes }
 
-// add adds a write. Of several writes to one key the last one counts.
+// add adds a write. Of several writes to one key, the last one counts.
 func (w *Batch) add(kind writeKind, key, value []byte) {
 	w.list = append(withRoom(w.list, 1), write{
 		order: orderOf(key, len(Keyspace{})), at: uint32(len(w.bytes)), key: uint32(len(key)), value: uint32(len(value)), kind: kind,
@@ -61,8 +61,8 @@ func orderOf(key []byte, place int) uint64 {
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// withRoom returns a slice with room for that many more elements. It doubles a full slice;
-// append would copy a large one each time it grows by a quarter.
+// withRoom returns a slice with room for that many more elements. It doubles a full slice,
+// whereas append would copy a large one each time that it grows by a quarter.
 func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s
@@ -70,7 +70,7 @@ func withRoom[T any](s []T, more int) []T {
 	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
-// reset empties the batch. It frees the memory if that is far more than typical.
+// reset empties the batch. If the batch has far more memory than is typical, reset frees it.
 func (w *Batch) reset(typical int) {
 	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
@@ -80,8 +80,8 @@ func (w *Batch) reset(typical int) {
 
 func (w *Batch) keyOf(one *write) []byte { return w.bytes[one.at : one.at+one.key] }
 
-// sort compares up to fewWrites writes key by key. Beyond longKey bytes few keys are still
-// equal, so it compares those directly too.
+// sort compares up to fewWrites writes key by key. It also does so beyond longKey bytes,
+// because few keys are still equal there.
 const (
 	fewWrites = 64
 	longKey   = 64
@@ -93,7 +93,8 @@ func (w *Batch) sort() {
 	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortFrom sorts writes whose keys agree up to an offset. Their order is taken from there.
+// sortFrom sorts writes whose keys are equal up to an offset. Their order is taken from that
+// offset.
 func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
@@ -108,8 +109,8 @@ func (w *Batch) sortFrom(place int, list, spare []write) {
 	}
 }
 
-// sortEqual sorts writes with the same order, whose keys therefore agree up to an offset or to
-// their end.
+// sortEqual sorts writes with the same order, whose keys are therefore equal up to an offset
+// or to their end.
 func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {
@@ -147,13 +148,13 @@ func sortByOrder(list, spare []write) {
 		}
 		from, to = to, from
 	}
-	copy(list, from) // does nothing if the result is in list already
+	copy(list, from) // does nothing if the result is already in list
 }
 
 // Commit sorts the writes and applies them to the engine, unsynced.
 func (w *Batch) Commit() error {
 	w.sort()
-	const overhead = 16 // bytes that the engine adds per write and per batch
+	const overhead = 16 // bytes that the engine adds for each write and for each batch
 	batch := w.engine.NewBatchWithSize(len(w.bytes) + overhead*(len(w.list)+1))
 	for i := range w.list {
 		one := &w.list[i]

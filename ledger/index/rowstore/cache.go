@@ -8,17 +8,17 @@ import (
 )
 
 // rowCache keeps the newest version runs of recently used rows, by the row's name. Its memory
-// holds no pointers, because the garbage collector would have to scan hundreds of thousands of
-// them. It has two generations: rows used since the last rotation, and rows used between the
-// two rotations before. It belongs to the follower's goroutine.
+// contains no pointers, because the garbage collector would otherwise scan hundreds of
+// thousands of them. It has two generations: the rows used since the last rotation, and the
+// rows used between the last two rotations. It belongs to the follower's goroutine.
 type rowCache struct {
 	seed              maphash.Seed
 	current, previous generation
 }
 
-// rotate makes the current generation the previous one and forgets the previous one. It does
-// nothing while a quarter of the current generation's memory is left for the next batch. limit
-// is the number of bytes that both generations may take.
+// rotate makes the current generation the previous one, and drops the rows that were in the
+// previous one. It does nothing while a quarter of the current generation's memory is free for
+// the next batch. limit is the number of bytes that both generations together can take.
 func (c *rowCache) rotate(limit int) {
 	switch {
 	case c.current.heads == nil:
@@ -33,8 +33,8 @@ func (c *rowCache) rotate(limit int) {
 // full reports whether the current generation has used its half of the limit.
 func (c *rowCache) full(limit int) bool { return c.current.used >= limit/2 }
 
-// find returns the place of a row in the current generation. It moves the row there if only
-// the previous generation has it. It returns 0 if the row is not cached.
+// find returns the place of a row in the current generation. If only the previous generation
+// has the row, find moves it. It returns 0 if the row is not cached.
 func (c *rowCache) find(name []byte) place {
 	hash := maphash.Bytes(c.seed, name)
 	if at := c.current.find(hash, name); at != 0 {
@@ -48,7 +48,7 @@ func (c *rowCache) find(name []byte) place {
 	return c.current.keep(hash, name, e.span, c.previous.runOf(e))
 }
 
-// keep caches the newest version run of a row, in place of an older one.
+// keep caches the newest version run of a row, and replaces an older one.
 func (c *rowCache) keep(name []byte, s span, run []byte) place {
 	return c.current.keep(maphash.Bytes(c.seed, name), name, s, run)
 }
@@ -59,7 +59,7 @@ type generation struct {
 	entries []entry  // entry 0 is unused
 	blocks  [][]byte // names and version runs
 	filled  int      // number of blocks in use
-	at      int      // bytes used of the last of them
+	at      int      // bytes used in the last of these blocks
 	used    int      // bytes in total, including heads
 }
 
@@ -72,16 +72,16 @@ type entry struct {
 	span
 	next       place // the next entry of the chain; 0 at the end
 	block, at  uint32
-	size, room uint32 // length of the version run, and the length at which it must move
+	size, room uint32 // length of the version run, and the length beyond which it must move
 	tag        uint16 // some bits of the name's hash
-	name       uint8  // the length of the name
+	name       uint8  // length of the name
 	changed    bool   // the version run differs from the one in the batch or the engine
 }
 
 // tagOf returns bits of a hash that do not select the chain.
 func tagOf(hash uint64) uint16 { return uint16(hash >> 48) }
 
-// span describes a version run. It is zero if the row has no version.
+// span describes a version run. It is zero if the row has no versions.
 type span struct {
 	first, last uint64 // seqs of the oldest and the newest version
 	newest      uint32 // offset of the newest version's value, which begins with its length
@@ -101,13 +101,13 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
 	cacheBlock = 1 << 16
-	// typicalBytes is about what a row takes. A version run can grow by slackBytes before it
-	// must move.
+	// typicalBytes is the approximate memory of a row. A version run can grow by slackBytes
+	// before it must move.
 	typicalBytes = 128
 	slackBytes   = 8
 )
 
-// reset empties a generation. It keeps as much memory as that many bytes need.
+// reset empties a generation. It keeps the memory that is needed for that many bytes.
 func (g *generation) reset(bytes int) {
 	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {
@@ -144,13 +144,13 @@ func (g *generation) nameOf(e *entry) []byte {
 	return g.blocks[e.block][e.at : e.at+uint32(e.name)]
 }
 
-// runOf returns the version run of an entry. Its capacity is the room that the entry has.
+// runOf returns the version run of an entry. Its capacity is the entry's room.
 func (g *generation) runOf(e *entry) []byte {
 	from := e.at + uint32(e.name)
 	return g.blocks[e.block][from : from+e.size : from+e.room]
 }
 
-// writtenBytes returns about how many bytes the version run takes in a batch.
+// writtenBytes returns the approximate size of the version run in a batch.
 func (e *entry) writtenBytes() int {
 	return writeBytes + int(e.name) + VersionBytes + int(e.size)
 }
@@ -166,7 +166,7 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 	return e.last, encoded[n : n+int(size)], true
 }
 
-// keep adds a row. It hides an older entry with that name.
+// keep adds a row. It hides an older entry with the same name.
 func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
 	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
@@ -189,14 +189,15 @@ func (g *generation) replace(at place, s span, run []byte) {
 	}
 }
 
-// accepts reports whether the version run of a row can take a version of that event.
+// accepts reports whether the version run of a row can take another version, written by event
+// seq.
 func (g *generation) accepts(at place, seq uint64) bool {
 	e := &g.entries[at]
 	return e.found && (e.size < runBytes || e.last == seq)
 }
 
-// add adds a version to the version run of a row and returns the number of bytes by which the
-// run has grown. A second version of the same event replaces the first.
+// add adds a version to the version run of a row, and returns the number of bytes by which the
+// run has grown. A second version from the same event replaces the first.
 func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
 	e := &g.entries[at]
 	run := g.runOf(e)
@@ -214,7 +215,7 @@ func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
 	return grown
 }
 
-// move gives an entry new space, with that much room for its version run.
+// move gives an entry new memory, with room for a version run of that length.
 func (g *generation) move(e *entry, name, run []byte, room int) {
 	size := len(name) + room
 	if g.at+size > cacheBlock {

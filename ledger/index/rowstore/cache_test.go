@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelRun is a version run as the cache must return it.
+// modelRun is a version run that the cache must return.
 type modelRun []Version
 
-// add adds a version, in place of one with the same seq.
+// add adds a version. It replaces a version with the same seq.
 func (m modelRun) add(seq uint64, value []byte) modelRun {
 	if last := len(m) - 1; m[last].Seq == seq {
 		m = m[:last:last]
@@ -52,8 +52,8 @@ func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	require.Equal(t, want[0].Seq, e.first)
 }
 
-// Rows that were kept or found since the rotation before the last are cached with their last
-// change; no others are.
+// Rows that were kept or found since the last rotation but one are cached with their latest
+// change. No others are.
 func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
@@ -104,7 +104,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 	})
 }
 
-// Memory is reused, and that of single large values is freed.
+// Memory is reused. The memory of single large values is freed.
 func TestRowCacheIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	var cache rowCache

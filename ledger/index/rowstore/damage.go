@@ -7,8 +7,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ErrRebuilding is returned while a damaged index is replaced by an empty one.
-var ErrRebuilding = errors.New("index: it was found damaged and is being replaced")
+// ErrRebuilding is returned while an empty index replaces a damaged one.
+var ErrRebuilding = errors.New("index: the index is damaged and is being replaced")
 
 // usage counts the users of the engine, so that it can be replaced when there are none.
 type usage struct {
@@ -16,14 +16,14 @@ type usage struct {
 	idle    sync.Cond  // signalled when users becomes 0
 	users   int
 	running int   // followers that run
-	refused error // what Acquire returns; nil if the engine may be used
-	// rebuilds counts how often the engine was replaced: at most once, so that a failing disk
-	// does not cause rebuilds without end.
+	refused error // what Acquire returns; nil if the engine can be used
+	// rebuilds counts how often the engine was replaced. It is replaced at most once, so that
+	// a failing disk does not cause endless rebuilds.
 	rebuilds int
 }
 
-// Acquire keeps the engine from being replaced until Release. It returns how often it was
-// replaced before. After an error the caller must not call Release.
+// Acquire keeps the engine from being replaced until Release. It returns how often the engine
+// was replaced before. After an error, the caller must not call Release.
 func (s *Store) Acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -41,8 +41,8 @@ func (s *Store) Release() {
 	}
 }
 
-// Refused returns the error that Acquire returns now; nil if the engine may be used. Current
-// users should stop when it is not nil.
+// Refused returns the error that Acquire would return now, or nil. If it is not nil, current
+// users of the engine should stop.
 func (s *Store) Refused() error {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -76,11 +76,11 @@ var ErrDamaged = errors.New("index: damaged")
 // IsCorruption reports whether an error of the engine means that its files are damaged.
 func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 
-// ReportDamage starts the replacement of a damaged index. replaced is what Acquire returned to
-// the caller that found the damage. It returns true if the index is being replaced or was
-// replaced already; followers then start again with the empty one. It returns false if this
-// process does not replace it: the next start rebuilds it, if the damage is marked or found
-// again. It may be called from any goroutine.
+// ReportDamage starts the replacement of a damaged index. replaced is the number that Acquire
+// returned to the caller that found the damage. ReportDamage returns true if the index is
+// being replaced or was already replaced; followers then start again with the empty index. It
+// returns false if this process does not replace the index; the next start then rebuilds it if
+// the damage is marked or is found again. It can be called from any goroutine.
 func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *Store) ReportDamage(err error, replaced int) bool {
 	return true
 }
 
-// rebuild waits until the engine has no users, followers included, and replaces it by an empty
-// one.
+// rebuild waits until the engine has no users, including followers, and replaces the index by
+// an empty one.
 func (s *Store) rebuild() {
 	s.usage.mu.Lock()
 	for s.usage.users > 0 {
@@ -112,7 +112,7 @@ func (s *Store) rebuild() {
 	s.config.Replaced(func() { s.refuse(err) })
 }
 
-// reopen empties the folder and opens the engine again. The engine has no users.
+// reopen empties the folder and opens the engine again. The engine must have no users.
 func (s *Store) reopen() error {
 	if err := s.engine.Close(); err != nil {
 		s.config.Log.Info("cannot close the damaged index", "error", err)

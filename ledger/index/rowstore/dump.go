@@ -7,8 +7,8 @@ import (
 )
 
 // Dump returns one line for each stored key. Lines have the names of keyspaces instead of
-// their numbers, so stores with the same rows have the same lines. It is for tests. The store
-// must be acquired.
+// their numbers, so that stores with the same rows have the same lines. It is for tests. The
+// store must be acquired.
 func (s *Store) Dump() (lines []string, err error) {
 	it, err := s.Iterate(nil, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Dump() (lines []string, err error) {
 		}
 		name, known := names[space]
 		if !known {
-			return nil, fmt.Errorf("key %x belongs to no name", key)
+			return nil, fmt.Errorf("key %x belongs to no named keyspace", key)
 		}
 		lines = append(lines, fmt.Sprintf("%s %x = %x", name, key[len(space):], value))
 	}

@@ -12,39 +12,40 @@ import (
 )
 
 // engineFormat is the version of the engine's file formats. It is fixed, so that a newer
-// library does not convert the files.
+// library does not convert existing files.
 const engineFormat = engine.FormatValueSeparation
 
-// queuedTables is how many full memtables, or batches of about that size, may wait to be
-// written before a write blocks.
+// queuedTables is the number of full memtables, or of batches of about that size, that can
+// wait to be written before a write blocks.
 const queuedTables = 2
 
-// Level 0 is merged when compactAt/2 of its tables overlap; when stopAt do, writes block.
-// Merging many at once costs least. While an index is rebuilt it has few readers, so it merges
-// later.
+// Level 0 is merged when compactAt/2 of its tables overlap. When stopAt of them overlap,
+// writes block. It is cheapest to merge many tables at once. An index that is being rebuilt
+// has few readers, so it merges later.
 const (
 	compactAt        = 16
 	rebuildCompactAt = 64
 	stopAt           = 64
 )
 
-// tableBytes is about the size of a table. Reads are random; with few large tables nearly
-// every read finds its table open.
+// tableBytes is the approximate size of a table. Reads are random, and with few large tables
+// nearly every read finds its table open.
 const tableBytes = 64 << 20
 
-// oneLevelBytes: below this size, merged tables go directly to the last level.
+// oneLevelBytes is the size of an index below which merged tables go directly to the last
+// level.
 const oneLevelBytes = 512 << 20
 
 // lastLevel holds most of an index.
 const lastLevel = 6
 
-// engineOptions returns options for small keys that arrive in random order and are mostly read
-// one at a time. found is called once at most, when the engine finds damage.
+// engineOptions returns options for small keys that arrive in random order and are usually
+// read one at a time. The engine calls found at most once, when it finds damage.
 func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       frames.Files{FS: c.Files},
 		Comparer: c.Schema.comparer(),
-		// What a crash loses is folded again from the log.
+		// Events that a crash loses are folded again from the log.
 		DisableWAL:                  true,
 		FormatMajorVersion:          engineFormat,
 		CacheSize:                   int64(c.CacheBytes),
@@ -62,8 +63,8 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 			once.Do(func() { found(info.Details) })
 		},
 	}
-	// The engine would store the values of older versions apart. The version runs of a row are
-	// not versions of one another.
+	// By default, the engine would store the values of older versions separately. It would
+	// take the version runs of a row for versions of one another, which they are not.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -76,27 +77,28 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	}
 	if c.Rebuild {
 		o.L0CompactionThreshold = rebuildCompactAt
-		// Nor does it rewrite tables because many keys were deleted: rankings delete many.
+		// Nor must it rewrite tables because many keys were deleted, since rankings delete
+		// many.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
-	// Only the last level is compressed; other levels are rewritten soon. Filters of the last
-	// level would be of no use, because the fold has its own.
+	// Only the last level is compressed, because other levels are soon rewritten. Filters of
+	// the last level would be useless, because the fold has its own.
 	o.Levels[lastLevel].Compression = func() *blocks.CompressionProfile { return blocks.FastestCompression }
 	o.Levels[lastLevel].FilterPolicy = engine.NoFilterPolicy
 	return o
 }
 
-// markDamaged makes the next start empty the index, if it is not emptied before. Until then
-// queries that meet the damage fail; all others are answered.
+// markDamaged makes the next start empty the index, unless the index is emptied earlier. Until
+// then, queries that meet the damage fail, and all others are answered.
 func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
 	if err := c.folder().writeLayout(damagedLayout); err != nil {
-		c.Log.Error("marking the damaged index", "dir", c.Dir, "error", err)
+		c.Log.Error("could not mark the index as damaged", "dir", c.Dir, "error", err)
 	}
 }
 
-// fail ends the process after a failed write. Otherwise the engine would continue and leave a
-// gap that no cursor shows.
+// fail ends the process after a failed write. Otherwise the engine would continue with a gap
+// that no cursor shows.
 func (c *Config) fail(msg string) {
 	c.Log.Error("writing the index failed; ending the process", "reason", msg)
 	c.Exit(1)

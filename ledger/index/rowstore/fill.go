@@ -8,7 +8,7 @@ import (
 // ErrPosition: Page.After is not a position that a page of the same query returned.
 var ErrPosition = errors.New("index: not a position of this query")
 
-// Position returns the seq that the page before ended with; false on the first page.
+// Position returns the seq at which the previous page ended, or false on the first page.
 func (p Page) Position() (uint64, bool, error) {
 	if p.After == nil {
 		return 0, false, nil
@@ -20,8 +20,8 @@ func (p Page) Position() (uint64, bool, error) {
 	return seq, true, nil
 }
 
-// FillBackwards returns a page of a row's versions, newest first, each converted by take. It
-// leaves out versions for which take returns nil.
+// FillBackwards returns a page of a row's versions, newest first. take converts each version,
+// and returns nil to leave it out.
 func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {
@@ -51,7 +51,7 @@ func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Ve
 }
 
 // fill takes versions until the page is full or its budget is spent. next is the seq of the
-// last version taken; nil at the end.
+// last version taken, or nil at the end.
 func fill[R any](r *Reader, versions iter.Seq2[Version, error], p Page, take func(Version) (*R, error)) (rows []R, next []byte, err error) {
 	b, last := r.Budget(p), uint64(0)
 	for one, err := range versions {

@@ -11,19 +11,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damagedLayout replaces the layout while the index is emptied, and after it was found
-// damaged. No build has this layout, so the next start empties the index.
+// damagedLayout replaces the layout while the index is being emptied, and after damage was
+// found. No build has this layout, so the next start empties the index.
 const damagedLayout = "colophon index, to be emptied\n"
 
-// Files of this package; all others are the engine's. A folder with layoutFile holds an index
-// and may be emptied.
+// Files of this package; all others belong to the engine. A folder with layoutFile contains an
+// index and may be emptied.
 const (
 	lockFile   = "LOCK"
 	layoutFile = "LAYOUT"
 	layoutNext = "LAYOUT.next"
 )
 
-// folder is the folder of an index. Callers of its methods, except acquire, hold the lock.
+// folder is the folder of an index. Callers of its methods, except acquire, must hold the
+// lock.
 type folder struct {
 	files  vfs.FS
 	dir    string
@@ -39,14 +40,14 @@ func (f folder) acquire() (*engine.Lock, error) {
 	}
 	lock, err := engine.LockDirectory(f.dir, f.files)
 	if err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
+		return nil, fmt.Errorf("locking the folder: %w", err)
 	}
 	return lock, nil
 }
 
-// prepare makes sure that the folder holds an index of this build's layout, or none. It
-// empties an index of another layout and reports that. It refuses a folder with other files
-// and leaves it unchanged.
+// prepare makes sure that the folder contains either an index with this build's layout or
+// nothing. It empties an index with another layout, and reports that. It refuses a folder with
+// other files and leaves it unchanged.
 func (f folder) prepare() (emptied bool, err error) {
 	stored, err := f.readLayout()
 	switch {
@@ -62,7 +63,7 @@ func (f folder) prepare() (emptied bool, err error) {
 		return false, err
 	}
 	if len(names) > 0 {
-		return false, fmt.Errorf("the folder is not empty and holds no index (it has %q)", names[0])
+		return false, fmt.Errorf("the folder holds no index, but other files such as %q", names[0])
 	}
 	return false, f.writeLayout(f.layout)
 }
@@ -127,7 +128,7 @@ func (f folder) writeLayout(text string) error {
 	return f.sync()
 }
 
-// sync makes the names in the folder durable.
+// sync makes the names of files in the folder durable.
 func (f folder) sync() error {
 	dir, err := f.files.OpenDir(f.dir)
 	if err != nil {
@@ -137,12 +138,12 @@ func (f folder) sync() error {
 }
 
 // MinFreeBytes is the free space below which nothing is folded. On a full disk the engine
-// could only end the process, and the ledger with it. It is less than the smallest free-space
-// mark of the log, so committed events can still be folded.
+// could only end the process, and the ledger with it. MinFreeBytes is less than the smallest
+// free-space mark of the log, so that committed events can still be folded.
 const MinFreeBytes = 24 << 20
 
 // hasSpace reports whether there is enough space to fold. It returns true if the file system
-// cannot tell.
+// does not report its free space.
 func (f folder) hasSpace() (bool, error) {
 	usage, err := f.files.GetDiskUsage(f.dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
@@ -154,8 +155,9 @@ func (f folder) hasSpace() (bool, error) {
 	return usage.AvailBytes >= MinFreeBytes, nil
 }
 
-// environmental reports whether the operating system failed (no permission, too many open
-// files, the disk): emptying the index would not help. A missing file is damage.
+// environmental reports whether the operating system caused an error, for example because of
+// permissions, too many open files, or the disk. Emptying the index would not help then. A
+// missing file is damage.
 func environmental(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number) && number != syscall.ENOENT

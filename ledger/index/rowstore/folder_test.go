@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filledRows returns a closed store of two keyspaces, and what it holds.
+// filledRows returns the files of a closed store with two keyspaces, and the store's dump.
 func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 	t.Helper()
 	files = vfs.NewMem()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Dimensions of tests: rows of an identity, rows of a seq, and a single row.
+// Dimensions for tests: rows of an identity, rows of a seq, and a single row.
 const (
 	testPlain Dimension = VersionedBit
 	testSeq   Dimension = 0x90

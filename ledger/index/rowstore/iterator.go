@@ -6,8 +6,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Iterator walks stored keys in order. When Valid returns false, Error tells whether reading
-// failed or the walk has ended. It is for one goroutine and must be closed.
+// Iterator walks over stored keys in order. When Valid returns false, Error says whether
+// reading failed or the walk has ended. Only one goroutine can use it. It must be closed.
 type Iterator struct{ engine *engine.Iterator }
 
 func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {
@@ -18,7 +18,7 @@ func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {
 	return &Iterator{it}, nil
 }
 
-// First moves to the first key. Like all moves it reports whether there is such a key.
+// First moves to the first key. Like all moves, it reports whether there is such a key.
 func (it *Iterator) First() bool { return it.engine.First() }
 
 // Last moves to the last key.
@@ -30,13 +30,14 @@ func (it *Iterator) Next() bool { return it.engine.Next() }
 // Prev moves to the previous key.
 func (it *Iterator) Prev() bool { return it.engine.Prev() }
 
-// SeekGE moves to the first key that is not less.
+// SeekGE moves to the first key that is not less than key.
 func (it *Iterator) SeekGE(key []byte) bool { return it.engine.SeekGE(key) }
 
-// SeekLT moves to the last key that is less.
+// SeekLT moves to the last key that is less than key.
 func (it *Iterator) SeekLT(key []byte) bool { return it.engine.SeekLT(key) }
 
-// SeekOrLast moves to the first key that is not less, or to the last key if there is none.
+// SeekOrLast moves to the first key that is not less than key, or to the last key if there is
+// none.
 func (it *Iterator) SeekOrLast(key []byte) bool { return seekOrLast(it.engine, key) }
 
 // Valid reports whether the iterator is at a key.
@@ -51,7 +52,7 @@ func (it *Iterator) Value() ([]byte, error) {
 	return value, wrapRead(err)
 }
 
-// NewestUpTo returns the newest version up to a seq in the current version run. Its value is
+// NewestUpTo returns the newest version up to seq in the current version run. Its value is
 // valid until the next move.
 func (it *Iterator) NewestUpTo(seq uint64) (Version, error) { return newestAt(it.engine, seq) }
 

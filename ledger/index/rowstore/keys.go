@@ -10,11 +10,11 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Dimension is a kind of row, or of key. A key is the number of a keyspace (2 bytes), a
-// dimension (1), a row, and a version (8) if the dimension has VersionedBit. A version is the
-// seq of the event that wrote the row, inverted, so that the newest comes first. Such a key
-// holds a version run and ends in its oldest version. All rows of a versioned dimension have
-// the same length.
+// Dimension is a kind of row, or of key. A key consists of the number of a keyspace (2 bytes),
+// a dimension (1), a row, and, if the dimension has VersionedBit, a version (8). A version is
+// the seq of the event that wrote the row, inverted, so that the newest comes first. The value
+// of such a key is a version run, and the key ends with the run's oldest version. All rows of
+// a versioned dimension have the same length.
 type Dimension byte
 
 // VersionedBit is set in dimensions whose keys end in a version.
@@ -23,7 +23,7 @@ const VersionedBit = 0x80
 // numberDimension exists only in keyspace 0. It maps a name to the number of its keyspace.
 const numberDimension Dimension = 0x00
 
-// Schema is the length of a row in bytes, by dimension.
+// Schema has the length of a row in bytes, by dimension.
 type Schema [256]int
 
 // Lengths in keys, in bytes.
@@ -32,8 +32,8 @@ const (
 	SeqBytes     = 8
 )
 
-// Keyspace is the part of the index that belongs to one ledger: the first bytes of all its
-// keys. Number 0 belongs to the index itself.
+// Keyspace is the part of the index that belongs to one ledger. It is the first bytes of all
+// keys in that part. Number 0 belongs to the index itself.
 type Keyspace [2]byte
 
 func KeyspaceNumbered(n uint16) Keyspace {
@@ -42,7 +42,8 @@ func KeyspaceNumbered(n uint16) Keyspace {
 	return k
 }
 
-// End returns the upper bound of the keyspace's keys. The last number has none.
+// End returns the upper bound of the keyspace's keys, or nil for the last number, which has
+// none.
 func (k Keyspace) End() []byte {
 	next := KeyspaceNumbered(binary.BigEndian.Uint16(k[:]) + 1)
 	return next[:]
@@ -58,7 +59,7 @@ func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
 
-// VersionOf returns the seq that a key ends in.
+// VersionOf returns the seq at the end of a key.
 func VersionOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
@@ -67,18 +68,18 @@ func AppendSeq(dst []byte, seq uint64) []byte { return binary.BigEndian.AppendUi
 
 func DecodeSeq(value []byte) (uint64, error) {
 	if len(value) != 8 {
-		return 0, fmt.Errorf("a sequence number of %d bytes", len(value))
+		return 0, fmt.Errorf("a sequence number has %d bytes", len(value))
 	}
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity stands for texts of any length in keys. It is half a SHA-256, so collisions are not
-// expected.
+// Identity represents texts of any length in keys. It is half of a SHA-256, so collisions are
+// not expected.
 type Identity [16]byte
 
 // Identify returns the identity of a list of texts.
 func Identify(parts ...[]byte) Identity {
-	var scratch [256]byte
+	var scratch [768]byte
 	b := scratch[:0]
 	for _, p := range parts {
 		b = binary.AppendUvarint(b, uint64(len(p)))
@@ -98,7 +99,7 @@ func (s *Schema) split(key []byte) int {
 }
 
 // comparer orders keys by their bytes. It tells the engine where the version begins, so that
-// the engine's filters answer whether a row has any version.
+// the engine's filters know whether a row has any version.
 func (s *Schema) comparer() *engine.Comparer {
 	c := *engine.DefaultComparer
 	c.Name = "colophon.index.1"
@@ -109,7 +110,8 @@ func (s *Schema) comparer() *engine.Comparer {
 	return &c
 }
 
-// UpperBound returns a key after all keys that have a prefix and that many bytes more.
+// UpperBound returns a key that sorts after all keys that consist of prefix and more further
+// bytes.
 func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawKey draws a key of the index. It uses few different bytes, so that keys have common
-// prefixes.
+// drawKey draws a key of the index. It uses few different bytes, so that keys share prefixes.
 func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	k := KeyspaceNumbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Key(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})
@@ -27,7 +26,7 @@ func drawKey(t *rapid.T, name string, d Dimension) []byte {
 // relies on both.
 func TestComparer(t *testing.T) {
 	c := testSchema.comparer()
-	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index of another comparer is refused")
+	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index with another comparer is refused")
 	rapid.Check(t, func(t *rapid.T) {
 		dimensions := rapid.SampledFrom([]Dimension{numberDimension, 0x01, 0x02, 0x22, testPlain, testSeq, testOnly})
 		of := dimensions.Draw(t, "dimension")

@@ -3,21 +3,21 @@ package rowstore
 // Page selects a part of a list.
 type Page struct {
 	Limit int // maximum number of rows, at least 1
-	// After is the position that the page before returned; nil for the first page.
+	// After is the position that the previous page returned, or nil for the first page.
 	After []byte
 }
 
-// A page may read this much, whether or not a filter rejects the rows. Then it ends with the
-// rows found so far and a position.
+// Bounds of what a page can read, including rows that a filter rejects. A page that reaches a
+// bound ends with the rows found so far and a position.
 const (
 	KeysPerRow = 20      // for each row of the limit
-	PageBytes  = 4 << 20 // of events, which is about what the rows are as JSON
+	PageBytes  = 4 << 20 // of events, which is about the size of the rows as JSON
 )
 
 // Budget bounds what a page reads.
 type Budget struct {
 	from *Reader
-	// The reader's counts at which the page ends.
+	// Counts of the reader at which the page ends.
 	keys, bytes int
 	rows        int
 }

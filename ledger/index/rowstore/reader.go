@@ -8,29 +8,29 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Reader reads rows as of one tree size: it ignores versions of later events. It is for one
-// goroutine and must be closed.
+// Reader reads rows as of one tree size: it ignores versions from later events. Only one
+// goroutine can use it. It must be closed.
 type Reader struct {
 	Keys     Keyspace
 	snapshot *engine.Snapshot
 	size     uint64
-	points   *engine.Iterator // for point reads; nil until the first
+	points   *engine.Iterator // for point reads; nil until the first one
 	key      []byte           // scratch
-	// touched counts keys that were read, those of the log included; bytes counts bytes of
+	// touched counts keys that were read, including those of the log. bytes counts bytes of
 	// events.
 	touched, bytes int
 }
 
-// Size returns the tree size as of which the reader reads.
+// Size returns the tree size of the reader.
 func (r *Reader) Size() uint64 { return r.size }
 
-// Touched returns the number of keys that were read so far, those of the log included.
+// Touched returns the number of keys that were read so far, including those of the log.
 func (r *Reader) Touched() int { return r.touched }
 
-// EventBytes returns the number of bytes of all events that were read so far.
+// EventBytes returns the number of bytes of events that were read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// Count adds keys that were read elsewhere, and bytes of events.
+// Count adds keys and bytes of events that were read in other ways.
 func (r *Reader) Count(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
@@ -44,7 +44,8 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// row returns the key from which to seek backwards for the newest version of a row below a size.
+// row returns the key from which to seek backwards for the newest version of a row below a
+// size.
 func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Key(r.key[:0], d), row...), below-1)
 	return r.key
@@ -110,12 +111,12 @@ func (r *Reader) Stored(key []byte) (value []byte, found bool, err error) {
 }
 
 // Iterate returns an iterator over the keys from lower up to but not including upper. The
-// caller closes it.
+// caller must close it.
 func (r *Reader) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.snapshot, lower, upper)
 }
 
-// SetSize changes the size as of which the reader reads.
+// SetSize changes the tree size of the reader.
 func (r *Reader) SetSize(size uint64) { r.size = size }
 
 func wrapRead(err error) error {

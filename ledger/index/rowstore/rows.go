@@ -10,8 +10,8 @@ import (
 // Limits bounds a batch and the row cache, in bytes.
 type Limits struct{ Batch, RowCache int }
 
-// Rows is how a fold reads and writes. It collects a batch and caches the newest version runs
-// of recently used rows, so that a counter is neither read for every event nor written more
+// Rows reads and writes rows for a fold. It collects a batch, and caches the newest version
+// runs of recently used rows. So a counter is neither read for every event nor written more
 // than once per batch. It belongs to the follower's goroutine.
 //
 // Errors are sticky: after the first one, reads find nothing, writes do nothing, and Err is
@@ -20,11 +20,11 @@ type Rows struct {
 	engine *engine.DB
 	Keys   Keyspace
 	writes *Batch // the current batch; nil between batches
-	spare  *Batch // for reuse; nil while it is being stored
-	// newestStored reads what was stored before the batch; nil until the first read.
+	spare  *Batch // a batch for reuse; nil while that batch is being stored
+	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
-	// The rows of the batch are in the cache's current generation. changed lists those that
-	// are not in writes yet; they will take waiting bytes there.
+	// The rows of the batch are in the cache's current generation. changed lists the rows that
+	// are not yet in writes, where they will take waiting bytes.
 	cache   rowCache
 	changed []place
 	waiting int
@@ -45,7 +45,8 @@ func (r *Rows) Begin(limits Limits) {
 	r.cache.rotate(limits.RowCache)
 }
 
-// Full reports whether the batch must end: it has reached its size, or the row cache is full.
+// Full reports whether the batch must end because it has reached its size or because the row
+// cache is full.
 func (r *Rows) Full() bool {
 	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
@@ -53,8 +54,9 @@ func (r *Rows) Full() bool {
 // Empty reports whether nothing was written since the batch began.
 func (r *Rows) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
-// Take ends the batch and returns it. The caller must Commit it, and give it back with Reuse,
-// before the batch after the next one begins: until then the row cache holds its rows.
+// Take ends the batch and returns it. The caller must Commit the batch, and return it with
+// Reuse, before the batch after the next one begins. The row cache keeps the rows of the batch
+// until then.
 func (r *Rows) Take() *Batch {
 	for _, at := range r.changed {
 		r.flush(at)
@@ -68,7 +70,7 @@ func (r *Rows) Take() *Batch {
 // Reuse takes back a batch after its Commit.
 func (r *Rows) Reuse(batch *Batch) { r.spare = batch }
 
-// Stored returns the value of a key without version as it was before the batch. The caller
+// Stored returns the value of a key without a version, as it was before the batch. The caller
 // owns it.
 func (r *Rows) Stored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.engine, key)
@@ -76,12 +78,13 @@ func (r *Rows) Stored(key []byte) (value []byte, found bool, err error) {
 }
 
 // Iterate returns an iterator over the keys from lower up to but not including upper, as they
-// were before the batch. The caller closes it.
+// were before the batch. The caller must close it.
 func (r *Rows) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
-// Each calls do for each key of a dimension, in order, as it was before the batch.
+// Each calls do for each key of a dimension, in order. It sees the keys as they were before
+// the batch.
 func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
 	it, err := r.Iterate(r.Keys.Key(nil, d), r.Keys.Key(nil, d+1))
 	if err != nil {
@@ -116,8 +119,8 @@ func (r *Rows) Fail(format string, arguments ...any) {
 	}
 }
 
-// Newest returns the newest version of a row, including what the batch has written. The value
-// must not be changed. It is valid until the next write to the row.
+// Newest returns the newest version of a row, including the versions in the batch. The caller
+// must not change the value, which is valid until the next write to the row.
 func (r *Rows) Newest(d Dimension, row []byte) (seq uint64, value []byte, found bool) {
 	return r.cache.current.newest(r.load(r.name(d, row)))
 }
@@ -128,8 +131,8 @@ func (r *Rows) name(d Dimension, row []byte) []byte {
 	return r.key
 }
 
-// load returns the place of a row and reads the row if it is not cached. After an error the
-// row has no version.
+// load returns the place of a row in the cache, and reads the row if it is not cached. After
+// an error the row has no versions.
 func (r *Rows) load(name []byte) place {
 	if at := r.cache.find(name); at != 0 {
 		return at
@@ -161,7 +164,7 @@ func (r *Rows) read(name []byte) (s span, run []byte, err error) {
 	return s, run, err
 }
 
-// Put writes a version of a row. A second version of the same event replaces the first.
+// Put writes a version of a row. A second version from the same event replaces the first.
 func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	at := r.load(r.name(d, row))
 	if !r.cache.current.accepts(at, seq) {
@@ -171,7 +174,7 @@ func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	r.change(at, r.cache.current.add(at, seq, value))
 }
 
-// Start writes a version that begins a version run, without reading the row: use it for the
+// Start writes a version that begins a version run, without reading the row. Use it for the
 // first version of a row.
 func (r *Rows) Start(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
@@ -198,7 +201,7 @@ func (r *Rows) change(at place, grown int) {
 	r.waiting += e.writtenBytes()
 }
 
-// flush adds the version run of a row to the batch if it has changed.
+// flush adds the version run of a row to the batch if the run has changed.
 func (r *Rows) flush(at place) {
 	e := &r.cache.current.entries[at]
 	if !e.changed {
@@ -218,22 +221,22 @@ func (r *Rows) Write(d Dimension, row []byte, seq uint64, value []byte) {
 	r.Set(r.key, r.value)
 }
 
-// Set writes a key without version.
+// Set writes a key without a version.
 func (r *Rows) Set(key, value []byte) {
 	if r.Err == nil {
 		r.writes.add(setKey, key, value)
 	}
 }
 
-// SingleDelete removes a key without version that was set exactly once since it was last
-// removed. It is cheaper for the engine than Delete.
+// SingleDelete removes a key without a version that was set exactly once since it was last
+// removed. For the engine it is cheaper than Delete.
 func (r *Rows) SingleDelete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(singleDeleteKey, key, nil)
 	}
 }
 
-// Delete removes a key without version.
+// Delete removes a key without a version.
 func (r *Rows) Delete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(deleteKey, key, nil)

@@ -13,13 +13,14 @@ type NamedRow struct {
 	Version
 }
 
-// Between yields the newest version below a size of each row from first to last, both
-// included, in their order. The size is at most the reader's. It reads one or two keys per
-// row.
+// Between yields, for each row from first to last, both included, the newest version below a
+// size. The rows are in order. The size must be at most the reader's. It reads one or two keys
+// per row.
 func (r *Reader) Between(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
-		// The upper bound is exclusive: no row has a version of event 0.
+		// The upper bound is exclusive. It excludes nothing, since no row has a version from
+		// event 0.
 		it, err := r.Iterate(append(keys.Key(nil, d), first...), AppendVersion(append(keys.Key(nil, d), last...), 0))
 		if err != nil {
 			yield(NamedRow{}, err)
@@ -59,11 +60,12 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 	return true, wrapRead(it.Error())
 }
 
-// KeyValue is a key without version and its value. It is valid until the next step of the
+// KeyValue is a key without a version, and its value. It is valid until the next step of the
 // iteration.
 type KeyValue struct{ Key, Value []byte }
 
-// Scan yields the keys without version from one up to but not including another, in order.
+// Scan yields the keys without a version, from one key up to but not including another, in
+// order.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
 		it, err := r.Iterate(from, below)

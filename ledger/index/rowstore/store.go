@@ -14,34 +14,34 @@ import (
 
 // Config configures a store.
 type Config struct {
-	// Files is the file system of Dir. The store creates Dir if it is absent. Dir must hold
+	// Files is the file system of Dir. The store creates Dir if it is absent. Dir must contain
 	// nothing else.
 	Files vfs.FS
 	Dir   string
-	// Layout names the form of keys and values. A store of another layout is emptied.
+	// Layout names the form of keys and values. A store with another layout is emptied.
 	Layout string
-	// Schema gives the length of the rows of each dimension.
+	// Schema has the length of the rows of each dimension.
 	Schema *Schema
-	// ReadOnly: the store writes nothing.
+	// ReadOnly means that the store writes nothing.
 	ReadOnly bool
-	// Rebuild: Open empties an existing store. Tables are merged late, because the store has
-	// few readers while it is filled.
+	// Rebuild makes Open empty an existing store. Tables are then merged late, because the
+	// store has few readers while it is filled.
 	Rebuild bool
-	// CacheBytes bounds the engine's block cache, its memtables, and batches that are not
-	// written yet, together. Each memtable takes MemTableBytes.
+	// CacheBytes bounds the engine's block cache, its memtables, and the batches that are not
+	// yet written, together. Each memtable takes MemTableBytes.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
 	// Exit ends the process with a status. The store calls it when a write fails.
 	Exit func(status int)
 	// Replaced is called after an attempt to replace a damaged store by an empty one, whether
-	// or not it succeeded. It must call resume; until then the store refuses all use.
+	// or not the attempt succeeded. It must call resume. Until then the store refuses all use.
 	Replaced func(resume func())
 }
 
 func (c *Config) folder() folder { return folder{c.Files, c.Dir, c.Layout} }
 
-// Store holds the versioned rows of many keyspaces in one embedded database. Its methods are
-// safe for concurrent use, but Close does not wait for readers.
+// Store contains the versioned rows of many keyspaces in one embedded database. Its methods
+// are safe for concurrent use, but Close does not wait for readers.
 type Store struct {
 	config Config
 	engine *engine.DB   // used between Acquire and Release; nil if it could not be replaced
@@ -51,10 +51,10 @@ type Store struct {
 	rebuilding sync.WaitGroup // the goroutine that replaces the engine
 }
 
-// Open opens a store and creates it if it is absent. It empties a store of another layout, or
-// one too damaged to open. It fails if the folder holds something else, is in use, or cannot
-// be read or written. A read-only store always opens; if it cannot be read, Acquire returns
-// ErrReadOnly.
+// Open opens a store, and creates it if it is absent. It empties a store that has another
+// layout or is too damaged to open. It fails if the folder contains something else, is in use,
+// or cannot be read or written. A read-only store always opens; if it cannot be read, Acquire
+// returns ErrReadOnly.
 func Open(c Config) (*Store, error) {
 	s := &Store{config: c}
 	s.usage.idle.L = &s.usage.mu
@@ -98,10 +98,11 @@ func (s *Store) open() error {
 	return nil
 }
 
-// ErrReadOnly: a read-only store would have to be written.
-var ErrReadOnly = errors.New("the index is read only and cannot be built")
+// ErrReadOnly: a read-only store is absent or unusable, and would have to be built.
+var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 
-// openReadOnly opens an existing sound store. If there is none, Acquire returns ErrReadOnly.
+// openReadOnly opens an existing store that is intact. If there is none, Acquire returns
+// ErrReadOnly.
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
@@ -117,11 +118,11 @@ func (s *Store) tryReadOnly() error {
 		return err
 	}
 	if stored != folder.layout {
-		return errors.New("it has another layout or was damaged")
+		return errors.New("it has another layout or is marked as damaged")
 	}
 	lock, err := engine.LockDirectory(folder.dir, folder.files)
 	if err != nil {
-		return fmt.Errorf("locking: %w", err)
+		return fmt.Errorf("locking the folder: %w", err)
 	}
 	s.lock = lock
 	if err := s.openEngine(); err != nil {
@@ -131,7 +132,7 @@ func (s *Store) tryReadOnly() error {
 	return nil
 }
 
-// openEngine opens the engine. The folder is locked.
+// openEngine opens the engine. The folder must be locked.
 func (s *Store) openEngine() (err error) {
 	replaced := s.Rebuilds()
 	options := s.config.engineOptions(func(damage error) { s.found(damage, replaced) })
@@ -142,7 +143,7 @@ func (s *Store) openEngine() (err error) {
 }
 
 // found handles damage that the engine reports. replaced is the number of replacements before
-// that engine was opened. The index is emptied now or at the next start.
+// this engine was opened. The index is emptied either now or at the next start.
 func (s *Store) found(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
@@ -159,7 +160,7 @@ func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
 // DB returns the embedded engine, for tests that inspect or damage what is stored.
 func (s *Store) DB() *engine.DB { return s.engine }
 
-// Owns reports whether rows were made with the current engine. The store must be acquired.
+// Owns reports whether rows were created with the current engine. The store must be acquired.
 func (s *Store) Owns(r *Rows) bool { return r.engine != nil && r.engine == s.engine }
 
 // NewRows returns the rows of a keyspace for a fold. The store must be acquired.
@@ -172,18 +173,19 @@ func (s *Store) NewReader(keys Keyspace) *Reader {
 }
 
 // Iterate returns an iterator over all keys from lower up to but not including upper. The
-// store must stay acquired until the caller closes it.
+// caller must close it, and the store must stay acquired until then.
 func (s *Store) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(s.engine, lower, upper)
 }
 
-// WaitForRebuild blocks until a replacement of the store that is under way has ended.
+// WaitForRebuild blocks until the current replacement of the store, if there is one, has
+// ended.
 func (s *Store) WaitForRebuild() { s.rebuilding.Wait() }
 
 // Flush makes all written batches durable.
 func (s *Store) Flush() error { return s.engine.Flush() }
 
-// KeyspaceOf returns the keyspace of a name and assigns one to a new name. The store must be
+// KeyspaceOf returns the keyspace of a name. It assigns one to a new name. The store must be
 // acquired. Calls for one store must not overlap.
 func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 	value, found, err := get(s.engine, numberKey(name))
@@ -200,7 +202,7 @@ func numberKey(name string) []byte {
 	return append(KeyspaceNumbered(0).Key(nil, numberDimension), name...)
 }
 
-// newKeyspace assigns an empty keyspace to a name, above all others.
+// newKeyspace assigns an empty keyspace, with the highest number, to a name.
 func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
@@ -219,15 +221,15 @@ func (s *Store) newKeyspace(name string) (Keyspace, error) {
 		return Keyspace{}, wrapRead(err)
 	}
 	if last >= math.MaxUint16-1 {
-		return Keyspace{}, errors.New("the index has run out of numbers for ledgers: delete its folder with the server stopped")
+		return Keyspace{}, errors.New("the index has run out of numbers for ledgers: stop the server and delete the folder of the index")
 	}
 	next := KeyspaceNumbered(last + 1)
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Empty deletes the rows of a name in its old keyspace and assigns a new keyspace. Keyspaces
-// are not reused, because a seek by prefix is not reliable where a deleted range lies below
-// new versions of the same row.
+// Empty deletes the rows of a name in its old keyspace, and assigns a new keyspace. Keyspaces
+// are not reused, because a seek by prefix is unreliable if a deleted range lies below new
+// versions of the same row.
 func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
 	next, err := s.newKeyspace(name)
 	if err != nil {
@@ -236,15 +238,15 @@ func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
 	return next, s.engine.DeleteRange(old[:], old.End(), engine.NoSync)
 }
 
-// Close waits for a replacement that is under way and closes the database. The caller makes
-// sure that it has no users. From then on Acquire returns refused.
+// Close waits for the current replacement, if there is one, and closes the database. The
+// database must have no users. From then on, Acquire returns refused.
 func (s *Store) Close(refused error) error {
 	s.rebuilding.Wait()
 	s.refuse(refused)
 	var errs []error
 	if s.engine != nil && s.config.ReadOnly {
 		errs = []error{s.engine.Close()}
-	} else if s.engine != nil { // unflushed batches are only in memory
+	} else if s.engine != nil { // batches that are not flushed are only in memory
 		errs = []error{s.engine.Flush(), s.engine.Close()}
 	}
 	if s.lock != nil {

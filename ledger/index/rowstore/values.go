@@ -12,7 +12,7 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// AppendTexts appends each text after its length plus one; nil is 0.
+// AppendTexts appends each text, preceded by its length plus one. A nil text is encoded as 0.
 func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	for _, t := range texts {
 		if t == nil {
@@ -25,8 +25,8 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 	return dst
 }
 
-// ValueReader decodes a row's value from its beginning. After bytes that it cannot decode it
-// sets Bad and leaves its arguments unchanged.
+// ValueReader decodes a row's value from its beginning. When it meets bytes that it cannot
+// decode, it sets Bad and leaves its arguments unchanged.
 type ValueReader struct {
 	Rest []byte
 	Bad  bool
@@ -65,7 +65,7 @@ func (r *ValueReader) Identity(to *Identity) {
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err returns an error that wraps ErrDamaged unless exactly the whole value was decoded.
+// Err returns an error that wraps ErrDamaged, unless the whole value was decoded and no more.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)
@@ -80,8 +80,8 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return n, r.Err("a number", value)
 }
 
-// Decode decodes a value for a fold. If decode fails, it fails the rows, so that the batch is
-// not stored.
+// Decode decodes a value for a fold. If decode fails, it makes the rows fail, so that the
+// batch is not stored.
 func Decode[S any](r *Rows, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// A version run is consecutive versions of a row in one value, under the key of the oldest.
-// Without runs, rows that nearly every event writes would make up most keys. Each version is
-// its distance from the version before (the oldest has none), the length of its value, and the
-// value.
+// A version run is a list of consecutive versions of a row in one value, under the key of the
+// oldest version. Without runs, rows that nearly every event writes would make up most keys. A
+// version is encoded as its distance from the previous version (the oldest has none), the
+// length of its value, and the value.
 
-// runBytes is the length from which a version run takes no more versions. Each batch that adds
-// to a run writes the whole run.
+// runBytes is the length from which a version run takes no more versions. It is bounded
+// because each batch that adds to a run writes the whole run.
 const runBytes = 400
 
 // Version is one version of a row.
@@ -29,11 +29,11 @@ func appendValue(dst, value []byte) []byte {
 type versionRun struct {
 	Version // the current version
 	encoded []byte
-	at, end int   // begin (at its length) and end of the current version's value
-	err     error // encoded is not a version run
+	at, end int   // where the current version's value begins (at its length) and ends
+	err     error // set if encoded is not a version run
 }
 
-// openRun returns an iterator that is at the oldest version.
+// openRun returns an iterator at the oldest version.
 func openRun(first uint64, encoded []byte) versionRun {
 	s := versionRun{Version: Version{Seq: first}, encoded: encoded}
 	s.take()
@@ -50,7 +50,7 @@ func (s *versionRun) next() bool {
 	return s.err == nil
 }
 
-// take decodes the value that follows.
+// take decodes the next value.
 func (s *versionRun) take() {
 	s.at = s.end
 	size := s.number()
@@ -82,8 +82,8 @@ func (s *versionRun) fail() {
 	}
 }
 
-// newestUpTo returns the newest version up to a seq. first, the seq of the oldest version,
-// must not be above it.
+// newestUpTo returns the newest version up to a seq. first is the seq of the oldest version,
+// and must not be above that seq.
 func newestUpTo(seq, first uint64, encoded []byte) (Version, error) {
 	s := openRun(first, encoded)
 	found := s.Version

@@ -7,8 +7,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// newestAt returns the newest version up to a seq in the version run at which an iterator is.
-// The value is valid until the iterator moves.
+// newestAt returns the newest version up to a seq in an iterator's current version run. The
+// value is valid until the iterator moves.
 func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	encoded, err := it.ValueAndErr()
 	if err != nil {
@@ -17,15 +17,15 @@ func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	return newestUpTo(seq, VersionOf(it.Key()), encoded)
 }
 
-// Descent walks the versions of a row from newer to older. It is for the reader's goroutine
-// and must be closed.
+// Descent walks over the versions of a row from newer to older ones. Only the reader's
+// goroutine can use it. It must be closed.
 type Descent struct {
 	from *Reader
 	d    Dimension
 	id   []byte
 	it   *engine.Iterator // nil before the first seek
-	// left holds the versions of the current version run that are not passed yet, the next one
-	// last. first is the run's oldest version. Both are meaningful only if valid.
+	// left has the versions of the current version run that are not yet passed, the next one
+	// last. first is the run's oldest version. Both have a meaning only if valid is true.
 	left  []Version
 	first uint64
 	valid bool
@@ -33,8 +33,8 @@ type Descent struct {
 
 func (r *Reader) Descent(d Dimension, id []byte) *Descent { return &Descent{from: r, d: d, id: id} }
 
-// Seek returns the newest version up to a seq; ok is false if there is none. The seq must be
-// below the reader's size and must not be above that of the previous call. The value is valid
+// Seek returns the newest version up to a seq. ok is false if there is none. The seq must be
+// below the reader's size, and not above the seq of the previous call. The value is valid
 // until the next call.
 func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
 	for len(w.left) > 0 {
@@ -63,7 +63,7 @@ func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
 	return w.left[len(w.left)-1], true, nil
 }
 
-// take collects the versions up to a seq of the version run at which the iterator is.
+// take collects the versions up to a seq in the iterator's current version run.
 func (w *Descent) take(seq uint64) error {
 	encoded, err := w.it.ValueAndErr()
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *Descent) Close() error {
 	return wrapRead(w.it.Close())
 }
 
-// Descend yields the versions of a row below a size, newest first. below is at most the
+// Descend yields the versions of a row below a size, newest first. below must be at most the
 // reader's size. A value is valid until the next step.
 func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
@@ -102,6 +102,17 @@ func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version
 		}
 		if err = errors.Join(err, w.Close()); err != nil && more {
 			yield(Version{}, err)
+		}
+	}
+}
+
+// Seqs yields the seqs of versions.
+func Seqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for one, err := range versions {
+			if !yield(one.Seq, err) {
+				return
+			}
 		}
 	}
 }
@@ -126,8 +137,8 @@ func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, 
 	}
 }
 
-// seekOrLast moves an iterator to the first key that is not less, or to the last key. It does
-// not move on after a failed seek, because that would lose the error.
+// seekOrLast moves an iterator to the first key that is not less than key, or to the last key.
+// If the seek fails, it does not move further, because that would lose the error.
 func seekOrLast(it *engine.Iterator, key []byte) bool {
 	return it.SeekGE(key) || it.Error() == nil && it.Last()
 }
@@ -135,7 +146,7 @@ func seekOrLast(it *engine.Iterator, key []byte) bool {
 // eachFrom yields the versions from a seq upwards of the row to which an iterator is bounded.
 // more is false if yield returned false.
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
-	// Begin in the version run that contains the seq, or in the oldest.
+	// Begin in the version run that contains the seq, or else in the oldest one.
 	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
 		r.touched++
 		encoded, err := it.ValueAndErr()

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzVersionRun: any bytes either decode to versions that encode to the same bytes, or are
-// damaged.
+// FuzzVersionRun: arbitrary bytes either decode to versions that encode to the same bytes, or
+// are reported as damaged.
 func FuzzVersionRun(f *testing.F) {
 	f.Add(uint64(7), modelRun{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
 	f.Add(uint64(0), []byte{0})
@@ -38,14 +38,14 @@ func FuzzVersionRun(f *testing.F) {
 	})
 }
 
-// rowsUnderTest writes versions of a few rows and remembers them.
+// rowsUnderTest writes versions of a few rows and keeps a copy of them.
 type rowsUnderTest struct {
 	rows Rows
 	keys Keyspace
 	all  map[byte][]Version // newest last
 }
 
-// write draws and writes the versions of one event.
+// write draws and writes the versions from one event.
 func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	for range rapid.IntRange(0, 3).Draw(t, "versions") {
 		name := rapid.SampledFrom([]byte{1, 2, 3, 4}).Draw(t, "row")
@@ -70,7 +70,7 @@ func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	}
 }
 
-// below returns the versions of a row from a seq up to but not including another.
+// between returns the versions of a row from a seq up to but not including another.
 func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 	var some []Version
 	for _, r := range u.all[name] {
@@ -82,7 +82,7 @@ func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 }
 
 // Readers see what batches wrote, as of any size, in both directions, and from any position,
-// however rows share keys and caches drop them.
+// whatever rows share keys and whenever caches drop them.
 func TestVersionsEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()
@@ -111,7 +111,7 @@ func TestVersionsEqualModel(t *testing.T) {
 	})
 }
 
-// check compares what a reader sees of a row with what was written.
+// check compares the versions of a row that a reader sees with those that were written.
 func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	id := Identity{name}
 	at := rapid.Uint64Range(0, v.Size()).Draw(t, "at")
@@ -154,7 +154,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	require.NoError(t, walk.Close())
 }
 
-// errorsOf closes what a reader has open.
+// errorsOf closes an iterator and a snapshot, and joins their errors.
 func errorsOf(points *engine.Iterator, snapshot *engine.Snapshot) error {
 	if points != nil {
 		if err := points.Close(); err != nil {

@@ -13,13 +13,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values of run-DAGs that also have rows of their own.
+// Names of values of run-DAGs that also have rows in this family.
 const (
 	questionName = "question_hash"
 	cacheKeyName = "cache_key"
 )
 
-// deriver writes the run-DAGs of questions and cache keys, groups of run-DAGs, and counts failures.
+// deriver writes the run-DAGs of questions and of cache keys, and groups of run-DAGs. It also
+// counts failures.
 type deriver struct {
 	*index.Fold
 	recent recentFold
@@ -57,7 +58,7 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// diverge counts the first diverging stage of a run-DAG against the latest live one of its
+// diverge counts the first stage in which a run-DAG diverges from the latest live one for its
 // question, and makes the run-DAG the latest.
 func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
@@ -82,7 +83,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	return nil
 }
 
-// noStage is the label of run-DAGs without a diverging stage, and of null.
+// noStage is the label for run-DAGs without a diverging stage, and for null.
 const noStage = "none"
 
 // stageLabel returns the first diverging stage as a label with a bounded set of values.
@@ -96,13 +97,13 @@ func stageLabel(change *drift.StageChange) string {
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
 }
 
-// dagStateChanged updates the rows of a run-DAG that becomes live, or stops being live.
+// dagStateChanged updates the rows of a run-DAG that becomes live or stops being live.
 func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
 	live := to == string(record.Live)
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// changeGroup and changeLive may read stored keys.
+	// changeGroup and changeLive can read stored keys.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	if latest == f.latestRun(question).seq {
 		return nil
 	}
-	next := latestRun{listed: true} // none
+	next := latestRun{listed: true} // no live run-DAG
 	if latest > 0 {
 		e, err := f.ReadEvent(ctx, latest)
 		if err != nil {
@@ -139,7 +140,7 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	return nil
 }
 
-// changeCached updates the number of live run-DAGs of a cache key, and the latest of them.
+// changeCached updates the number of live run-DAGs with a cache key, and the latest of them.
 func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
@@ -156,8 +157,8 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive adds a run-DAG to the live ones with the same cache key, or removes it. It returns
-// the latest of them; 0 if there is none. All earlier events must be stored.
+// changeLive adds a run-DAG to the live ones that share a row, or removes it. It returns the
+// latest of them, or 0 if there is none. All earlier events must be stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
@@ -170,21 +171,22 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 	return f.liveBefore(d, shared, target)
 }
 
-// liveBefore returns the last live run-DAG before one, as stored before the batch; 0 if there is
-// none.
+// liveBefore returns the last live run-DAG before event seq, as stored before the batch, or 0
+// if there is none.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
 	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
-// liveAfter returns the first live run-DAG after one, as stored before the batch; 0 if there is
-// none.
+// liveAfter returns the first live run-DAG after event seq, as stored before the batch, or 0
+// if there is none.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
 	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
-// firstLive returns the run-DAG of the key in a range to which a move leads; 0 if there is none.
+// firstLive returns the run-DAG of the first key that move finds in a range, or 0 if there is
+// none.
 func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
 	it, err := f.Rows.Iterate(lower, upper)
 	if err != nil {
@@ -197,7 +199,8 @@ func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) b
 	return seq, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAGKey returns the key of a live run-DAG of a group or cache key. Later ones come first.
+// liveDAGKey returns the key of a live run-DAG in a group or with a cache key. Later run-DAGs
+// come first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
 	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)
 }

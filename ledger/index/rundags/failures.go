@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The values by which failures are counted. The first stands for null, the last for every
-// unknown text. Their positions are stored.
+// The values by which failures are counted. The first value of each list represents null, and
+// the last one every unknown text. Their positions are stored.
 var (
 	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.Other}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
@@ -58,7 +58,7 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// writeWithdrawn writes whether a run-DAG is live after an event: 1 or 0, and its outcome.
+// writeWithdrawn writes whether a run-DAG is live after an event (1 or 0), and its outcome.
 func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {

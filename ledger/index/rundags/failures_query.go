@@ -17,10 +17,10 @@ type Failures struct {
 	Count                          uint64
 }
 
-// CountFailures counts the run-DAGs that were recorded in a range of time by their outcome;
-// only live ones unless any. The result is sorted by shape, audit_mode, and failure_stage. It
-// reads three keys per outcome, of which there are at most 180, and one or two per run-DAG of
-// that time that has ever stopped being live.
+// CountFailures counts, by outcome, the run-DAGs that were recorded in a range of time. Unless
+// any is true, it counts only live ones. The result is sorted by shape, audit_mode, and
+// failure_stage. It reads three keys for each outcome, of which there are at most 180, and one
+// or two keys for each run-DAG of that time that ever stopped being live.
 func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil || from >= below {
@@ -53,7 +53,7 @@ func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool)
 	return sortedFailures(counts), nil
 }
 
-// countBelow returns the number of run-DAGs with an outcome before an event.
+// countBelow returns the number of run-DAGs with an outcome below an event.
 func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
 	if err != nil || !found {
@@ -94,7 +94,7 @@ func sortedFailures(counts map[outcome]uint64) []Failures {
 	return list
 }
 
-// textAt returns the text at a position of such a list; empty for null.
+// textAt returns the text at a position of one of the lists of values, or "" for null.
 func textAt(list []string, n byte) string {
 	if n == 0 {
 		return ""

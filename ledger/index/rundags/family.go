@@ -1,5 +1,5 @@
-// Package rundags is the family of run-DAGs: by question and by cache key, in groups, and counts
-// of failures.
+// Package rundags is the family of questions about run-DAGs: by question, by cache key, in
+// groups, and by failure.
 package rundags
 
 import (
@@ -12,19 +12,20 @@ import (
 // Dimensions of run-DAGs.
 const (
 	// liveOfGroup: a group of several run-DAGs and the seq (8, inverted) of a live one.
-	// liveOfCacheKey: the same for a row of cachedRuns.
+	// liveOfCacheKey: a row of cachedRuns and the seq (8, inverted) of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
-	// recentGroups: the position of a name in GroupedBy and the seq (8, inverted) of the last live
-	// run-DAG of a group of several; the group.
+	// recentGroups: the position of a name in GroupedBy, and the seq (8, inverted) of the last
+	// live run-DAG of a group of several run-DAGs; the group.
 	recentGroups rowstore.Dimension = 0x2a
 
 	// questionRuns: identity of a question_hash; its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
-	// cachedRuns: identities of a cache_key and of dimensions; the live run-DAGs.
+	// cachedRuns: the identity of a cache_key and the identity of dimensions; the number of live
+	// run-DAGs and the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
-	// failureCounts: numbers of a failure_stage, an audit_mode and a shape (1 each);
-	// how many run-DAGs there were.
+	// failureCounts: numbers of a failure_stage, an audit_mode, and a shape (1 each); how many
+	// run-DAGs had these so far.
 	failureCounts rowstore.Dimension = 0xaa
 	// withdrawnRuns: the seq (8) of a run-DAG whose state has changed; whether it is live.
 	withdrawnRuns rowstore.Dimension = 0xab
@@ -33,13 +34,13 @@ const (
 	// groupLists: the position of a name in GroupedBy; one version for each group, written by its
 	// first run-DAG: the group.
 	groupLists rowstore.Dimension = 0xad
-	// groupAnswers: a group of several run-DAGs and the identity of an answer; how many run-DAGs
-	// have it.
+	// groupAnswers: a group of several run-DAGs and the identity of an answer; how many
+	// run-DAGs of the group have that answer.
 	groupAnswers rowstore.Dimension = 0xae
 )
 
-// Family answers questions about run-DAGs: by question, by cache key, in groups, and how many
-// failed.
+// Family answers questions about run-DAGs: by question, by cache key, in groups, and by
+// failure.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// GroupedBy lists the names by which run-DAGs are grouped. They are hashes of the event. Their
-// positions are stored.
+// GroupedBy lists the names by which run-DAGs are grouped. They are names of hashes in the
+// event. Their positions are stored.
 var GroupedBy = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
 
 // byQuestion is the position of question_hash in GroupedBy.
@@ -23,30 +23,31 @@ type groupKey struct {
 	id rowstore.Identity
 }
 
-// group is the run-DAGs with one value: the value of groupVersions.
+// group describes the run-DAGs that share one value. It is the value of groupVersions.
 type group struct {
 	seq       uint64 // of the event that wrote the version
 	live, all tally
-	// answer is that of the only run-DAG, if all counts one run-DAG and one answer.
+	// answer is the answer of the only run-DAG, if the group has one run-DAG of any state and
+	// that has an answer.
 	answer rowstore.Identity
 	// verdicts counts the run-DAGs by outcome, sorted by outcome.
 	verdicts []verdict
 }
 
-// tally counts some run-DAGs of a group.
+// tally counts all run-DAGs of a group, or only the live ones.
 type tally struct {
 	runs        uint64
-	answers     uint64 // distinct
-	first, last uint64 // seqs; 0 if there are no runs
+	answers     uint64 // number of distinct answers
+	first, last uint64 // seqs; 0 if there are no run-DAGs
 }
 
-// verdict is how many run-DAGs of a group have one outcome.
+// verdict is the number of run-DAGs of a group that have one outcome.
 type verdict struct {
 	outcome
 	liveAll
 }
 
-// liveAll is a number of live run-DAGs, and of those of any state.
+// liveAll is a number of live run-DAGs, and a number of run-DAGs of any state.
 type liveAll struct{ live, all uint64 }
 
 func (n *liveAll) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, n.all, n.all-n.live) }
@@ -66,7 +67,8 @@ func decodeLiveAll(value []byte) (liveAll, error) {
 	return n, r.Err("the runs of an answer", value)
 }
 
-// append encodes a group. The live run-DAGs follow only if they differ from all.
+// append encodes a group. The tally of live run-DAGs follows only if it differs from that of
+// all run-DAGs.
 func (g *group) append(dst []byte) []byte {
 	dead := g.all.runs - g.live.runs
 	dst = rowstore.AppendNumbers(dst, g.all.runs, dead, g.all.answers, g.all.first, g.all.last)
@@ -111,8 +113,8 @@ func decodeGroup(value []byte) (group, error) {
 	return g, r.Err("a group of run-DAGs", value)
 }
 
-// recent returns the last live run-DAG if the group is in recentGroups, else 0. Groups of one
-// run-DAG are not, because groupLists has them in that order.
+// recent returns the last live run-DAG if the group is in recentGroups, and 0 otherwise.
+// Groups of one run-DAG are not in recentGroups, because groupLists has them in that order.
 func (g *group) recent() uint64 {
 	if g.all.runs < 2 {
 		return 0
@@ -120,7 +122,7 @@ func (g *group) recent() uint64 {
 	return g.live.last
 }
 
-// count adds run-DAGs to those with an outcome.
+// count adds numbers of run-DAGs to those with an outcome.
 func (g *group) count(o outcome, live, all int) {
 	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
 	if !found {
@@ -130,12 +132,12 @@ func (g *group) count(o outcome, live, all int) {
 	v.live, v.all = v.live+uint64(live), v.all+uint64(all)
 }
 
-// member is what a run-DAG adds to its groups.
+// member collects what a run-DAG adds to its groups.
 type member struct {
 	seq     uint64
 	outcome outcome
 	answer  rowstore.Identity
-	answers uint64 // 1 if it has an answer, else 0
+	answers uint64 // 1 if the run-DAG has an answer, and 0 otherwise
 }
 
 func memberOf(seq uint64, dag *event.DAG) member {
@@ -156,7 +158,7 @@ func groupsOf(dag *event.DAG) (keys []groupKey) {
 	return keys
 }
 
-// group returns the newest version of a group; zero if it has no run-DAGs.
+// group returns the newest version of a group, or zero if it has no run-DAGs.
 func (f *deriver) group(id rowstore.Identity) group {
 	seq, value, found := f.Rows.Newest(groupVersions, id[:])
 	if !found {
@@ -194,8 +196,8 @@ func (f *deriver) joinGroups(seq uint64, dag *event.DAG) {
 	}
 }
 
-// writeFirst writes the rows of the only run-DAG of a group, when a second one joins. Most groups
-// never have a second one.
+// writeFirst writes the rows for the first run-DAG of a group when a second one joins. Most
+// groups never get a second one.
 func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
 	if g.live.runs == 1 {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], g.all.first), nil)
@@ -205,7 +207,7 @@ func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
 	}
 }
 
-// join adds a new run-DAG to a group that has others.
+// join adds a new run-DAG to a group that already has others.
 func (f *deriver) join(id rowstore.Identity, g *group, m *member) {
 	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq), nil)
 	var same liveAll
@@ -217,7 +219,8 @@ func (f *deriver) join(id rowstore.Identity, g *group, m *member) {
 	g.live.join(m, same.live)
 }
 
-// join adds a run-DAG that is later than all others. same is the number of others with its answer.
+// join adds a run-DAG that is later than all others. same is the number of other run-DAGs with
+// its answer.
 func (t *tally) join(m *member, same uint64) {
 	if t.runs++; t.runs == 1 {
 		t.first = m.seq
@@ -228,7 +231,8 @@ func (t *tally) join(m *member, same uint64) {
 	}
 }
 
-// answer returns how many run-DAGs of a group have an answer, if the group has had several run-DAGs.
+// answer returns how many run-DAGs of a group have an answer. The group must have had several
+// run-DAGs.
 func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
 	_, value, found := f.Rows.Newest(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
 	if !found {
@@ -242,8 +246,8 @@ func (f *deriver) putAnswer(id, answer rowstore.Identity, seq uint64, n liveAll)
 	f.Rows.Put(groupAnswers, append(id[:len(id):len(id)], answer[:]...), seq, f.value)
 }
 
-// changeGroup updates a group of a run-DAG that becomes live, or stops being live. It returns the
-// last live run-DAG of the group. All earlier events must be stored.
+// changeGroup updates a group of a run-DAG that becomes live or stops being live. It returns
+// the last live run-DAG of the group. All earlier events must be stored.
 func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (latest uint64, err error) {
 	g := f.group(k.id)
 	if g.all.runs == 0 {
@@ -269,7 +273,8 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 	return g.live.last, nil
 }
 
-// changeLiveOf adds a run-DAG to the live ones of a group of several, or removes it.
+// changeLiveOf adds a run-DAG to the live ones of a group with several run-DAGs, or removes
+// it.
 func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
 	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
 	same := f.answer(id, m.answer)
@@ -302,22 +307,22 @@ func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *me
 	return err
 }
 
-// recentFold lists the groups that changed since event since and whose keys in recentGroups are
-// not updated yet. A rebuild updates them seldom.
+// recentFold lists the groups that have changed since event since and whose keys in
+// recentGroups are not yet updated. A rebuild updates them rarely.
 type recentFold struct {
 	since   uint64
 	changed []recentChange
 }
 
-// recentChange is a group with the last live run-DAG under which recentGroups has it; 0 if it has
-// not.
+// recentChange is a group and the last live run-DAG under which recentGroups has the group, or
+// 0 if recentGroups does not have it.
 type recentChange struct {
 	groupKey
 	before uint64
 }
 
-// changes notes a group before its first change since recentGroups was updated. A group that is
-// new since then is noted when its second run-DAG joins.
+// changes notes a group before its first change since recentGroups was updated. A new group is
+// noted when its second run-DAG joins.
 func (f *deriver) changes(k groupKey, g *group, joins bool) {
 	switch {
 	case g.all.runs == 0:
@@ -329,7 +334,8 @@ func (f *deriver) changes(k groupKey, g *group, joins bool) {
 // BeginBatch implements Deferring.
 func (f *deriver) BeginBatch(from uint64) { f.recent.since = from }
 
-// Pending implements Deferring. It returns the number of groups to be updated in recentGroups.
+// Pending implements Deferring. It returns the number of groups that must be updated in
+// recentGroups.
 func (f *deriver) Pending() int { return len(f.recent.changed) }
 
 // FlushPending implements Deferring.

@@ -11,31 +11,31 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group describes the run-DAGs with one value (spec: Groups of run-DAGs).
+// Group describes the run-DAGs that share one value (spec: Groups of run-DAGs).
 type Group struct {
 	Value               string
 	Runs, Answers       uint64
 	FirstSeq, LastSeq   uint64
 	FirstTime, LastTime time.Time
-	Verdicts            []Failures // sorted as by CountFailures
+	Verdicts            []Failures // sorted as in CountFailures
 }
 
 // GroupQuery selects groups of run-DAGs.
 type GroupQuery struct {
 	By           string // one of GroupedBy
 	Any          bool   // run-DAGs of any state, not only live ones
-	index.Bounds        // of the time of a group's last run-DAG
+	index.Bounds        // on the time of a group's last run-DAG
 }
 
 // ErrNotLatest: the view is not the latest, or the query counts run-DAGs that are not live.
-var ErrNotLatest = errors.New("index: groups are listed by their last run-DAG only for live ones at the latest size")
+var ErrNotLatest = errors.New("index: groups can be listed by their last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects a page of groups.
 type groupWalk struct {
 	view        *index.View
 	query       GroupQuery
 	by          byte
-	from, below uint64 // the last run-DAG of a group is in this range
+	from, below uint64 // the last run-DAG of a group must be in this range
 	budget      rowstore.Budget
 	rows        []Group
 }
@@ -49,8 +49,8 @@ func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
-// ListGroups returns groups by their first run-DAG of any state, newest first. A page may have
-// fewer rows than its limit, even none, if few groups pass the filter.
+// ListGroups returns groups by their first run-DAG of any state, newest first. A page can have
+// fewer rows than its limit, or none, if few groups match the query.
 func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	w, err := newGroupWalk(v, q, p)
 	if err != nil {
@@ -83,8 +83,8 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 
 // ListRecentGroups returns groups by their last live run-DAG, newest first. It reads no group
 // whose last live run-DAG is outside of the bounds, except groups of one run-DAG that is not
-// live. It returns ErrNotLatest unless the view is the latest and the query counts live run-DAGs
-// only. Groups may move between two pages.
+// live. It returns ErrNotLatest unless the view is the latest and the query counts live
+// run-DAGs only. Between two pages, groups can move.
 func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.Any {
 		return nil, nil, ErrNotLatest
@@ -115,7 +115,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		if one, _, err = listed.Seek(below - 1); err != nil {
 			return nil, nil, err
 		}
-		last, single := one.Seq, true // event 0 is no run-DAG
+		last, single := one.Seq, true // event 0 is never a run-DAG
 		if several.Valid() {
 			if seq := rowstore.VersionOf(several.Key()); seq >= last {
 				last, single = seq, false
@@ -152,17 +152,17 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 	return w.rows, nil, nil
 }
 
-// read reads the newest version of a group that is in a list.
+// read reads the newest version of a listed group.
 func (w *groupWalk) read(id []byte) (group, error) {
 	if len(id) != len(rowstore.Identity{}) {
-		return group{}, fmt.Errorf("%w: a group of run-DAGs in a list as %x", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: a listed group of run-DAGs cannot be decoded from %x", rowstore.ErrDamaged, id)
 	}
 	_, value, found, err := w.view.Newest(groupVersions, id)
 	if err != nil {
 		return group{}, err
 	}
 	if !found {
-		return group{}, fmt.Errorf("%w: a listed group of run-DAGs %x is absent", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: the listed group of run-DAGs %x is missing", rowstore.ErrDamaged, id)
 	}
 	return decodeGroup(value)
 }

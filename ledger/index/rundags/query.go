@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// RunDAG is what a run-DAG's event says. The caller owns it.
+// RunDAG has the contents of a run-DAG's event. The caller owns it.
 type RunDAG struct {
 	Seq   uint64
 	Time  time.Time // when it was recorded
@@ -25,8 +25,8 @@ type RunDAG struct {
 	event.DAG
 }
 
-// Get returns the run-DAG at seq; storage.ErrNotFound if the event is of another kind or the
-// view does not see it.
+// Get returns the run-DAG at seq. It returns storage.ErrNotFound if the event is of another
+// kind or the view does not see it.
 func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
 	if err != nil {
@@ -35,7 +35,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	return RunDAG{Seq: seq, Time: e.Time, RunID: index.TextOf(e.RunID()), DAG: e.DAG()}, nil
 }
 
-// Decode returns the run-DAG of a listed record that has its body.
+// Decode returns the run-DAG of a listed record, which must have its body.
 func Decode(r *records.Record) (RunDAG, error) {
 	var document pyjson.Document
 	if err := document.Parse(r.Body); err != nil {
@@ -45,27 +45,28 @@ func Decode(r *records.Record) (RunDAG, error) {
 	return RunDAG{Seq: r.Seq, Time: r.Time, RunID: r.RunID, DAG: e.DAG()}, nil
 }
 
-// Divergence is where a run-DAG begins to differ from another one of its question.
+// Divergence says where a run-DAG begins to differ from another one for the same question.
 type Divergence struct {
 	Against uint64 // the other run-DAG; 0 if there is none
-	// Stage is the first diverging stage; nil if none differs or there is no other run-DAG.
+	// Stage is the first diverging stage. It is nil if no stage differs or there is no other
+	// run-DAG.
 	Stage *string
 }
 
-// Cause is why a run-DAG diverges from another one (spec: Causes of a divergence).
+// Cause says why a run-DAG diverges from another one (spec: Causes of a divergence).
 type Cause struct {
 	Cause      string   // "" if there is no other run-DAG
-	Dimensions []string // of the cache key that differ
-	Known      bool     // both run-DAGs have dimensions
+	Dimensions []string // dimensions of the cache key that differ
+	Known      bool     // whether both run-DAGs have dimensions
 }
 
-// Comparison is where a run-DAG begins to differ from another one, and why.
+// Comparison says where a run-DAG begins to differ from another one, and why.
 type Comparison struct {
 	Divergence
 	Cause
 }
 
-// compare compares a run-DAG with another one; before.Seq is 0 if there is none.
+// compare compares a run-DAG with another one. before.Seq is 0 if there is none.
 func compare(before, after *RunDAG) (c Comparison) {
 	if before.Seq == 0 {
 		return c
@@ -80,7 +81,7 @@ func compare(before, after *RunDAG) (c Comparison) {
 	return c
 }
 
-// DivergenceOf compares the run-DAG at seq with the latest one of its question that was live
+// DivergenceOf compares the run-DAG at seq with the latest one for its question that was live
 // when it was recorded. It returns storage.ErrNotFound if the event is of another kind.
 func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison, err error) {
 	run, err := Get(ctx, v, seq)
@@ -96,23 +97,24 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison,
 	if err != nil || latest.seq == 0 {
 		return c, err
 	}
-	before, err := Get(ctx, v, latest.seq) // questionRuns has no dimensions
+	before, err := Get(ctx, v, latest.seq) // questionRuns has no dimensions, so read the event
 	if err != nil {
 		return c, err
 	}
 	return compare(&before, &run), nil
 }
 
-// QuestionRun is a run-DAG of a question, compared with the live one before it.
+// QuestionRun is a run-DAG for a question, compared with the previous live one.
 type QuestionRun struct {
 	RunDAG
 	State string
 	Comparison
 }
 
-// OfQuestion returns the live run-DAGs of a question, or, with any, those of every state. The
-// oldest comes first, and each is compared with the live one before it. A page may have fewer
-// rows than its limit, even none: it ends after 20 keys for each row of the limit.
+// OfQuestion returns the live run-DAGs for a question or, if any is true, those of every
+// state. The oldest comes first, and each is compared with the previous live one. A page can
+// have fewer rows than its limit, or none, because it ends after 20 keys for each row of the
+// limit.
 func OfQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
@@ -147,8 +149,8 @@ func OfQuestion(ctx context.Context, v *index.View, questionHash string, any boo
 	return rows, nil, nil
 }
 
-// questionPosition decodes a position: the last event of the page before, and the live run-DAG
-// with which the next one is compared.
+// questionPosition decodes a position: the last event of the previous page, and the live
+// run-DAG with which the next one is compared.
 func questionPosition(ctx context.Context, v *index.View, page index.Page) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
@@ -170,9 +172,9 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 	return last, before, err
 }
 
-// Cached returns the latest live run-DAG of a cache key and the number of other live ones.
+// Cached returns the latest live run-DAG with a cache key, and the number of other live ones.
 // Only run-DAGs with all dimensions of the key count. It returns storage.ErrNotFound if there
-// is none, or if their dimensions differ.
+// is none, or if they differ in their dimensions.
 func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))
@@ -189,7 +191,7 @@ func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, ot
 			continue
 		}
 		if found.live > 0 {
-			return RunDAG{}, 0, fmt.Errorf("the live runs of cache key %s differ in their dimensions: %w", cacheKey, storage.ErrNotFound)
+			return RunDAG{}, 0, fmt.Errorf("the live run-DAGs with cache key %s differ in their dimensions: %w", cacheKey, storage.ErrNotFound)
 		}
 		found = set
 	}

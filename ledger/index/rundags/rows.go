@@ -5,19 +5,19 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// latestRun is the latest live run-DAG of a question: the value of questionRuns.
+// latestRun is the latest live run-DAG for a question. It is the value of questionRuns.
 type latestRun struct {
 	seq uint64 // 0 if none is live
-	// listed is true if the value has the stages. A run-DAG can have thousands of them; if
-	// they are too long, they are read from the log.
+	// listed is true if the value contains the stages. A run-DAG can have thousands of stages;
+	// if they are too long, they are read from the log.
 	listed bool
 	stages []event.Stage // with identities instead of hashes
 }
 
-// listedBytes bounds the length of the stages in a latestRun.
+// listedBytes bounds the length of the stages in a latestRun, in bytes.
 const listedBytes = 1 << 10
 
-// latestRunOf returns the value for a run-DAG. stages are results of shortHashes.
+// latestRunOf returns the value for a run-DAG. stages must be a result of shortHashes.
 func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 	size := 0
 	for _, s := range stages {
@@ -51,7 +51,7 @@ func (l *latestRun) append(dst []byte) []byte {
 	return dst
 }
 
-// decodeLatestRun decodes a latestRun, which refers to value.
+// decodeLatestRun decodes a latestRun, which aliases value.
 func decodeLatestRun(value []byte) (latestRun, error) {
 	var l latestRun
 	var listed uint64
@@ -83,11 +83,11 @@ func (f *deriver) putLatestRun(seq uint64, question rowstore.Identity, l latestR
 	f.Rows.Put(questionRuns, question[:], seq, f.value)
 }
 
-// cachedSet counts the live run-DAGs with one cache key and one list of dimensions: the value
-// of cachedRuns.
+// cachedSet counts the live run-DAGs that have the same cache key and the same dimensions. It
+// is the value of cachedRuns.
 type cachedSet struct {
-	live   uint64 // number
-	latest uint64 // seq of the latest; 0 if there is none
+	live   uint64 // number of live run-DAGs
+	latest uint64 // seq of the latest one; 0 if there is none
 }
 
 func (s *cachedSet) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, s.live, s.latest) }
@@ -100,11 +100,11 @@ func decodeCachedSet(value []byte) (cachedSet, error) {
 }
 
 // cacheRow is a row of cachedRuns. It includes the dimensions, because different dimensions
-// can have the same cache key: a version may contain the separator.
+// can have the same cache key: a version can contain the separator.
 type cacheRow [2 * len(rowstore.Identity{})]byte
 
-// cacheRowOf returns the row of a run-DAG; false if it has no cache key or no dimensions, so
-// that the key is only claimed.
+// cacheRowOf returns the row of a run-DAG. served is false if the run-DAG has no cache key, or
+// no dimensions, in which case the key is only a claim.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	if dag.CacheKey == nil || len(dag.Dimensions) == 0 {
 		return row, false

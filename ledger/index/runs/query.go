@@ -23,17 +23,17 @@ type Run struct {
 	State record.State
 }
 
-// Drift is the difference of a run to the one before it. It names what differs, without the
-// values.
+// Drift is the difference between a run and the previous one. It names what differs, without
+// the values.
 type Drift struct {
-	Against uint64 // the run before
+	Against uint64 // the previous run
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the latest run before it that has its input and
-// was live when it was recorded, as the drift counter does (spec: Drift of a run). found is
-// false if there was none, or if the record at seq is not a run. It reads one event and two
-// keys, and if the run has a citation set, the run before and its set.
+// DriftOf compares the run at seq with the previous run that has the same input and was live
+// when it was recorded, as the drift counter does (spec: Drift of a run). found is false if
+// there was no such run, or if the record at seq is not a run. It reads one event and two
+// keys. If the run has a citation set, it also reads the previous run and its set.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
@@ -62,7 +62,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	return d, true, nil
 }
 
-// setsThen compares the citation sets of two runs when the second was recorded.
+// setsThen compares the citation sets that two runs had when the second one was recorded.
 func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.Sets, error) {
 	if _, _, found, err := citations.SetOfRun(v, run.RunID, run.Seq); err != nil || !found {
 		return drift.Sets{}, err
@@ -74,15 +74,15 @@ func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IP
 	return citations.SetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
-// lastRun returns a run that compares like the last live one of a group of an input.
+// lastRun returns a run that compares like the last live run of an input's group.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeFacts(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
 	return run
 }
 
-// List returns the runs of a group, newest first. A page may have fewer rows than its limit,
-// even none, if few runs are live.
+// List returns the runs of a group, newest first. A page can have fewer rows than its limit,
+// or none, if few runs are live.
 func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Run, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
@@ -116,7 +116,7 @@ type members struct {
 	id          rowstore.Identity // of the group
 	any         bool
 	seeded      bool
-	hasDeadRuns bool // some of them are not live
+	hasDeadRuns bool // some of its runs are not live
 }
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
@@ -125,8 +125,8 @@ func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	return members{v, id, q.Any, q.Seeded, g.HasDeadRuns()}, err
 }
 
-// appendRun appends the run at seq if the query selects its state, and if it has a seed or the
-// query selects runs without one.
+// appendRun appends the run at seq if the query selects its state, and if the run has a seed
+// or the query includes runs without one.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
 	state := string(record.Live)
 	if m.hasDeadRuns {
@@ -145,13 +145,13 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // Step is a run of a timeline.
 type Step struct {
 	Run
-	// Against is the run before. It is nil for the first run, whose Attribution is empty.
+	// Against is the previous run. It is nil for the first run, whose Attribution is empty.
 	Against *uint64
 	drift.Attribution
 }
 
-// Timeline returns the runs of a group by seq, each compared with the one before. A page may
-// have fewer rows than its limit, even none, if few runs are live.
+// Timeline returns the runs of a group by seq, each compared with the previous one. A page can
+// have fewer rows than its limit, or none, if few runs are live.
 func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Step, next []byte, err error) {
 	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
@@ -200,7 +200,8 @@ func stepOf(v *index.View, run Run, before *records.IPCRecord) (Step, error) {
 	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC, sets)}, err
 }
 
-// timelinePosition decodes where a page begins, and the run before it; nil if there is none.
+// timelinePosition decodes where a page begins, and the run before that position, which is nil
+// if there is none.
 func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
 	switch len(after) {
 	case 0:

@@ -2,9 +2,11 @@
 package prefix
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +16,6 @@ import (
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/records"
 	"colophon/ledger/record"
-	"colophon/ledger/record/pyjson"
 )
 
 // Names of hashes that are not in the member hashes of an event.
@@ -24,105 +25,168 @@ const (
 	StagePrefix  = "stage:" // before the name of a stage
 )
 
-// maxSearched bounds the groups, and the records, among which a hash is searched.
-const maxSearched = 50_000
+// Bounds bound a search: the events that it reads, and their bytes.
+type Bounds struct{ Events, Bytes int }
+
+// Searched are the bounds of Find.
+var Searched = Bounds{50_000, 128 << 20}
 
 // ErrTooMany is returned if a ledger has too many hashes to search.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the different hashes of a name that begin with some digits, sorted. It searches the
-// groups of runs, and if none has it, all records of the kinds that can have it.
+// Find returns the different hashes of a name that begin with some digits, sorted: those of runs or,
+// if no run has one, those of all records. If records of only one kind can have the hash, Find reads
+// these. Otherwise it reads a small log in full, and of a large one an event of each group of runs by
+// that name.
+// It returns ErrTooMany before it reads any event if these are too many.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
-	found := make(map[string]bool)
-	err := search(func(page index.Page) (n int, next []byte, err error) {
-		if !groups.Grouped(name) {
-			return 0, nil, nil
-		}
-		rows, next, err := groups.List(ctx, v, groups.Query{By: name, Any: true}, page)
-		for i := range rows {
-			if strings.HasPrefix(rows[i].Value, digits) {
-				found[rows[i].Value] = true
-			}
-		}
-		return len(rows), next, err
-	})
-	if err == nil && len(found) == 0 {
-		var document pyjson.Document
-		err = search(func(page index.Page) (int, []byte, error) {
-			rows, next, err := records.List(ctx, v, recordsWith(name), page)
-			for i := range rows {
-				hashes, err := hashesIn(&rows[i], &document, name)
-				if err != nil {
-					return 0, nil, err
-				}
-				for _, hash := range hashes {
-					if strings.HasPrefix(hash, digits) {
-						found[hash] = true
-					}
-				}
-			}
-			return len(rows), next, err
-		})
-	}
-	return slices.Sorted(maps.Keys(found)), err
+	return Searched.Find(ctx, v, name, digits)
 }
 
-// recordsWith selects the records that can have a hash of that name.
-func recordsWith(name string) records.Filter {
-	switch {
-	case name == ChunkHash:
-		return records.Filter{Kind: record.CitationSet, Bodies: true}
-	case name == DocumentRoot, strings.HasPrefix(name, StagePrefix):
-		return records.Filter{Kind: record.RunDAG, Bodies: true}
+// Find is the function Find with other bounds.
+func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
+	s := search{view: v, name: name, digits: digits, text: []byte(`"` + digits), left: b, runs: make(map[string]bool), all: make(map[string]bool)}
+	if err := s.run(ctx); err != nil {
+		return nil, err
 	}
-	return records.Filter{}
+	if len(s.runs) > 0 {
+		return slices.Sorted(maps.Keys(s.runs)), nil
+	}
+	return slices.Sorted(maps.Keys(s.all)), nil
 }
 
-// hashesIn returns the hashes of a listed record that have a name. document is scratch.
-func hashesIn(r *records.Record, document *pyjson.Document, name string) (hashes []string, err error) {
-	if r.Body == nil {
-		_, hash, has := strings.Cut(string(r.Hashes), `"`+name+`":"`)
-		if hash, _, ends := strings.Cut(hash, `"`); has && ends {
-			hashes = append(hashes, hash)
-		}
-		return hashes, nil
-	}
-	if err := document.Parse(r.Body); err != nil {
-		return nil, fmt.Errorf("event %d: %w", r.Seq, err)
-	}
-	e := event.Read(document.Root())
-	if name == ChunkHash {
-		set := e.CitationSet()
-		for i := range set.Citations {
-			hashes = append(hashes, string(set.Citations[i].ChunkHash))
-		}
-		return hashes, nil
-	}
-	dag := e.DAG()
-	if name == DocumentRoot {
-		for _, root := range dag.DocumentRoots {
-			hashes = append(hashes, string(root))
-		}
-	}
-	for _, stage := range dag.Stages {
-		if StagePrefix+string(stage.Name) == name {
-			hashes = append(hashes, string(stage.Hash))
-		}
-	}
-	return hashes, nil
+// search is the state of one Find.
+type search struct {
+	view         *index.View
+	name, digits string
+	text         []byte // how an event's text has them
+	left         Bounds
+	decoder      event.Decoder
+	runs, all    map[string]bool // what was found
 }
 
-// search reads the pages of a list to its end, unless it is too long.
-func search(read func(index.Page) (n int, next []byte, err error)) error {
-	page := index.Page{Limit: 1000}
-	for searched := 0; ; {
-		n, next, err := read(page)
-		if searched += n; err != nil || next == nil {
+func (s *search) run(ctx context.Context) error {
+	if kind := kindWith(s.name); kind != "" {
+		return s.events(ctx, records.OfKind(s.view, kind))
+	}
+	if s.view.Size() <= uint64(s.left.Events) {
+		return s.log(ctx)
+	}
+	if groups.Grouped(s.name) {
+		if err := s.events(ctx, groups.FirstRuns(s.view, s.name)); err != nil || len(s.runs) > 0 {
 			return err
 		}
-		if searched >= maxSearched {
+	}
+	return ErrTooMany
+}
+
+// log searches the whole log.
+func (s *search) log(ctx context.Context) error {
+	for entry, err := range s.view.Entries(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if entry.Seq >= s.view.Size() {
+			break
+		}
+		if err := s.event(ctx, entry.Seq, entry.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events searches some events. It counts them first.
+func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
+	var seqs []uint64
+	for seq, err := range list {
+		if err != nil {
+			return err
+		}
+		if len(seqs) == s.left.Events {
 			return ErrTooMany
 		}
-		page.After = next
+		seqs = append(seqs, seq)
 	}
+	for _, seq := range seqs {
+		entry, err := s.view.Read(ctx, seq)
+		if err == nil {
+			err = s.event(ctx, seq, entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// event searches one event. Few have the digits anywhere, and only those are decoded.
+func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
+	if s.left.Bytes -= len(entry); s.left.Bytes < 0 {
+		return ErrTooMany
+	}
+	if !bytes.Contains(entry, s.text) {
+		return nil
+	}
+	e, err := s.decoder.Decode(entry)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if e.Kind == record.IPCRecord && groups.Grouped(s.name) {
+		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
+		if err != nil {
+			return err
+		}
+		s.add(s.runs, value)
+	}
+	for _, hash := range hashesIn(&e, s.name) {
+		s.add(s.all, string(hash))
+	}
+	return nil
+}
+
+// add adds a hash that begins with the digits.
+func (s *search) add(to map[string]bool, hash string) {
+	if strings.HasPrefix(hash, s.digits) {
+		to[hash] = true
+	}
+}
+
+// kindWith returns the only kind of records that can have a hash of that name; "" if several can.
+func kindWith(name string) record.Kind {
+	switch {
+	case name == ChunkHash:
+		return record.CitationSet
+	case name == DocumentRoot, strings.HasPrefix(name, StagePrefix):
+		return record.RunDAG
+	}
+	return ""
+}
+
+// hashesIn returns the hashes of a record that have a name.
+func hashesIn(e *event.Event, name string) (hashes [][]byte) {
+	kind := kindWith(name)
+	switch {
+	case !e.Kind.IsRecord() || kind != "" && e.Kind != kind:
+	case kind == "":
+		for known, hash := range e.Hashes() {
+			if string(known) == name {
+				hashes = append(hashes, hash)
+			}
+		}
+	case name == ChunkHash:
+		set := e.CitationSet()
+		for i := range set.Citations {
+			hashes = append(hashes, set.Citations[i].ChunkHash)
+		}
+	case name == DocumentRoot:
+		hashes = e.DAG().DocumentRoots
+	default:
+		for _, stage := range e.DAG().Stages {
+			if StagePrefix+string(stage.Name) == name {
+				hashes = append(hashes, stage.Hash)
+			}
+		}
+	}
+	return hashes
 }

@@ -28,7 +28,7 @@ import (
 //go:embed oracle.py
 var script string
 
-// comparisons counts the answers of CPython that this process has compared.
+// comparisons counts the results of CPython that this process has compared.
 var comparisons atomic.Int64
 
 // Oracle is a running python3. It belongs to the goroutine of one test.
@@ -37,7 +37,7 @@ type Oracle struct {
 	stdout *bufio.Reader
 }
 
-// Start starts python3 for the length of a test. It skips the test on a machine without
+// Start starts python3 for the duration of a test. It skips the test on a machine without
 // python3.
 func Start(t testing.TB) *Oracle {
 	t.Helper()
@@ -62,9 +62,8 @@ func Start(t testing.TB) *Oracle {
 	return &Oracle{stdin, bufio.NewReader(stdout)}
 }
 
-// Ask returns CPython's result of an operation of oracle.py for each input, in
-// order. Inputs and results travel as JSON, so that a []byte is base64 on the
-// other side.
+// Ask returns CPython's result of an operation of oracle.py for each input, in order. Inputs
+// and results are sent as JSON, so a []byte arrives in Python as base64.
 func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input) []Result {
 	t.Helper()
 	request, err := json.Marshal([]any{operation, batch})
@@ -72,7 +71,7 @@ func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batc
 	_, err = oracle.stdin.Write(append(request, '\n'))
 	require.NoError(t, err)
 	answer, err := oracle.stdout.ReadBytes('\n')
-	require.NoError(t, err, "python3 ended during %s", operation)
+	require.NoError(t, err, "python3 exited during %s", operation)
 	var results []Result
 	require.NoError(t, json.Unmarshal(answer, &results))
 	require.Len(t, results, len(batch))
@@ -91,17 +90,17 @@ func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, 
 	}
 }
 
-// Rand returns a source of random inputs, whose seed it logs.
+// Rand returns a source of random inputs and logs its seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
-	seed := rand.Uint64() // #nosec G404 -- cases of tests
+	seed := rand.Uint64() // #nosec G404 -- test cases
 	if text := os.Getenv("COLOPHON_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err, "COLOPHON_SEED")
 	}
 	t.Logf("COLOPHON_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
+	return rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- test cases
 }
 
 // Main runs the tests of a package for its TestMain, prints how many

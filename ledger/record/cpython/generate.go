@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Generator makes random inputs that lean to where CPython and Go differ.
+// Generator makes random inputs, biased towards cases where CPython and Go differ.
 type Generator struct {
 	*rand.Rand
 	assigned []rune // code points that both CPython and Go know
 }
 
-// NewGenerator returns a Generator whose texts keep to code points that the
-// oracle's Unicode version knows.
+// NewGenerator returns a Generator whose texts use only code points that the oracle's Unicode
+// version knows.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
 	return &Generator{Rand(t), Assigned(t, oracle)}
@@ -40,11 +40,11 @@ func Assigned(t testing.TB, oracle *Oracle) []rune {
 	return assigned
 }
 
-// pools are code points that meet special rules.
+// pools are code points that have special rules.
 var pools = []string{
 	"abcXYZ019 .,;:?!'\"\\/<>&_-",
 	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // spaces, line ends
-	"\x00\x01\x08\x7f\u180e\u200b\u200c\u200d\u2060\ufeff\ufffd\uffff",                                                                // none of these
+	"\x00\x01\x08\x7f\u180e\u200b\u200c\u200d\u2060\ufeff\ufffd\uffff",                                                                // looks like a space or a line end, but is none
 	"aσςΣAΑİIıßẞǅǄǆﬁ'.:·’\u00ad\u0301\u0345ªⅠⓐᶜʰ^`",                                                                                   // case
 	"eêệAÅΩ\u212a\u2126\u0300\u0301\u0302\u0304\u0308\u0323\u0327\u0328\u031b\u0338\u0340\u0341\u0344\u0345\u037e",                    // composition
 	"\u0958\u0915\u093c\u0f73\u0f71\u0f72\u0f80\u09c7\u09be\u2adc\u2add\u0338\U0001d15e\U0001d157\U0001d165\u034f\u05b0\u3099か\u302a", // exclusions, odd classes
@@ -52,7 +52,7 @@ var pools = []string{
 	"？！。、…“”日本語🎵😀👩\u200d🚀\u20e3\ufe0f",
 }
 
-// Rune returns a random code point; a lone surrogate now and then.
+// Rune returns a random code point, occasionally a lone surrogate.
 func (g *Generator) Rune() rune {
 	switch g.IntN(12) {
 	case 0:
@@ -68,7 +68,7 @@ func (g *Generator) Rune() rune {
 	return pool[g.IntN(len(pool))]
 }
 
-// Runes returns up to limit random code points, most of them of a few kinds.
+// Runes returns up to limit random code points, mostly from a few pools.
 func (g *Generator) Runes(limit int) []rune {
 	runes := make([]rune, 0, limit)
 	pool := []rune(pools[g.IntN(len(pools))])
@@ -85,7 +85,7 @@ func (g *Generator) Runes(limit int) []rune {
 // Text returns a random text of up to limit code points in WTF-8.
 func (g *Generator) Text(limit int) []byte { return EncodeWTF8(g.Runes(limit)) }
 
-// EncodeWTF8 encodes code points, surrogates among them in three bytes each.
+// EncodeWTF8 encodes code points in WTF-8, in which a surrogate takes three bytes.
 func EncodeWTF8(runes []rune) []byte {
 	var text []byte
 	for _, r := range runes {
@@ -101,7 +101,7 @@ func EncodeWTF8(runes []rune) []byte {
 // oneOf returns one of the choices.
 func (g *Generator) oneOf(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// digits returns n random digits, the first not zero.
+// digits returns n random digits, of which the first is not zero.
 func (g *Generator) digits(n int) string {
 	var b strings.Builder
 	for i := range n {

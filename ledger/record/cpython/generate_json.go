@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. It is valid, except that numbers out of range,
-// duplicate names, and depth make it invalid now and then.
+// Document returns a random JSON document. It is usually valid. Occasionally a number out of
+// range, a duplicate name, or the depth makes it invalid.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -77,7 +77,7 @@ func (g *Generator) list(b *strings.Builder, open, end string, item func()) {
 	b.WriteString(end)
 }
 
-// name writes a member name, now and then one of a few that are likely to collide.
+// name writes a member name, occasionally one of a few that are likely to collide.
 func (g *Generator) name(b *strings.Builder) {
 	if g.IntN(10) == 0 {
 		g.string(b, []rune(g.oneOf("", "a", "é", "\ue000", "🎵", "\ud7ff", "/~")))
@@ -150,8 +150,8 @@ func (g *Generator) double() float64 {
 	return math.Float64frombits(g.Uint64() % math.Float64bits(math.Inf(1)))
 }
 
-// halfway returns a decimal in the middle of two doubles, or next to it, with
-// all of its digits.
+// halfway returns a decimal halfway between two doubles, or next to that point, with all of
+// its digits.
 func (g *Generator) halfway() string {
 	low := g.double()
 	if g.IntN(2) == 0 {
@@ -179,8 +179,8 @@ func (g *Generator) halfway() string {
 	return mantissa + "e" + exponent
 }
 
-// longMantissa returns a number of ordinary size with hundreds of digits and
-// an exponent that makes up for them.
+// longMantissa returns a number of ordinary magnitude with hundreds of digits, for which its
+// exponent compensates.
 func (g *Generator) longMantissa() string {
 	n := 700 + g.IntN(400)
 	switch g.IntN(3) {
@@ -192,7 +192,7 @@ func (g *Generator) longMantissa() string {
 	return "0." + strings.Repeat("0", n) + g.digits(1+g.IntN(900)) + "e" + strconv.Itoa(n+g.IntN(20))
 }
 
-// fragments are what Mutate puts into a document.
+// fragments are what Mutate inserts into a document.
 var fragments = []string{
 	"{", "}", "[", "]", ",", ":", `"`, `\`, `\u`, `\ud83d`, `\udfb5`, `\u00e9`, `\x`, `\'`, `\/`, "NaN", "Infinity", "-Infinity", "-", "+", ".", "e",
 	"1e999", "1e-999", "-1.8e308", "0x1", "01", "1.", ".5", "1e", "1e+", "--1", "\ufeff", "\x00", "\x1f", "\xff", "\xed\xa0\x80", "\xc3", "\u00a0",
@@ -200,7 +200,7 @@ var fragments = []string{
 	strings.Repeat("1", 4301), strings.Repeat("1", 4300), "0." + strings.Repeat("1", 4400), strings.Repeat("[", 513),
 }
 
-// Mutate returns source with one to three small damages.
+// Mutate returns source with one to three small errors in it.
 func (g *Generator) Mutate(source []byte) []byte {
 	mutated := append([]byte(nil), source...)
 	for range 1 + g.IntN(3) {

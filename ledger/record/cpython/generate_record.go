@@ -2,8 +2,8 @@ package cpython
 
 import "strings"
 
-// String returns a random text of up to limit code points as a JSON string,
-// with lone surrogates unless strict.
+// String returns a random text of up to limit code points as a JSON string. It has lone
+// surrogates only if strict is false.
 func (g *Generator) String(limit int, strict bool) string {
 	runes := g.Runes(limit)
 	if strict {
@@ -14,7 +14,7 @@ func (g *Generator) String(limit int, strict bool) string {
 	return b.String()
 }
 
-// dropSurrogates drops what a conversion to string makes of a surrogate.
+// dropSurrogates drops U+FFFD, which a conversion to string makes of a surrogate.
 func dropSurrogates(r rune) rune {
 	if r == '\uFFFD' {
 		return -1
@@ -22,9 +22,8 @@ func dropSurrogates(r rune) rune {
 	return r
 }
 
-// Value returns a random JSON value without numbers that are out of range and
-// without names that collide; its strings may hold lone surrogates unless
-// strict.
+// Value returns a random JSON value without numbers out of range and without colliding names.
+// Its strings have lone surrogates only if strict is false.
 func (g *Generator) Value(depth int, strict bool) string {
 	kind := g.IntN(6)
 	if depth == 0 {
@@ -79,7 +78,7 @@ func (g *Generator) Hash() string {
 	return b.String()
 }
 
-// Maybe returns `,"name":value` now and then, null or nothing otherwise.
+// Maybe returns `,"name":value`, or sometimes the same with null, or nothing.
 func (g *Generator) Maybe(name string, value func() string) string {
 	switch g.IntN(4) {
 	case 0:
@@ -90,7 +89,7 @@ func (g *Generator) Maybe(name string, value func() string) string {
 	return `,"` + name + `":` + value()
 }
 
-// Temperature returns a random number token that reads as a double.
+// Temperature returns a random number token that is within the range of a double.
 func (g *Generator) Temperature() string {
 	return g.oneOf("0", "-0", "1", "0.0", "-0.0", "0.7", "1e-5", "1.0", "2", "1e16", "0.30000000000000004", "123456789012345678901")
 }

@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// axisLog reads a line of run_log.jsonl. Lines that are older than the provenance chain lack its
+// axisLog reads a line of run_log.jsonl. Lines from before the provenance chain lack its
 // hashes.
 func axisLog(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
@@ -17,14 +17,14 @@ func axisLog(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// ipcForms are the forms of the members that an IPC record has under the same name.
+// ipcForms checks the values of members that an IPC record has under the same name.
 var ipcForms = map[string]func(pyjson.Value) bool{
 	"input_hash": isDigest, "system_prompt_hash": isDigest, "output_hash": isDigest, "ipc_id": isDigest, "ipc_id_advanced": isDigest,
 	"system_prompt": isText, "output": isText, "model": isName, "run_id": isID,
 	"temperature": isNumber, "max_tokens": isCount, "seed": isInteger,
 }
 
-// ipcMember takes a member of a run log or of metadata.json.
+// ipcMember takes one member of a run log or of metadata.json.
 func (d *draft) ipcMember(m member) {
 	if form := ipcForms[m.name]; form != nil {
 		d.take(m, m.name, form)
@@ -46,7 +46,7 @@ func (d *draft) ipcMember(m member) {
 		}
 		d.keep(m)
 	case rules.Environment[0], rules.Environment[1], rules.Environment[2]:
-		if !isName(m.value) { // else flatEnvironment takes it
+		if !isName(m.value) { // otherwise flatEnvironment takes it
 			d.keep(m)
 		}
 	default:
@@ -79,8 +79,9 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage takes usage as it is. It keeps it like other members if it is not an object, has a
-// lone surrogate, or has a member imported, which the draft needs for what no field holds.
+// takeUsage takes usage unchanged. It keeps usage like other members if it is not an object,
+// has a lone surrogate, or has a member "imported", in which the draft keeps what fits no
+// field.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)
@@ -106,7 +107,7 @@ func isEnvironment(v pyjson.Value) bool {
 	return known == v.Len()
 }
 
-// flatEnvironment takes the members of environment that stand beside the others.
+// flatEnvironment takes the members of environment that a line has at its top level.
 func (d *draft) flatEnvironment(v pyjson.Value) {
 	var found []member
 	for _, name := range rules.Environment {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// MetadataFile is the file that makes a folder a save.
+// MetadataFile is the file that marks a folder as a save.
 const MetadataFile = "metadata.json"
 
 // SaveFiles are the files of a save. Each is JSON or text.
@@ -18,14 +18,14 @@ var SaveFiles = map[string]struct{ JSON bool }{
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
-// axisSave reads the files of a save: an object with the texts of the .md files, and the JSON of
-// the others.
+// axisSave reads the files of a save: an object that holds the .md files as texts and the
+// other files as JSON.
 func axisSave(v pyjson.Value, o Options) Entry {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
 	if !isObject(metadata) {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it has no %s that is an object", MetadataFile)
+		return d.leave("it has no JSON object in %s", MetadataFile)
 	}
 	for name, value := range v.Members() {
 		file := string(name.Text())
@@ -64,7 +64,7 @@ func (d *draft) metadata(v pyjson.Value) {
 	d.prefix, d.pattern = prefix, pattern
 }
 
-// takeText takes the text that a file of the lab holds. A file of another form is kept whole.
+// takeText takes a text out of a file of the lab. A file of another form is kept whole.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {
@@ -83,7 +83,7 @@ func fenced(file []byte) (text []byte, ok bool) {
 	return text, found && closed
 }
 
-// body returns the text in output.md: what follows the heading, the comments, and an empty
+// body returns the text in output.md, which follows the heading, the comments, and an empty
 // line.
 func body(file []byte) (text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(file, []byte("# Output\n\n"))
@@ -99,8 +99,8 @@ func body(file []byte) (text []byte, ok bool) {
 	return text, ok && empty && ended
 }
 
-// compareManifest accounts for the files whose SHA-256 differs from that in the manifest. It
-// compares only texts: the bytes of JSON files are not at hand.
+// compareManifest reports each file whose SHA-256 differs from the one in the manifest. It
+// compares only texts, because the bytes of the JSON files are not available.
 func (d *draft) compareManifest(v pyjson.Value) {
 	files := v.Member(MetadataFile).Member("manifest").Member("files")
 	for name, file := range files.Members() {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// citations reads citations.json of a run (spec: Citations document).
+// citations reads the citations.json of a run (spec: Citations document).
 func citations(v pyjson.Value, o Options) Entry {
 	subject, run := o.Subject, o.RunID
 	for name, place := range map[string]*string{"subject": &subject, "run_id": &run} {
@@ -55,15 +55,15 @@ func citations(v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// citationSet is the citations of a draft.
+// citationSet collects the citations of a draft.
 type citationSet struct {
 	*draft
 	list    [][]byte       // in JSON
 	sources []string       // of all citations
-	seen    map[string]int // how often a citation in all_citations has not yet been found in by_section
+	seen    map[string]int // how many of these citations in all_citations have not yet been found in by_section
 }
 
-// read takes the citations: all_citations, and what by_section has beyond them.
+// read takes all_citations, and from by_section what all_citations lacks.
 func (s *citationSet) read(v pyjson.Value) {
 	all, sections := v.Member("all_citations"), v.Member("by_section")
 	if all.Kind() != pyjson.Absent && !isArray(all) {
@@ -91,7 +91,7 @@ func (s *citationSet) read(v pyjson.Value) {
 			at := pointer + "/" + strconv.Itoa(i)
 			if text := canonical(c); s.seen[text] > 0 {
 				s.seen[text]--
-				s.note(at, "/by_section/*/*", Taken, "citations: all_citations has it too")
+				s.note(at, "/by_section/*/*", Taken, "citations: it is in all_citations too")
 			} else {
 				s.add(c, name.Text(), at, "/by_section/*/*")
 			}
@@ -109,7 +109,7 @@ func (s *citationSet) read(v pyjson.Value) {
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
 
-// add takes one citation. section is the name in by_section under which it stands, or nil.
+// add takes one citation. section is the name in by_section that it stands under, or nil.
 func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
 	if !isObject(c) {
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
@@ -143,7 +143,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 	s.list = append(s.list, w.B)
 }
 
-// citationForms are the forms of the members of a citation.
+// citationForms checks the values of the members of a citation.
 var citationForms = map[string]func(pyjson.Value) bool{
 	"chunk_hash": func(v pyjson.Value) bool { return rules.IsChunkHash(v.Text()) },
 	"source_id":  isName, "text": isText, "weight": isWeight,
@@ -155,7 +155,7 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns the value that source_ids must have for these citations.
+// sourceIDs returns the value that source_ids has if it agrees with the citations.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -168,12 +168,12 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare accounts for a member that follows from the citations.
+// compare accounts for a member whose value follows from the citations.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
 		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")
 		return
 	}
 	s.keep(m)
-	s.entry.Members[len(s.entry.Members)-1].As += ": the citations say otherwise"
+	s.entry.Members[len(s.entry.Members)-1].As += ": it does not agree with the citations"
 }

@@ -16,18 +16,18 @@ type draft struct {
 	entry   Entry
 	options Options
 	w       pyjson.Builder
-	names   map[string]bool // members of the record that are written
+	names   map[string]bool // members of the record that were written
 	labels  map[string]string
-	// prefix is the pointer to the native value that the record is made from. pattern is the
-	// same with * for what varies.
+	// prefix is the JSON pointer to the native value that becomes the record. pattern is
+	// prefix with * for the parts that vary.
 	prefix, pattern string
-	// imported are the members that are kept as content: in usage, which only IPC records
-	// have.
+	// imported are the members that are kept as content, in usage. Only IPC records have
+	// usage.
 	imported []member
-	kept     map[string]bool // names of imported
+	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
-	zoned    bool // a time took the zone of the options
-	noted    int  // bytes of the pointers of Members
+	zoned    bool // a time got the zone of the options
+	noted    int  // bytes of the pointers in Members
 	tooMany  bool // there are more members than options.MaxMembers
 }
 
@@ -44,7 +44,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note accounts for a member below the native value. An empty pattern stands for the pointer.
+// note accounts for a member of the native value. An empty pattern means that the pattern is
+// the pointer.
 func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -57,8 +58,8 @@ func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote bounds the pointers and patterns of the members that are accounted for: their mean
-// length, in bytes, if there are Options.MaxMembers of them.
+// meanNote bounds the mean length of the pointers and patterns of members, in bytes, when
+// there are Options.MaxMembers of them.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
@@ -74,7 +75,7 @@ func (d *draft) text(field string, text []byte) {
 	d.raw(field, pyjson.AppendString(nil, text))
 }
 
-// take makes a member a field of the record if its value has the form. Otherwise it keeps the
+// take makes a member a field of the record if its value passes form. Otherwise it keeps the
 // member.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.Given() && form(m.value) && !d.names[field] {
@@ -88,14 +89,14 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 // keep keeps a member that no field holds: as a label if it is short, else as content.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
-// keepAt is keep for a nested member. m.name is the name of its label.
+// keepAt is keep for a nested member. m.name becomes the name of its label.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
 		d.note(pointer, pattern, Left, LeftNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
-	switch { // if the name is taken, the pointer is the name
+	switch { // if the name is taken, the pointer becomes the name
 	case d.label(m.name, m.value):
 		as := m.name
 		if as == deep && pattern != "" {
@@ -113,23 +114,23 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 	case parts.Len() > 0:
 		d.keepParts(pointer, pattern, parts)
 	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
-		d.note(pointer, pattern, Left, "it holds a lone surrogate")
+		d.note(pointer, pattern, Left, "it contains a lone surrogate")
 	case d.entry.Kind == record.IPCRecord:
 		if d.kept[m.name] {
-			m.name = pointer // another member of that name is kept already
+			m.name = pointer // another member with that name is already kept
 		}
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records have content of any form. An import names each member that is left
-		// (importer.Tally.Left).
+		// Only IPC records have content of any form. An import lists each member that it
+		// leaves out (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "no label can hold it (%d at most, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }
 
-// keepParts keeps the parts of an array or object that no label can hold as a whole. The label
-// of each part is named after its place.
+// keepParts keeps the parts of an array or object that is too long for one label. The label of
+// each part is named after its position.
 func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	if pattern == "" {
 		pattern = pointer
@@ -146,11 +147,12 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	}
 }
 
-// maxParts is the longest array or object that is divided into labels, in bytes of JSON.
+// maxParts is the longest array or object that is split into labels, in bytes of JSON.
 const maxParts = 16 << 10
 
-// parts returns the array or object that may be divided into labels: the value, or the JSON in
-// a text. It returns nothing for an IPC record, which keeps the value as content instead.
+// parts returns the array or object that can be split into labels: the value itself, or the
+// JSON in a text. It returns nothing for an IPC record, which keeps the value as content
+// instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -193,14 +195,14 @@ func (d *draft) addLabel(name, text string) bool {
 	return true
 }
 
-// reservedLabels is the room for zoneLabel.
+// reservedLabels is the number of labels kept free for zoneLabel.
 const reservedLabels = 1
 
-// zoneLabel names the label of a record with a time that had no zone. Its value is the zone
-// that the options stated.
+// zoneLabel names the label of a record whose time had no zone. Its value is the zone that the
+// options gave.
 const zoneLabel = "imported_zone"
 
-// time takes a member as the timestamp.
+// time takes a member as the record's timestamp.
 func (d *draft) time(m member) {
 	text, zoned, ok := parseTime(m.value, d.options.Zone)
 	switch {
@@ -218,7 +220,7 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds to the last note, which is on this member, why it did not become the
+// hintZone adds to the last note, which is about this member, why it did not become the
 // timestamp.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
@@ -226,7 +228,7 @@ func (d *draft) hintZone(m member) {
 	}
 }
 
-// labelsOf keeps the members of a native object of labels.
+// labelsOf keeps the members of a native object that holds labels.
 func (d *draft) labelsOf(m member) {
 	if m.value.Kind() != pyjson.Object {
 		d.keep(m)
@@ -237,8 +239,8 @@ func (d *draft) labelsOf(m member) {
 	}
 }
 
-// changeKey is the idempotency key of a change that follows the record. at and by, which may be absent,
-// tell when it was made, and who made it.
+// changeKey returns the idempotency key of a change that follows the record. at and by say
+// when and by whom the change was made; they can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.entry.Key + ":" + change
 	if key := short + ":" + canonical(at) + canonical(by); (at.Given() || by.Given()) && len(key) <= record.MaxKey {
@@ -269,7 +271,7 @@ func (d *draft) finish() Entry {
 	return d.entry
 }
 
-// appendUsage writes usage: the members that it has, and those that are kept in it.
+// appendUsage writes usage: its own members, and the members that are kept in it.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
 		if d.usage.Given() {
@@ -293,7 +295,7 @@ func (d *draft) appendUsage() {
 	d.w.Close()
 }
 
-// leave returns the entry of a native value that no record can be made from.
+// leave returns the entry of a native value from which no record can be made.
 func (d *draft) leave(format string, args ...any) Entry {
 	d.entry.Left = fmt.Sprintf(format, args...)
 	return d.entry

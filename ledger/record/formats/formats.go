@@ -1,7 +1,7 @@
-// Package formats makes records from what five systems wrote before they used the ledger: run
-// logs and saves of an axis lab, citations of a run, a story's validation cache, and the
-// providence cache of question-answering engines (docs/users.md, "Files of other systems").
-// It accounts for every member that it reads. It does no I/O and reads no clock.
+// Package formats makes records from files that five systems wrote before they used the
+// ledger: run logs and saves of an axis lab, citations of a run, a story's validation cache,
+// and the providence cache of question-answering engines (docs/users.md, "Files of other
+// systems"). It accounts for every member that it reads. It does no I/O and reads no clock.
 package formats
 
 import (
@@ -17,10 +17,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Format names what a system writes.
+// Format names the format of one system.
 type Format string
 
-// The formats. Each comment says what one native value is.
+// The formats. Each comment describes one native value.
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
 	AxisSave        Format = "axis-save"        // an object with the files of one folder, by name
@@ -55,7 +55,7 @@ func Names() string {
 	return text
 }
 
-// Options say what a native value does not say itself.
+// Options supply what a native value does not say.
 type Options struct {
 	// Zone is the zone of times without one. If it is nil, such a time is kept as a label.
 	Zone *time.Location
@@ -63,15 +63,16 @@ type Options struct {
 	// of a citation set. A member of the native value takes precedence.
 	Project, Subject, RunID string
 	// MaxMembers bounds the members that an entry accounts for, including those of JSON in
-	// texts. It also bounds the bytes of their pointers, to 256 times as many. An entry with
-	// more has no record. 0 means no bound.
+	// texts. It also bounds their pointers, to 256 bytes for each member on average. An entry
+	// that exceeds a bound has no record. 0 means no bound.
 	MaxMembers int
 	Limits     record.Limits
 }
 
-// Entry is one record that is made from a native value, or says why there is none.
+// Entry is one record made from a native value, or the reason why there is none.
 type Entry struct {
-	// Name tells the entries of one native value apart. It is empty if there can be only one.
+	// Name distinguishes the entries of one native value. It is empty if there can be only
+	// one.
 	Name string
 	Kind record.Kind
 	// Record is the JSON of a POST. It is nil if there is no record; then Left says why.
@@ -80,7 +81,7 @@ type Entry struct {
 	// Key is the idempotency key. It depends on format, native value, project, subject, and
 	// run, and on nothing else, so that a second import has the same key.
 	Key string
-	// Change follows the record; nil if there is none.
+	// Change follows the record; it is nil if there is none.
 	Change  *Change
 	Members []Member
 }
@@ -88,11 +89,11 @@ type Entry struct {
 // Change is a change of a record's state, or a validation of its path.
 type Change struct {
 	State  record.State // of a run; empty for a validation
-	Path   string       // path id of a validation
+	Path   string       // path id, for a validation
 	Reason string
 	Key    string // idempotency key
-	// OriginalActor and Timestamp say who made it in the other system, and when; empty if that is not
-	// known.
+	// OriginalActor and Timestamp say who made the change in the other system, and when. They
+	// are empty if that is not known.
 	OriginalActor, Timestamp string
 }
 
@@ -104,7 +105,7 @@ func (c *Change) Kind() record.Kind {
 	return record.RecordStateChanged
 }
 
-// Project returns the project of the record of a validation.
+// Project returns the project of the path that a validation is about.
 func (e *Entry) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
@@ -113,7 +114,7 @@ func (e *Entry) Project() string {
 	return string(d.Root().Member("project").Text())
 }
 
-// Fate says what became of a member.
+// Fate says what happened to a member.
 type Fate string
 
 // The fates.
@@ -124,7 +125,7 @@ const (
 	Left    Fate = "left"
 )
 
-// LeftNull is Member.As of a member that is left because it is null, and so says nothing.
+// LeftNull is the Member.As of a member that is left out because it is null.
 const LeftNull = "it is null"
 
 // Member accounts for one member of a native value.
@@ -133,12 +134,12 @@ type Member struct {
 	// names of entries.
 	Pointer, Pattern string
 	Fate             Fate
-	// As is the place in the record, or why the member was left.
+	// As says where the member is in the record, or why it was left out.
 	As string
 }
 
-// Convert makes the entries of one native value. It fails if the value is not a JSON object.
-// The entries say everything else that is wrong with it.
+// Convert makes the entries of one native value. It fails only if the value is not a JSON
+// object. The entries report everything else that is wrong with it.
 func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	var d pyjson.Document
 	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
@@ -147,7 +148,7 @@ func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 	return f.ConvertValue(d.Root(), o)
 }
 
-// ConvertValue is Convert for a parsed value. The entries do not refer to it.
+// ConvertValue is Convert for a parsed value. The entries do not alias it.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
@@ -167,7 +168,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	return nil, fmt.Errorf("%q is not a format; give %s", f, Names())
 }
 
-// Check decodes the record as the ledger does. The error says why the ledger would refuse it.
+// Check decodes the record as the ledger would. The error says why the ledger would refuse it.
 func (e *Entry) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Left)
@@ -180,7 +181,7 @@ func (e *Entry) Check(l record.Limits) error {
 	return nil
 }
 
-// AppendLine appends the entry as a line of POST /batch, without line end.
+// AppendLine appends the entry as a line of POST /batch, without a line feed.
 func (e *Entry) AppendLine(dst []byte) []byte {
 	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
 	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
@@ -188,9 +189,9 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 }
 
 // key returns the idempotency key of a native value. parts are what else distinguishes its
-// record. The members that skip names do not count: they are not in the record, and may change
-// later. Members that are null do not count either. JSON in a text counts like the JSON
-// itself, so that a row of a database and its export have the same key.
+// record. It ignores the members in skip, which are not in the record and can change later,
+// and members that are null. A text that holds JSON counts like that JSON, so that a row of a
+// database and its export have the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -210,8 +211,8 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 
-// appendUnwrapped appends a value in a canonical form, in which texts that hold an array or
-// object are replaced by that array or object.
+// appendUnwrapped appends a value in a canonical form, in which an array or object replaces
+// the text that holds it as JSON.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
 	const deepest = 16 // levels of nesting, texts included
 	inner, ok := jsonOf(v)

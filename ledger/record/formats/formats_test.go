@@ -24,8 +24,8 @@ var berlin = func() *Options {
 	return &Options{Zone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
 }()
 
-// requireAccounted requires that every value of a native value is accounted for, by itself or with
-// what it stands in.
+// requireAccounted checks that each value in a native value is accounted for, either by itself
+// or with a value that contains it.
 func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
 	noted := make(map[string]bool)
 	for _, e := range entries {
@@ -57,8 +57,8 @@ func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
 	walk(d.Root(), "")
 }
 
-// TestNativeValuesOfCPython converts what Python wrote with hashes of its own. Every claim has to
-// hold.
+// TestNativeValuesOfCPython converts values for which Python computed the hashes. Every claim
+// must match.
 func TestNativeValuesOfCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	checks := map[Format]map[record.Result]int{}
@@ -93,7 +93,7 @@ func TestNativeValuesOfCPython(t *testing.T) {
 	t.Log(checks)
 }
 
-// anyNative draws an object with members that formats know, of right and wrong types.
+// anyNative draws an object with members that the formats know, of right and wrong types.
 func anyNative(t *rapid.T, depth int) string {
 	names := []string{
 		"payload", "axes", "seed", "policy_hash", "world_id", "output", "model", "temperature", "max_tokens", "timestamp", "usage", "imported",
@@ -127,8 +127,8 @@ func anyNative(t *rapid.T, depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestNothingIsDropped: whatever the members are, each is accounted for, and the record is JSON
-// that the ledger takes or gives a reason not to take.
+// TestNothingIsDropped: every member is accounted for, whatever it is. The record is JSON that
+// the ledger accepts, or refuses with a reason other than an unknown member.
 func TestNothingIsDropped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		native := []byte(anyNative(t, 2))

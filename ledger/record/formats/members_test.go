@@ -16,7 +16,7 @@ func parsed(t *testing.T, text string) pyjson.Value {
 	return d.Root()
 }
 
-// only is the one entry of a native value, and its record.
+// only returns the one entry of a native value, and its record.
 func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value) {
 	t.Helper()
 	entries, err := f.Convert([]byte(native), o)
@@ -28,7 +28,7 @@ func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value
 	return entries[0], parsed(t, string(entries[0].Record))
 }
 
-// fateOf is what became of a member.
+// fateOf returns what happened to a member.
 func fateOf(t *testing.T, e Entry, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
@@ -65,7 +65,7 @@ func TestTimes(t *testing.T) {
 		require.False(t, ok, native)
 	}
 	_, _, ok := parseTime(parsed(t, `"2025-11-12T18:53:35"`), nil)
-	require.False(t, ok, "no zone is guessed")
+	require.False(t, ok, "a time without a zone gets none by guessing")
 
 	for _, name := range []string{"UTC", "+01:00", "-05:30", "Europe/Berlin"} {
 		_, err := ParseZone(name)
@@ -114,10 +114,10 @@ func TestCitationsThatDisagree(t *testing.T) {
 	e, r := only(t, Citations, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
 	require.Equal(t, 2, r.Member("citations").Len())
 	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
-	require.Contains(t, fateOf(t, e, "/by_section/unknown/0"), "all_citations has it too")
+	require.Contains(t, fateOf(t, e, "/by_section/unknown/0"), "it is in all_citations too")
 	require.Equal(t, "kept as label by_section/*/*", fateOf(t, e, "/by_section/Chorus/1"))
-	require.Equal(t, "kept as label total_count: the citations say otherwise", fateOf(t, e, "/total_count"))
-	require.Equal(t, "kept as label source_ids: the citations say otherwise", fateOf(t, e, "/source_ids"))
+	require.Equal(t, "kept as label total_count: it does not agree with the citations", fateOf(t, e, "/total_count"))
+	require.Equal(t, "kept as label source_ids: it does not agree with the citations", fateOf(t, e, "/source_ids"))
 	require.NoError(t, e.Check(berlin.Limits))
 
 	o := *berlin
@@ -131,7 +131,7 @@ func TestNamesOfCachedPaths(t *testing.T) {
 		`{"a6122a65":{"route":"Start"}}`:                           "a6122a65", // the path_id of the route
 		`{"00000000":{"route":"Start"}}`:                           "",
 		`{"00000000":{"route":"Start","route_hash":"a6122a65"}}`:   "a6122a65",
-		`{"a6122a65":{"route":["Start"],"route_hash":"ffffffff"}}`: "ffffffff", // a false claim stays one
+		`{"a6122a65":{"route":["Start"],"route_hash":"ffffffff"}}`: "ffffffff", // a false claim is kept
 	} {
 		_, r := only(t, ValidationCache, native, *berlin)
 		require.Equal(t, want, string(r.Member("path_id").Text()), native)
@@ -139,8 +139,8 @@ func TestNamesOfCachedPaths(t *testing.T) {
 	}
 }
 
-// What changes while a record stays as it is changes neither its key nor its bytes.
-func TestKeysOfRecordsThatStay(t *testing.T) {
+// A change of the members that are not part of a record changes neither its key nor its bytes.
+func TestUnrelatedChangesKeepTheKey(t *testing.T) {
 	for _, c := range []struct {
 		format Format
 		a, b   string
@@ -167,14 +167,14 @@ func TestKeysOfRecordsThatStay(t *testing.T) {
 	require.NotEqual(t, a.Key, b.Key)
 }
 
-func TestLabelsHaveRoom(t *testing.T) {
+func TestLabelsAreBounded(t *testing.T) {
 	var members []string
 	for i := range 40 {
 		members = append(members, `"m`+strings.Repeat("x", i)+`":1`)
 	}
 	e, r := only(t, AxisLog, `{"model":"m",`+strings.Join(members, ",")+`,"timestamp":"2025-11-12T18:53:35"}`, *berlin)
 	require.Equal(t, berlin.Limits.Labels, r.Member("labels").Len())
-	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "what has no room is content")
+	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "members beyond the bound become content")
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
@@ -185,7 +185,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for native, want := range map[string]map[string]string{
 		`{` + dag + `"unverified_quotes":["q", "r"]}`:       {"unverified_quotes": `["q","r"]`},
-		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // as a database has it
+		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // as a database stores it
 		`{` + dag + `"unverified_quotes":[]}`:               {"unverified_quotes": `[]`},
 		`{` + dag + `"unverified_quotes":["q","` + long + `",{"page":1,"at":null}]}`: {
 			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},
@@ -220,8 +220,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A change that follows a record names the actor and the time of the other system. Records have no
-// such fields: an actor stays with them as a label.
+// A change that follows a record names the actor and the time of the other system. Records
+// have no such fields: their actor becomes a label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {
@@ -237,13 +237,13 @@ func TestOriginalActors(t *testing.T) {
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"2025-11-12T18:53:35"}}`,
 			"ann", "2025-11-12T18:53:35+01:00", "imported: validated", "/a6122a65/validated_by", "taken as original_actor of the validation"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
-			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is no time with a zone"},
+			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is not a time with a zone"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
-			"", "", "imported: validated", "/a6122a65/validated_by", "left it belongs to no validation"},
+			"", "", "imported: validated", "/a6122a65/validated_by", "left there is no validation that it belongs to"},
 		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
 			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state"},
 		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
-			"left it may change while the run stays as it is, and so is not part of its record"},
+			"left it can change while the run stays the same, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		require.Equal(t, c.as, fateOf(t, e, c.accounted), c.native)
@@ -253,14 +253,14 @@ func TestOriginalActors(t *testing.T) {
 		}
 		require.Equal(t, []string{c.actor, c.at, c.reason}, []string{e.Change.OriginalActor, e.Change.Timestamp, e.Change.Reason}, c.native)
 	}
-	// Who validated a path, and when, is part of the key of the validation.
+	// Who validated a path, and when, is part of the validation's key.
 	a, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"ann"}}`, *berlin)
 	b, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"bob"}}`, *berlin)
 	require.Equal(t, a.Key, b.Key)
 	require.NotEqual(t, a.Change.Key, b.Change.Key)
 }
 
-// A path of another hash_version takes its fingerprints as claims.
+// For a path with another hash_version, the fingerprints are taken as claims.
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
@@ -272,8 +272,8 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
 }
 
-// A long text that no field has is content of an IPC record. Records of the other kinds have no content
-// for it, and the entry says so.
+// A long text that fits no field becomes content of an IPC record. Records of the other kinds
+// have no content for it, and the entry says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
 	const left = "left no label can hold it"

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// providence reads a row of providence_cache. The row, the blob of its run-DAG, and the
-// run-DAG are layers: a member counts in whichever it stands, and an outer layer comes first.
+// providence reads a row of providence_cache. The row, its run-DAG blob, and the run-DAG
+// itself are layers: a member counts in any of them, and an outer layer takes precedence.
 func providence(v pyjson.Value, o Options) Entry {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
@@ -29,7 +29,7 @@ func providence(v pyjson.Value, o Options) Entry {
 		p.buildInputs()
 	case p.dag.object.Kind() == pyjson.Absent:
 		p.note("", "", Left, "no record is made from it")
-		return p.leave("it has no run-DAG that is JSON, and not all inputs of one")
+		return p.leave("it has no run-DAG in JSON, and lacks inputs from which to build one")
 	default:
 		p.oneAnswer()
 	}
@@ -39,14 +39,14 @@ func providence(v pyjson.Value, o Options) Entry {
 }
 
 // notOfTheRun are members of a row that can change while the run stays the same. The state
-// becomes an event of its own; the others are left.
+// becomes an event of its own; the others are left out.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
 	"state_changed_by": true, "state_changed_at": true,
 	"hit_count": true, "last_hit_at": true,
 }
 
-// layer is an object whose members may be those of the record.
+// layer is an object whose members can become members of the record.
 type layer struct {
 	object  pyjson.Value
 	pointer string
@@ -67,7 +67,7 @@ type providenceRow struct {
 	used   map[string][]string // what each member was taken as, by its pointer
 }
 
-// open reads a member as the run-DAG, or as an object that holds it.
+// open takes a member as the run-DAG, or as an object that contains it.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -83,7 +83,7 @@ func (p *providenceRow) open(in layer, name string) {
 	p.open(opened, "dag")
 }
 
-// jsonOf is a value, or the JSON in a text.
+// jsonOf returns a value, or the parsed JSON if the value is a text that holds JSON.
 func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	if v.Kind() != pyjson.String {
 		return v, v.Given()
@@ -95,8 +95,8 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	return d.Root(), d.Root().Given()
 }
 
-// find returns the first member that has one of the names and the form. It looks for each name
-// in all layers before the next name. A list or an object may also be JSON in a text.
+// find returns the first member that has one of the names and passes form. It looks for each
+// name in all layers before the next name. A list or an object can also be JSON in a text.
 func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
 	for _, name := range names {
 		for _, l := range p.layers {
@@ -115,7 +115,7 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use notes what a member was taken as.
+// use records which member of the record a found member became.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
@@ -128,7 +128,7 @@ func (p *providenceRow) takeAs(f found, field string) {
 	}
 }
 
-// node returns the hash of the first stage of that name; nil if there is none.
+// node returns the hash of the first stage with that name, or nil.
 func (p *providenceRow) node(stage string) []byte {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("stage").Text()) == stage && isDigest(n.Member("hash")) {
@@ -138,15 +138,16 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// hasBase reports whether the row has a base hash: as a member, as the hash of a stage, or as
-// content that gives it.
+// hasBase reports whether the row gives a base hash: as a member, as the hash of a stage, or
+// as content from which the hash can be computed.
 func (p *providenceRow) hasBase(name, stage string, content found) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
 
 func (p *providenceRow) question() found { return p.find(isWTF, "question_text", "question") }
 
-// texts returns the answer, the answer as the model gave it, and the answer as it was shown.
+// texts returns the answer, the answer as the model returned it, and the answer as it was
+// displayed.
 func (p *providenceRow) texts() (answer, raw, rendered found) {
 	answer = p.find(isWTF, "answer_text", "answer")
 	raw = p.find(isWTF, "raw_answer_text", "raw_text", "raw_answer")
@@ -163,8 +164,7 @@ func isObjects(v pyjson.Value) bool {
 	return isArray(v)
 }
 
-// pointerRun reports whether the run has the shape pointer, which means that it has an
-// evidence map.
+// pointerRun reports whether the run has the shape pointer, that is, an evidence map.
 func (p *providenceRow) pointerRun() bool {
 	if p.dag.object.Kind() != pyjson.Absent {
 		return p.node("evidence_map") != nil
@@ -172,7 +172,8 @@ func (p *providenceRow) pointerRun() bool {
 	return p.find(isDigest, "evidence_map_root").given() || p.find(isArray, "evidence").given()
 }
 
-// buildable reports whether the row has all that the ledger needs to build the stages itself.
+// buildable reports whether the row has everything that the ledger needs to build the stages
+// itself.
 func (p *providenceRow) buildable() bool {
 	answer, raw, rendered := p.texts()
 	evidence := p.hasBase("context_root", "context", p.find(isArray, "source_roots")) || p.pointerRun()
@@ -219,7 +220,8 @@ func firstOf(list ...found) found {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes the hashes that stages carry: each from the row, or else from its stage.
+// baseClaims writes the hashes that stages have. Each is taken from the row, or else from its
+// stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -233,7 +235,7 @@ func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) 
 	}
 }
 
-// Members of inputs and reject_inputs, and of a preflight payload (spec: Run-DAG).
+// Members of inputs, of reject_inputs, and of a preflight payload (spec: Run-DAG).
 var (
 	inputMembers = []string{"question_hash", "preflight_hash", "preflight_payload", "context_root", "evidence_map_root", "conversation_hash",
 		"answer_text", "raw_answer_text", "rendered_text", "parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
@@ -243,7 +245,7 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns an object with only the known members. It keeps the others like members of the
+// only returns an object reduced to the known members. It keeps the others like members of the
 // row.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
@@ -272,8 +274,8 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	return w.B
 }
 
-// takeInputs takes the inputs that the row has. If they have no answer_text, it takes one text
-// of the row. Otherwise it accounts for the texts of the row that equal one of the inputs.
+// takeInputs takes the inputs of the row. If they lack answer_text, it takes a text of the row
+// for it. Otherwise it accounts for texts of the row that equal one of the inputs.
 func (p *providenceRow) takeInputs(inputs found, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -289,14 +291,14 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	for _, text := range [...]found{answer, raw, rendered} {
 		for name, value := range inputs.value.Members() {
 			if text.given() && isWTF(value) && string(value.Text()) == string(text.value.Text()) {
-				p.use(text, field+"/"+string(name.Text())+": it is the same text")
+				p.use(text, field+"/"+string(name.Text())+": it has the same text")
 				break
 			}
 		}
 	}
 }
 
-// oneAnswer takes the one text that a run-DAG without inputs can have.
+// oneAnswer takes the single text that a run-DAG without inputs can have.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
@@ -305,11 +307,11 @@ func (p *providenceRow) oneAnswer() {
 		switch {
 		case !other.given() || other.pointer == text.pointer:
 		case string(other.value.Text()) == string(text.value.Text()):
-			p.use(other, "answer_text: it is the same text")
+			p.use(other, "answer_text: it has the same text")
 		default:
-			// Content for a second text of a run-DAG without inputs would be written here.
+			// A second text of a run-DAG without inputs would be written as content here.
 			p.used[other.pointer] = []string{}
-			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps one text; add sources, counts, and hashes to keep it")
+			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
 		}
 	}
 }
@@ -356,8 +358,8 @@ func isEvidence(v pyjson.Value) bool {
 	return v.Len() > 0 && isArray(v)
 }
 
-// takeQuestion takes the question. If the row has no mode, it takes the one that gives the
-// row's hash.
+// takeQuestion takes the question. If the row has no mode, it takes the mode that gives the
+// row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {
@@ -381,8 +383,7 @@ func (p *providenceRow) takeQuestion() {
 	}
 }
 
-// takeDAG takes the run-DAG. It keeps the members of it that are not known like members of the
-// row.
+// takeDAG takes the run-DAG. It keeps unknown members of the DAG like members of the row.
 func (p *providenceRow) takeDAG() {
 	dag := p.dag.object
 	if dag.Kind() == pyjson.Absent {
@@ -400,7 +401,7 @@ func (p *providenceRow) takeDAG() {
 		p.use(root, "dag/root")
 	}
 	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
-		p.use(again, "dag/root: it is the same")
+		p.use(again, "dag/root: it has the same value")
 	}
 	w.Name("nodes")
 	w.B = append(w.B, '[')
@@ -432,10 +433,10 @@ func (p *providenceRow) takeDAG() {
 	p.raw("dag", w.B)
 }
 
-// appendNode appends a stage, and reports whether nothing of it was left out.
+// appendNode appends a stage. It reports whether it copied the stage completely.
 func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
 	if !isObject(n) {
-		w.B = append(w.B, n.Raw()...) // the ledger says what is wrong
+		w.B = append(w.B, n.Raw()...) // the ledger reports what is wrong
 		return true
 	}
 	w.Open()
@@ -455,7 +456,7 @@ func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer st
 	return exact
 }
 
-// takeDimensions takes the dimensions of the cache key, if the row has all that are required.
+// takeDimensions takes the dimensions of the cache key, if the row has all required ones.
 func (p *providenceRow) takeDimensions() {
 	if own := p.find(isObject, "cache_dimensions"); own.given() {
 		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
@@ -478,13 +479,13 @@ func (p *providenceRow) takeDimensions() {
 		}
 	}
 	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
-		return // each is kept by itself
+		return // each member is kept by itself
 	}
 	p.writeDimensions(p.chooseDimensions(values, roots))
 }
 
-// chooseDimensions returns the dimensions that give the cache key of the row. If there are
-// none, it returns the first choice.
+// chooseDimensions returns the dimensions that give the row's cache key. If none do, it
+// returns the first choice.
 func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	claim := p.find(isDigest, "cache_key").value.Text()
 	var first []found
@@ -510,7 +511,7 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	return first
 }
 
-// textOf returns a text, or a number as text.
+// textOf returns a text, or a number as a text.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return v.Text()
@@ -537,7 +538,7 @@ func (p *providenceRow) takeState() {
 		return
 	}
 	if s := record.State(state.value.Text()); s == record.Live {
-		p.use(state, "state: a record is live at first")
+		p.use(state, "state: a new record is live")
 	} else {
 		p.use(state, "state")
 		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
@@ -575,9 +576,9 @@ func (p *providenceRow) rest() {
 				}
 			case used: // its members, or a note, account for it
 			case l.pointer == "" && notOfTheRun[m.name]:
-				p.note(at, "", Left, "it may change while the run stays as it is, and so is not part of its record")
+				p.note(at, "", Left, "it can change while the run stays the same, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
-				p.note(at, "", Taken, "dag: the stage %s has it", p.stageOf(value.Text()))
+				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))
 			default:
 				p.keepAt(at, "", m)
 				p.hintZone(m)
@@ -586,7 +587,7 @@ func (p *providenceRow) rest() {
 	}
 }
 
-// stageOf returns the first stage with a hash; "" if there is none.
+// stageOf returns the first stage with a hash, or "" if there is none.
 func (p *providenceRow) stageOf(hash []byte) string {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("hash").Text()) == string(hash) {

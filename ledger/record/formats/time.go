@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // a server without the system's copy knows the zones too
+	_ "time/tzdata" // for servers whose system has no zone data
 
 	"colophon/ledger/record"
 	"colophon/ledger/record/moment"
@@ -24,8 +24,8 @@ func isNaive(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && naive.Match(v.Text())
 }
 
-// parseTime reads a time as RFC 3339: a text, or a number of seconds since 1970. zoned reports
-// whether it took the zone.
+// parseTime reads a time, either a text or a number of seconds since 1970, and returns it as
+// RFC 3339. zoned reports whether it used zone.
 func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool) {
 	switch v.Kind() {
 	case pyjson.Integer, pyjson.Float:

@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// validationCache reads the validation cache of a story: entries by path id.
+// validationCache reads the validation cache of a story, which has entries by path id.
 func validationCache(v pyjson.Value, o Options) []Entry {
 	var entries []Entry
-	about := Entry{Left: "it is about the file, and not about a path"}
+	about := Entry{Left: "it is about the file and not about a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
@@ -27,7 +27,7 @@ func validationCache(v pyjson.Value, o Options) []Entry {
 	return entries
 }
 
-// validationMembers make up the validation, which may change while the record stays the same.
+// validationMembers make up the validation, which can change while the record stays the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
 // cachedPath reads the entry of one path.
@@ -90,12 +90,13 @@ func cachedPath(id string, v pyjson.Value, o Options) Entry {
 	return d.finish()
 }
 
-// keyLabel names the label that keeps the name of an entry, if that is not the path_id of its
-// route.
+// keyLabel names the label that keeps the name of an entry whose name is not the path_id of
+// its route.
 const keyLabel = "cache_key"
 
-// pathID takes the claim of a path_id: route_hash, or else the name of the entry. Later builds
-// of the story make the names from the text too; such a name claims nothing about the route.
+// pathID takes the claimed path_id: route_hash, or else the name of the entry. Later builds of
+// the story derive the names from the text instead; such a name claims nothing about the
+// route.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -117,7 +118,7 @@ func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.I
 
 func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= record.MaxShort }
 
-// fingerprintsOf returns the form of fingerprints of a version, which may be absent.
+// fingerprintsOf returns the check for fingerprints of a version, which can be absent.
 func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	name := rules.FingerprintVersion
 	if isVersion(version) {
@@ -126,8 +127,8 @@ func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
 }
 
-// routeOf reads a route: passage names joined by arrows, or a list of them. How names that contain
-// arrows are divided does not change the path id.
+// routeOf reads a route: passage names joined by arrows, or a list of names. If a name
+// contains an arrow, splitting it does not change the path id.
 func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	if isText(v) {
 		for name := range strings.SplitSeq(string(v.Text()), " → ") {
@@ -162,20 +163,20 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	d.entry.Change = c
 }
 
-// validationMember accounts for a member of the validation.
+// validationMember accounts for one member of the validation.
 func (d *draft) validationMember(m member) {
 	switch {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
 		d.note(pointerTo(m.name), "", Taken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", Taken, "no validation: without one a path is not validated")
+		d.note(pointerTo(m.name), "", Taken, "no validation, which means not validated")
 	case m.name == "validated_by" && d.entry.Change != nil && d.entry.Change.OriginalActor != "":
 		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
 	case m.name == "validated_at" && d.entry.Change != nil && d.entry.Change.Timestamp != "":
 		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
 	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
-		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is no time with a zone")
-	default: // not as a label: the record would not stay as it is when the path is validated
-		d.note(pointerTo(m.name), "", Left, "it belongs to no validation")
+		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
+	default: // not as a label, because a label would change the record when the path is validated
+		d.note(pointerTo(m.name), "", Left, "there is no validation that it belongs to")
 	}
 }

@@ -1,27 +1,29 @@
-// Package members makes and reads the digests of payload members that events have (spec: Payload
+// Package members computes and reads the digests of payload members in events (spec: Payload
 // members).
 package members
 
 import (
 	"bytes"
+	"encoding/hex"
 	"iter"
 	"sync"
 
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests are the digests of a payload's members as an event has them (spec: Payload members): a
-// canonical JSON object of digests by JSON pointer, or null if the payload has too many members or
-// too long names. nil if the event has none.
+// Digests are the digests of a payload's members as they stand in an event (spec: Payload
+// members): a canonical JSON object of digests by JSON pointer, or null if the payload has too
+// many members or too long names. Digests is nil if the event has no such member.
 type Digests []byte
 
-// Known reports whether there is a digest of every member.
+// Known reports whether every member of the payload has a digest.
 func (m Digests) Known() bool { return len(m) > 0 && m[0] == '{' }
 
-// Any reports whether there is a digest.
+// Any reports whether there is at least one digest.
 func (m Digests) Any() bool { return m.Known() && len(m) > len("{}") }
 
-// Find returns the digest of a member; nil if there is none. pointer is as All yields it.
+// Find returns the digest of a member, or nil if there is none. pointer has the form that All
+// yields.
 func (m Digests) Find(pointer []byte) []byte {
 	for at, digest := range m.All() {
 		if bytes.Equal(at, pointer) {
@@ -31,15 +33,15 @@ func (m Digests) Find(pointer []byte) []byte {
 	return nil
 }
 
-// Replace returns a copy with another digest of a member that has one.
+// Replace returns a copy in which a member that has a digest has another one.
 func (m Digests) Replace(pointer, digest []byte) Digests {
 	m = bytes.Clone(m)
 	copy(m.Find(pointer), digest)
 	return m
 }
 
-// All yields pointers and digests in the order of the event. A pointer is a canonical JSON string
-// with its quotes, and a digest has hexadecimal digits.
+// All yields pointers and digests in the order of the event. A pointer is a canonical JSON
+// string with its quotes; a digest is in hexadecimal digits.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
@@ -64,6 +66,15 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 			rest = rest[end+value+1:]
 		}
 	}
+}
+
+// AppendBytes appends the bytes of all digests. They stand for the pointers too, because a digest
+// covers its pointer.
+func (m Digests) AppendBytes(dst []byte) []byte {
+	for _, digest := range m.All() {
+		dst, _ = hex.AppendDecode(dst, digest) // digests of events are well-formed
+	}
+	return dst
 }
 
 // Text returns the text of a pointer that All yields.
@@ -103,19 +114,19 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Unknown stands for a secret that is not known. The members that it makes have the right
-// pointers and wrong digests.
+// Unknown stands in for a secret that is not known. Digests under Unknown have the right
+// pointers but wrong values.
 var Unknown = new(Secret)
 
-// isPointer reports whether a text is the JSON pointer of a payload member that events can
-// have a digest of.
+// isPointer reports whether a text is the JSON pointer of a payload member for which an event
+// can have a digest.
 func isPointer(text []byte) bool {
 	_, ok := Name(text)
 	return ok
 }
 
 // Name returns the name of the payload member with that JSON pointer. ok is false if no event
-// has a digest of such a member.
+// can have a digest for such a member.
 func Name(pointer []byte) (name []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(pointer, []byte("/"))
 	if !ok || bytes.ContainsRune(rest, '/') {
@@ -135,16 +146,16 @@ func Name(pointer []byte) (name []byte, ok bool) {
 	return name, len(name) <= MaxName && !pyjson.HasLoneSurrogate(name)
 }
 
-// Builder makes the members of one payload.
+// Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret  *Secret // nil makes none
-	Text    []byte  // the memory for them, empty at first
+	Secret  *Secret // nil: no digests
+	Text    []byte  // memory for the digests, empty at first
 	count   int
 	escaped bool // a pointer has escapes, so that pointers may be out of order
-	bounded bool // the payload is beyond the bounds
+	bounded bool // the payload exceeds the bounds
 }
 
-// Visitor returns what rules.PayloadHashes calls.
+// Visitor returns the function for rules.PayloadHashes to call with each member.
 func (m *Builder) Visitor() func(name, form []byte) {
 	if m.Secret == nil {
 		return nil
@@ -165,7 +176,7 @@ func (m *Builder) add(name, form []byte) {
 	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
 }
 
-// End returns the members.
+// End returns the digests.
 func (m *Builder) End() Digests {
 	switch {
 	case m.Secret == nil:
@@ -178,7 +189,7 @@ func (m *Builder) End() Digests {
 	m.Text = append(m.Text, '}')
 	if m.escaped {
 		var document pyjson.Document
-		if err := document.Parse(m.Text); err == nil { // it is JSON, unless a name is not UTF-8 and the record is refused
+		if err := document.Parse(m.Text); err == nil { // it is JSON unless a name is not UTF-8; such a record is refused
 			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
 		}
 	}

@@ -12,23 +12,23 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Bounds of the payload members that an event has digests of (spec: Payload members).
+// Bounds of the payload members that have digests in an event (spec: Payload members).
 const (
 	MaxMembers = 32  // members of a payload, without the run's seed
 	MaxName    = 128 // bytes of a name
 )
 
-// Lengths in bytes: of a ledger's secret for the digests of payload members, and of such a digest.
+// Lengths in bytes: of a ledger's secret of payload members, and of a digest under it.
 const (
 	SecretBytes = 32
 	DigestBytes = 16
 )
 
-// Secret is the secret with which a ledger makes the digests of payload members (spec:
-// Payload members). It is safe for concurrent use.
+// Secret is the key under which a ledger computes digests of payload members (spec: Payload
+// members). It is safe for concurrent use.
 type Secret struct {
 	secret [SecretBytes]byte
-	macs   sync.Pool // of *mac, so that a digest does not hash the secret again
+	macs   sync.Pool // has *mac, so that a digest need not hash the secret again
 }
 
 type mac struct {
@@ -55,13 +55,13 @@ func ReadSecret(secret []byte) (*Secret, error) {
 // Bytes returns the secret.
 func (s *Secret) Bytes() []byte { return s.secret[:] }
 
-// Commitment returns the hash by which ledger_created names the secret.
+// Commitment returns the hash of the secret that ledger_created contains.
 func (s *Secret) Commitment() rules.Hash {
 	return sha256.Sum256(append([]byte("member_secret\x00"), s.secret[:]...))
 }
 
-// AppendDigest appends the digest of a member in hexadecimal digits. pointer is the member's JSON
-// pointer, and form its value in spaced canonical JSON.
+// AppendDigest appends the digest of a member in hexadecimal digits. pointer is the member's
+// JSON pointer, and form is its value in spaced canonical JSON.
 func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 	m, _ := s.macs.Get().(*mac)
 	if m == nil {

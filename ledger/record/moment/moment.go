@@ -1,4 +1,4 @@
-// Package moment reads times in the form of requests and of events.
+// Package moment reads times in the forms of requests and of events.
 package moment
 
 import (
@@ -10,9 +10,9 @@ import (
 // Event body).
 const Layout = "2006-01-02T15:04:05.000000Z"
 
-// Parse reads an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either
-// case, any number of fractional digits after a dot, and second 60 if a leap second is
-// possible. It drops digits beyond nanoseconds.
+// Parse reads an RFC 3339 time: two-digit fields in their ranges, "T" and "Z" in either case,
+// any number of fractional digits after a dot, and second 60 where a leap second is possible.
+// It drops digits beyond nanoseconds.
 func Parse(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
@@ -41,8 +41,8 @@ func Parse(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsOfEvent reports whether a text is a time in the form that events use: RFC 3339 in UTC
-// with microseconds, and no leap second (spec: Event body).
+// IsOfEvent reports whether a text is a time as events spell it: RFC 3339 in UTC with
+// microseconds, without a leap second (spec: Event body).
 func IsOfEvent(text []byte) bool {
 	if len(text) != len(Layout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false

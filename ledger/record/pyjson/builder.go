@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in
-// any order: Close sorts those that are out of order. The zero Builder is ready for use.
+// Builder writes compact canonical JSON objects (spec: Canonical JSON). Members can be added
+// in any order: Close sorts those that are out of order. The zero Builder is ready for use.
 type Builder struct {
-	B       []byte // what is written so far; the caller may append values to it
+	B       []byte // what is written so far; the caller can append values to it
 	members []span // of all open objects, innermost last
-	opened  []int  // index into members where each open object begins; ordered for some
+	opened  []int  // index in members where each open object begins, or ordered
 	scratch []byte
 }
 
@@ -28,7 +28,7 @@ func (w *Builder) Open() {
 	w.opened = append(w.opened, len(w.members))
 }
 
-// ordered, in Builder.opened, marks an object whose members come in order.
+// ordered in Builder.opened marks an object whose members are added in order.
 const ordered = -1
 
 // OpenOrdered begins an object whose members the caller adds in order, each once, with names
@@ -39,7 +39,7 @@ func (w *Builder) OpenOrdered() {
 	w.opened = append(w.opened, ordered)
 }
 
-// Name begins a member; its value is appended to w.B before the next call.
+// Name begins a member. The caller appends its value to w.B before the next call.
 func (w *Builder) Name(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
 		if w.B[len(w.B)-1] != '{' {
@@ -62,7 +62,7 @@ func (w *Builder) endMember() {
 	}
 }
 
-// Close ends the object that was opened last. It panics if two members have one name.
+// Close ends the innermost open object. It panics if two members have the same name.
 func (w *Builder) Close() {
 	first := w.opened[len(w.opened)-1]
 	if first == ordered {
@@ -84,7 +84,7 @@ func (w *Builder) Close() {
 	}
 	for i := 1; i < len(members); i++ {
 		if members[i].name == members[i-1].name {
-			// No reader would accept such an event, so it must not be written.
+			// No reader would accept such an event, so it must never be written.
 			panic("pyjson: two members named " + members[i].name)
 		}
 	}
@@ -103,7 +103,7 @@ func (w *Builder) Text(name string, value []byte) {
 	}
 }
 
-// Texts adds a list of strings.
+// Texts adds an array of strings.
 func (w *Builder) Texts(name string, list [][]byte) {
 	w.Name(name)
 	w.B = append(w.B, '[')
@@ -163,7 +163,7 @@ func (w *Builder) Digest(name string, h [32]byte) {
 	w.B = append(w.B, '"')
 }
 
-// Comma separates array elements; i is the index of the one that follows.
+// Comma separates array elements. i is the index of the element that follows.
 func (w *Builder) Comma(i int) {
 	if i > 0 {
 		w.B = append(w.B, ',')

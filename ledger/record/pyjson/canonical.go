@@ -1,7 +1,7 @@
 package pyjson
 
-// AppendCanonical appends the canonical form of v (spec: Canonical JSON) in
-// WTF-8; nothing for an absent value. Its cost is linear in the size of v.
+// AppendCanonical appends the canonical form of v (spec: Canonical JSON) in WTF-8, or nothing
+// if v is absent. Its cost is linear in the size of v.
 func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	if v.doc == nil {
 		return dst
@@ -13,7 +13,7 @@ func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	return w.append(dst, v.index)
 }
 
-// writer is a Document with the separators of a form.
+// writer writes the values of a Document with the separators of a form.
 type writer struct {
 	doc          *Document
 	comma, colon string
@@ -36,9 +36,9 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == String:
 		return AppendString(dst, d.textOf(i))
 	case n.kind == Integer:
-		return append(dst, '0') // "-0", the one integer that is not verbatim
+		return append(dst, '0') // "-0", the only integer that is not copied verbatim
 	}
-	f, _ := parseFloat(d.src[n.start:n.end]) // in range: number checked it
+	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail: number has checked the range
 	return AppendFloat(dst, f)
 }
 

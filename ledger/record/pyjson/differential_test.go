@@ -14,7 +14,7 @@ import (
 // forms are the compact and the spaced form of a document.
 type forms [2][]byte
 
-// canonicalForms returns the forms of source, nil if it is refused.
+// canonicalForms returns the forms of source, or nil if the source is refused.
 func canonicalForms(d *Document, source []byte) *forms {
 	if d.Parse(source) != nil {
 		return nil
@@ -55,8 +55,8 @@ func TestCanonicalAgainstCPython(t *testing.T) {
 	})
 }
 
-// TestNumbersBeyondStrconv: tokens that strconv.ParseFloat alone reads wrongly
-// or that try the limits of exponents.
+// TestNumbersBeyondStrconv compares tokens that strconv.ParseFloat alone would read wrongly,
+// or that test the limits of exponents.
 func TestNumbersBeyondStrconv(t *testing.T) {
 	oracle := cpython.Start(t)
 	zeros := func(n int) string { return string(slices.Repeat([]byte{'0'}, n)) }
@@ -79,8 +79,8 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 	})
 }
 
-// TestPowersOfTwo: the interval that reads back as a power of two is lopsided,
-// and some of them lie between two decimals of shortest length.
+// TestPowersOfTwo: the interval of decimals that read back as a power of two is asymmetric.
+// Some powers of two lie between two shortest decimals.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)
 	var tokens []string

@@ -9,13 +9,13 @@ import (
 // name, in source order. The zero Document is ready to use. It can be reused: after a few
 // documents, parsing allocates nothing.
 //
-// A Document is for one goroutine while it parses. Afterwards several may read it. Values, and
+// Only one goroutine can parse into a Document. Afterwards several can read it. Values, and
 // the bytes that they return, are valid until the next Parse or Reset.
 type Document struct {
 	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
-	members []member // scratch of sortMembers
+	members []member // scratch memory of sortMembers
 	most    int      // maximum length of the tape
 	lone    bool     // a string has a lone surrogate
 }
@@ -23,15 +23,14 @@ type Document struct {
 // node is one value or member name.
 type node struct {
 	start, end uint32 // its bytes in Document.src
-	// link is, for a container, the index of the node after its last
-	// descendant (0 while it is open); for an escaped string, where its text
-	// begins in Document.text.
+	// For a container, link is the index of the node after its last descendant, or 0 while it
+	// is open. For an escaped string, link is where its text begins in Document.text.
 	link uint32
-	// size is the number of members or elements of a container, the length of
-	// the text of an escaped string.
+	// size is the number of members or elements of a container, or the length of the text of
+	// an escaped string.
 	size uint32
 	// order links the members of an object by name. In the object it is the index of the first
-	// name, in a name that of the next one; 0 at the end. No name has index 0.
+	// name; in a name, the index of the next one. 0 ends the list, since no name has index 0.
 	order uint32
 	kind  Kind
 	flags flags
@@ -47,7 +46,7 @@ const (
 	lone                       // string with a lone surrogate
 )
 
-// retained is the largest arena, in bytes, that Reset keeps.
+// retained is the size in bytes of the largest arena that Reset keeps.
 const (
 	retained    = 1 << 20
 	nodeBytes   = 24 // of a node
@@ -56,12 +55,12 @@ const (
 
 // Parse parses src, which must not change while d is in use. It refuses with a *SyntaxError
 // what docs/spec refuses (spec: Refused JSON): anything but one JSON value in valid UTF-8,
-// duplicate member names, floats outside the range of a double, and what exceeds the limits of
-// this package. After an error d has no value.
+// duplicate member names, floats outside the range of a double, and documents beyond the
+// limits of this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
 
-// ParseWithin is Parse for a source of at most that many values and member names. Their nodes
-// can take much more memory than the source.
+// ParseWithin is Parse with a bound on the number of values and member names. Their nodes can
+// take much more memory than the source.
 func (d *Document) ParseWithin(src []byte, most int) error {
 	d.clear()
 	d.most = most
@@ -90,7 +89,7 @@ func (d *Document) parse(src []byte) error {
 	return nil
 }
 
-// Reset releases the source and the buffers that a large document has left, so that a pool of
+// Reset releases the source, and buffers that a large document has grown, so that a pool of
 // Documents stays small.
 func (d *Document) Reset() {
 	d.clear()
@@ -109,7 +108,7 @@ func (d *Document) clear() {
 	d.src, d.nodes, d.text, d.lone = nil, d.nodes[:0], d.text[:0], false
 }
 
-// Root returns the value of the document, the zero Value if there is none.
+// Root returns the value of the document, or the zero Value if there is none.
 func (d *Document) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}

@@ -120,8 +120,8 @@ func TestResetDropsLargeArenas(t *testing.T) {
 	require.Zero(t, cap(d.members))
 }
 
-// reversedMembers is an object of n members in descending order, with names
-// that have escapes and a long prefix in common.
+// reversedMembers returns an object of n members in descending order. Their names have escapes
+// and share a long prefix.
 func reversedMembers(n int) []byte {
 	b := []byte("{")
 	for i := n; i > 0; i-- {
@@ -131,7 +131,8 @@ func reversedMembers(n int) []byte {
 	return b
 }
 
-// TestHostileDocuments: with a cost worse than n log n these would not end.
+// TestHostileDocuments parses documents that would take forever if the cost were worse than n
+// log n.
 func TestHostileDocuments(t *testing.T) {
 	const n = 200_000
 	var d Document
@@ -147,7 +148,8 @@ func TestHostileDocuments(t *testing.T) {
 	array := "[" + strings.Repeat("1,", 10*n) + "1]"
 	require.Equal(t, array, string(compact([]byte(array))))
 
-	// Unsorted at every level, with a large value in the innermost.
+	// The members are out of order at every level, with a large value at the innermost
+	// level.
 	large := `"` + strings.Repeat("x", 10*n) + `"`
 	nested := strings.Repeat(`{"b":0,"a":`, MaxDepth) + large + strings.Repeat("}", MaxDepth)
 	want := strings.Repeat(`{"a":`, MaxDepth) + large + strings.Repeat(`,"b":0}`, MaxDepth)
@@ -167,6 +169,6 @@ func TestParseWithin(t *testing.T) {
 		err := d.ParseWithin([]byte(source), count-1)
 		require.ErrorContains(t, err, fmt.Sprintf("more than %d values and member names", count-1), source)
 		require.Equal(t, Absent, d.Root().Kind())
-		require.NoError(t, d.Parse([]byte(source)), "the bound is that of one source")
+		require.NoError(t, d.Parse([]byte(source)), "the bound applies to one source")
 	}
 }

@@ -26,7 +26,7 @@ func AppendEscaped(dst, text []byte) ([]byte, bool) {
 	return append(dst, '"'), true
 }
 
-// validPrefix returns the length of the valid UTF-8 with which text begins.
+// validPrefix returns the length of the longest prefix of text that is valid UTF-8.
 func validPrefix(text []byte) int {
 	if utf8.Valid(text) {
 		return len(text)

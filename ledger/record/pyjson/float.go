@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends repr(f): the shortest digits that read back as f,
-// positional for 1e-4 <= |f| < 1e16 and zero, else with an exponent.
+// AppendFloat appends repr(f): the shortest digits that read back as f. The notation is
+// positional for zero and for 1e-4 <= |f| < 1e16, and has an exponent otherwise.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch magnitude := math.Abs(f); {
 	case math.IsNaN(f):
@@ -32,18 +32,18 @@ func parseFloat(number []byte) (float64, bool) {
 		number = normalise(buffer[:0], number)
 	}
 	f, err := strconv.ParseFloat(string(number), 64)
-	return f, err == nil // the range is the only possible error
+	return f, err == nil // out of range is the only possible error
 }
 
-// maxDigits is the number of leading digits of a decimal, 767 and one to spare, that can
-// decide to which double it rounds. Of the digits after them it only matters whether there are
-// any.
+// maxDigits is the number of leading digits of a decimal that can decide to which double it
+// rounds: 767, and one to spare. Of all later digits only one fact matters: whether any is not
+// zero.
 const maxDigits = 768
 
-// normalise appends a number that rounds to the same double as the given one and that
-// strconv.ParseFloat reads correctly: ParseFloat ignores digits of an integer part beyond 800
+// normalise appends a number that rounds to the same double as number and that
+// strconv.ParseFloat reads correctly. ParseFloat ignores digits of an integer part beyond 800
 // and limits exponents. The result is 0.<digits>e<x> with at most maxDigits+1 digits and a
-// small x. The last digit stands for all digits beyond maxDigits.
+// small x. The last digit represents all digits beyond maxDigits.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -83,8 +83,8 @@ func normalise(dst, number []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
-// parseExponent parses the digits, perhaps signed, of an exponent. It limits the value to one
-// that no length of mantissa can compensate.
+// parseExponent parses the digits of an exponent, with or without a sign. It clamps the value
+// to one that no length of mantissa can compensate.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {
@@ -114,7 +114,7 @@ func powers(base uint64) (table [20]uint64) {
 	return table
 }
 
-// IsCanonicalFloat reports whether a text is a number that AppendFloat writes.
+// IsCanonicalFloat reports whether a text is a number as AppendFloat writes it.
 func IsCanonicalFloat(text []byte) bool {
 	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
 		return false

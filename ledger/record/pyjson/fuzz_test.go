@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// refusals are the reasons to refuse what is JSON to encoding/json.
+// refusals are the reasons to refuse a document that encoding/json accepts.
 var refusals = []string{"duplicate member name", "nested too deeply", "integer has more than 4300 digits", "number out of range of a double"}
 
 func FuzzParse(f *testing.F) {
@@ -46,7 +46,7 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, found, HasLoneSurrogate(compact))
 		require.True(t, utf8.ValidString(pointer))
 		if found {
-			require.Error(t, d.Parse(compact), "a source is UTF-8")
+			require.Error(t, d.Parse(compact), "a source must be UTF-8")
 			return
 		}
 		require.True(t, utf8.Valid(compact))
@@ -73,7 +73,7 @@ func checkRefusal(t *testing.T, source []byte, err error) {
 	}
 }
 
-// longNumber reports whether source may have a number that strconv reads wrongly.
+// longNumber reports whether source can contain a number that strconv reads wrongly.
 func longNumber(source []byte) bool {
 	digits := 0
 	for _, c := range source {
@@ -132,7 +132,7 @@ func checkSpaces(t *testing.T, text []byte) {
 func checkLower(t *testing.T, text []byte) {
 	lowered := AppendLower(nil, text)
 	require.Equal(t, utf8.Valid(text), utf8.Valid(lowered))
-	require.Equal(t, string(lowered), string(AppendLower(nil, lowered)), "nothing of a lowered text has another lower case")
+	require.Equal(t, string(lowered), string(AppendLower(nil, lowered)), "lowering is idempotent")
 	if utf8.Valid(text) && !bytes.ContainsAny(text, "İΣ") {
 		require.Equal(t, strings.ToLower(string(text)), string(lowered))
 	}
@@ -149,7 +149,7 @@ func checkNFC(t *testing.T, text []byte) {
 	}
 }
 
-// appendNFDModel decomposes each code point by itself, without ordering.
+// appendNFDModel decomposes each code point by itself, and does not reorder.
 func appendNFDModel(dst, text []byte) []byte {
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
@@ -159,7 +159,7 @@ func appendNFDModel(dst, text []byte) []byte {
 	return dst
 }
 
-// hasLoneSurrogateModel looks for each of the 2,048 encodings.
+// hasLoneSurrogateModel searches for the encoding of each of the 2,048 surrogates.
 func hasLoneSurrogateModel(text []byte) bool {
 	for r := rune(0xD800); r <= 0xDFFF; r++ {
 		if bytes.Contains(text, appendRune(nil, r)) {

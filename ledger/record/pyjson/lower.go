@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendLower appends str.lower of text: the lower case of each code point by
-// itself, but U+0130 becomes two code points and a capital sigma at the end of
-// a word becomes a final one.
+// AppendLower appends str.lower of text. That is the lower case of each code point by itself,
+// with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a
+// word becomes a final sigma.
 func AppendLower(dst, text []byte) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -35,9 +35,9 @@ func AppendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// endsWord is the Final_Sigma condition: skipping Case_Ignorable code points,
-// a Cased one comes last before and none first after. A code point that is
-// both is skipped.
+// endsWord is the Final_Sigma condition. Ignoring Case_Ignorable code points, the last code
+// point before is Cased, and the first one after is not. A code point that has both properties
+// is ignored.
 func endsWord(before, after []byte) bool {
 	for {
 		r, size := utf8.DecodeLastRune(before)
@@ -58,14 +58,14 @@ func endsWord(before, after []byte) bool {
 	}
 }
 
-// cased is the property Cased. (It does not hold for U+FFFD, which also stands
-// for the bytes of a surrogate and for the end of the text.)
+// cased is the property Cased. It does not hold for U+FFFD, which also stands for the bytes of
+// a surrogate and for the end of the text.
 func cased(r rune) bool {
 	return unicode.In(r, unicode.Lower, unicode.Upper, unicode.Title, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// ignorable is the property Case_Ignorable: the general categories below and
-// the Word_Break values MidLetter, MidNumLet and Single_Quote.
+// ignorable is the property Case_Ignorable: the general categories below, and the Word_Break
+// values MidLetter, MidNumLet, and Single_Quote.
 func ignorable(r rune) bool {
 	switch r {
 	case '\'', '.', ':', 0xB7, 0x387, 0x55F, 0x5F4, 0x2018, 0x2019, 0x2024, 0x2027,

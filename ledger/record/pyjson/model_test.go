@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model writes the canonical form naively, by way of encoding/json and of the
-// wording of docs/spec (spec: Canonical JSON). It is good for documents without lone
-// surrogates and for numbers that strconv reads rightly.
+// model writes the canonical form naively, using encoding/json and the wording of docs/spec
+// (spec: Canonical JSON). It is correct for documents without lone surrogates and for numbers
+// that strconv reads correctly.
 type model struct {
 	t            require.TestingT
 	comma, colon string
@@ -79,7 +79,7 @@ func modelString(text string) string {
 	return `"` + b.String() + `"`
 }
 
-// modelRepr places the point by the decimal exponent of the shortest digits.
+// modelRepr places the decimal point by the exponent of the shortest digits.
 func modelRepr(f float64) string {
 	shortest := strconv.FormatFloat(math.Abs(f), 'e', -1, 64)
 	mantissa, exponentText, _ := strings.Cut(shortest, "e")
@@ -119,8 +119,8 @@ func TestAppendStringAgainstModel(t *testing.T) {
 	})
 }
 
-// TestShortestTokens: a token taken for the repr of a double is one, and hardly
-// any that is one is missed.
+// TestShortestTokens: a token that is recognised as the repr of a double is one, and hardly
+// any repr goes unrecognised.
 func TestShortestTokens(t *testing.T) {
 	checked, taken := 0, 0
 	check := func(t *rapid.T, text string) {
@@ -144,8 +144,8 @@ func TestShortestTokens(t *testing.T) {
 		})
 	})
 	t.Run("next to a double", func(t *testing.T) {
-		// Seventeen digits of a double, the last one or two of them changed:
-		// another name of it, or the name of a neighbour.
+		// Take seventeen digits of a double and change the last one or two. The result reads
+		// as the same double or as a neighbour.
 		rapid.Check(t, func(t *rapid.T) {
 			f := math.Ldexp(1+rapid.Float64Range(0, 1).Draw(t, "f"), rapid.IntRange(-13, 50).Draw(t, "exponent"))
 			if rapid.Bool().Draw(t, "power") {

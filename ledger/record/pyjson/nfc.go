@@ -8,19 +8,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// AppendNFC appends unicodedata.normalize("NFC", text). Lone surrogates pass
-// through.
+// AppendNFC appends unicodedata.normalize("NFC", text). Lone surrogates pass through.
 //
-// The work is x/text's, except for long runs of combining characters: x/text
-// breaks those with U+034F (stream-safe text format), CPython does not.
+// x/text does the work, except for long runs of combining characters: x/text breaks those with
+// U+034F (stream-safe text format), and CPython does not.
 func AppendNFC(dst, text []byte) []byte {
-	// IsNormal errs on what follows bytes that are not UTF-8.
+	// IsNormal gives wrong results after bytes that are not UTF-8.
 	if utf8.Valid(text) && norm.NFC.IsNormal(text) {
 		return append(dst, text...)
 	}
-	// No text of any length becomes more than three times as long (UAX 15, 12.1).
+	// Normalisation makes no text more than three times as long (UAX 15, 12.1).
 	dst = slices.Grow(dst, 3*len(text))
-	done := 0 // text before is normalised
+	done := 0 // the text before this position is normalised
 	for pos := 0; pos < len(text); {
 		end, runes := segment(text, pos)
 		if runes > longSegment {
@@ -37,14 +36,14 @@ func AppendNFC(dst, text []byte) []byte {
 	return appendShortNFC(dst, text[done:])
 }
 
-// longSegment is how many code points a segment may have to be left to x/text.
-// A code point decomposes into three combining characters at most, the second
-// and later ones of a segment into two: less than the 30 that x/text allows.
+// longSegment is the most code points a segment can have to be left to x/text. A code point
+// decomposes into at most three combining characters, and those after the first of a segment
+// into at most two. That is fewer than the 30 that x/text allows.
 const longSegment = 12
 
-// segment returns the end of the segment that begins at pos, a piece of text
-// that no normalisation reaches across, and its number of code points: 0 for
-// bytes that are not UTF-8.
+// segment returns the end of the segment that begins at pos, and its number of code points. A
+// segment is a piece of text across whose ends nothing composes. For bytes that are not UTF-8
+// the number is 0.
 func segment(text []byte, pos int) (end, runes int) {
 	for end = pos; end < len(text); runes++ {
 		if text[end] < utf8.RuneSelf {
@@ -69,15 +68,15 @@ func segment(text []byte, pos int) (end, runes int) {
 	return end, runes
 }
 
-// appendShortNFC appends the normal form of text in which no segment is long.
+// appendShortNFC appends the normal form of a text without long segments.
 func appendShortNFC(dst, text []byte) []byte {
-	// Append would compose what it appends with what is there already.
+	// Append would compose the text with the end of what dst already contains.
 	normal := norm.NFC.Append(dst[len(dst):len(dst):cap(dst)], text...)
 	return append(dst, normal...)
 }
 
-// combining is a code point of a decomposed text with its canonical combining
-// class; class 0 is a starter.
+// combining is a code point of a decomposed text with its canonical combining class. Class 0
+// is a starter.
 type combining struct {
 	r     rune
 	class uint8
@@ -102,11 +101,11 @@ func appendLongNFC(dst, text []byte) []byte {
 }
 
 func decompose(text []byte) []combining {
-	decomposed := make([]combining, 0, utf8.RuneCount(text)) // mostly enough
+	decomposed := make([]combining, 0, utf8.RuneCount(text)) // usually large enough
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// One code point at a time is never a run that x/text would break.
+		// A single code point is never a run that x/text would break.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
@@ -118,9 +117,9 @@ func decompose(text []byte) []combining {
 	return decomposed
 }
 
-// compose composes, in place, each code point with the last starter where
-// nothing between them blocks it: no starter, and none of its own class or a
-// higher one.
+// compose composes in place: it joins each code point with the last starter, unless something
+// between them blocks that. A starter blocks, and so does a code point of the same or a higher
+// class.
 func compose(text []combining) []combining {
 	composed := text[:0]
 	starter := -1 // index in composed

@@ -24,7 +24,7 @@ func (d *Document) number(start int) (int, error) {
 		}
 	case t.shortest():
 		n.flags = verbatim
-	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // else below 10^(200+99)
+	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // otherwise below 10^(200+99)
 		if _, ok := parseFloat(d.src[start:end]); !ok {
 			return 0, d.failWithin(start, "number out of range of a double")
 		}
@@ -38,12 +38,12 @@ type token struct {
 	negative bool
 	integer  int    // digits before the point
 	fraction int    // digits after the point
-	mantissa uint64 // all those digits as one number, modulo 2^64
+	mantissa uint64 // these digits as one number, modulo 2^64
 	exponent bool   // there is an exponent part
 }
 
-// scan reads a number token and returns the position after it, or false and
-// the position where the token ceases to be a JSON number.
+// scan reads a number token. It returns the position after it, or false and the position where
+// the bytes stop being a JSON number.
 func (t *token) scan(src []byte, pos int) (int, bool) {
 	if src[pos] == '-' {
 		t.negative = true
@@ -86,12 +86,13 @@ func scanExponent(src []byte, pos int) (int, bool) {
 }
 
 // shortest reports whether the token is known to be the repr of the nearest double, so that it
-// can be copied. It returns false for a few that are; strconv decides those.
+// can be copied. It returns false for a few tokens that are such a repr; strconv decides
+// those.
 func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
 		return false // no positional form, or a mantissa that may have wrapped
 	}
-	const exact = 1e15 // fewer digits than this has name one double each
+	const exact = 1e15 // each decimal with fewer digits than this reads as a different double
 	if t.mantissa%10 == 0 {
 		return t.fraction == 1 && t.mantissa < exact // "0.0", "120.0"; not "1.10"
 	}
@@ -101,16 +102,16 @@ func (t *token) shortest() bool {
 	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
 }
 
-// nearest reports whether m×10^-k is the shortest decimal that reads back as the double x
-// nearest to it, and the nearest to x of that length, for 1e15 <= m < 1e17, m not a multiple
-// of 10, 1 <= k <= 19.
+// nearest reports whether m×10^-k is the shortest decimal that reads back as its nearest
+// double x, and is the decimal of that length nearest to x. It requires 1e15 <= m < 1e17, m
+// not a multiple of 10, and 1 <= k <= 19.
 //
-// It divides m by 5^k to 64 bits and rounds the quotient to the 53 of a double. In units of
-// 10^-k, delta is x's distance from m, and half is the distance from x to the ends of the
+// It divides m by 5^k to 64 bits and rounds the quotient to the 53 bits of a double. In units
+// of 10^-k, delta is x's distance from m, and half is the distance from x to the ends of the
 // interval that reads back as x. A shorter decimal would be a multiple of ten between these
-// ends. Errors here are below 1e-12 units; anything within margin of an edge is left to
-// strconv. For x a power of two the two ends are not equally far; but those from 1e-4 to 1e16
-// are multiples of ten units, so that delta is at least one.
+// ends. The errors of this computation are below 1e-12 units; anything within margin of an
+// edge is left to strconv. If x is a power of two, the two ends are not equally far. But the
+// powers of two from 1e-4 to 1e16 are multiples of ten units, so delta is at least one.
 func nearest(m uint64, k int) bool {
 	const margin = 1e-6
 	divisor := powersOfFive[k] << bits.LeadingZeros64(powersOfFive[k])
@@ -121,7 +122,7 @@ func nearest(m uint64, k int) bool {
 	quotient, rest := bits.Div64(high, low, divisor) // at least 2^63
 
 	const dropped = 1 << 11 // from 64 bits to 53
-	// Both of these are in units of the quotient's last bit.
+	// Both are in units of the quotient's last bit.
 	rounding := float64(int64(dropped/2) - int64((quotient+dropped/2)%dropped))
 	offset := rounding - float64(rest)/float64(divisor)
 

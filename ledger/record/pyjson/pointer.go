@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers go into
-// error messages, so it replaces what is not valid UTF-8 by U+FFFD: one for a lone surrogate,
-// one for any other byte.
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers are used in
+// error messages, so bytes that are not valid UTF-8 become U+FFFD: one for each lone
+// surrogate, and one for each other byte.
 func AppendPointer(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
 	for len(token) > 0 {
@@ -31,9 +31,8 @@ func AppendPointer(dst []byte, token []byte) []byte {
 	return dst
 }
 
-// LoneSurrogate finds the first string below v, v included, that has a lone
-// surrogate, and returns its JSON pointer relative to v; for a member name,
-// the pointer of the object that holds it.
+// LoneSurrogate finds the first string in v that has a lone surrogate, and returns its JSON
+// pointer relative to v. For a member name it returns the pointer of the object.
 func (v Value) LoneSurrogate() (pointer string, found bool) {
 	if v.doc == nil || !v.doc.lone {
 		return "", false
@@ -46,8 +45,8 @@ func (v Value) LoneSurrogate() (pointer string, found bool) {
 	return "", false
 }
 
-// appendPath appends the pointer, relative to the value at index from, of the
-// node at index to, which is below it or about to be appended there.
+// appendPath appends the pointer from the value at index from to the node at index to. That
+// node is below from, or is about to be appended there.
 func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	for from != to && d.nodes[from].kind >= Array {
 		object := d.nodes[from].kind == Object
@@ -74,7 +73,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	return dst
 }
 
-// closed reports whether the value at index i is complete.
+// closed reports whether the container at index i is complete.
 func (d *Document) closed(i uint32) bool {
 	return d.nodes[i].kind < Array || d.nodes[i].link != 0
 }
@@ -94,7 +93,7 @@ func (d *Document) failWithin(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Pointer: string(pointer), Msg: msg}
 }
 
-// duplicate reports the second of two members of one name.
+// duplicate reports the second of two members with the same name.
 func (d *Document) duplicate(name uint32) error {
 	pointer := d.appendPath(nil, 0, name)
 	return &SyntaxError{Offset: int(d.nodes[name].start), Pointer: string(pointer), Msg: "duplicate member name"}

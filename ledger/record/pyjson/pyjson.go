@@ -15,15 +15,14 @@ const (
 	// MaxIntegerDigits is the largest number of digits of an integer, that of
 	// CPython's sys.int_max_str_digits.
 	MaxIntegerDigits = 4300
-	// MaxBytes is the largest source; offsets in it take 32 bits.
+	// MaxBytes is the size of the largest source. Offsets in it are 32-bit.
 	MaxBytes = 1 << 28
 )
 
 // Kind is the kind of a JSON value.
 type Kind uint8
 
-// The kinds. Number tokens without '.', 'e' and 'E' are integers, all others
-// are floats.
+// The kinds. Number tokens without '.', 'e', and 'E' are Integers; all others are Floats.
 const (
 	Absent Kind = iota // the kind of the zero Value
 	Null
@@ -36,7 +35,7 @@ const (
 	Object
 )
 
-// Form is one of the two canonical forms, which differ in separators only.
+// Form is one of the two canonical forms, which differ only in their separators.
 type Form uint8
 
 // The two forms (spec: Canonical JSON).
@@ -48,8 +47,8 @@ const (
 // SyntaxError says why Document.Parse refused a source.
 type SyntaxError struct {
 	Offset  int    // of the error in the source, in bytes
-	Pointer string // JSON pointer of the refused value; "" for the document, and if the source is not JSON at all
-	Msg     string // lower-case phrase
+	Pointer string // JSON pointer of the refused value; "" for the document, or if the source is not JSON at all
+	Msg     string // phrase in lower case
 }
 
 // Error includes the offset and, if known, the pointer.

@@ -21,7 +21,7 @@ func HasLoneSurrogate(text []byte) bool {
 	}
 }
 
-// IsSpace is str.isspace of one code point.
+// IsSpace is str.isspace for one code point.
 func IsSpace(r rune) bool {
 	switch {
 	case r <= ' ':
@@ -51,8 +51,8 @@ func Strip(text []byte) []byte {
 	return text
 }
 
-// Lines ranges over str.splitlines, without line ends; no empty line follows
-// the last end. The lines alias text.
+// Lines yields str.splitlines: the lines without their line ends, and no empty line after the
+// last end. The lines alias text.
 func Lines(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := 0
@@ -74,8 +74,7 @@ func Lines(text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// lineEnd returns the length of the line end that text begins with, 0 if it
-// begins with none.
+// lineEnd returns the length of the line end at the beginning of text, or 0 if there is none.
 func lineEnd(text []byte) int {
 	switch c := text[0]; {
 	case c == '\r' && len(text) > 1 && text[1] == '\n':
@@ -90,8 +89,7 @@ func lineEnd(text []byte) int {
 	return 0
 }
 
-// Fields ranges over str.split, the words between runs of spaces. The words
-// alias text.
+// Fields yields str.split: the words between runs of spaces. The words alias text.
 func Fields(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := -1 // of the current word

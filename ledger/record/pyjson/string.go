@@ -19,8 +19,8 @@ func (d *Document) string(start int) (int, error) {
 	return 0, badString(d.src, pos)
 }
 
-// escapedString reads the string that begins with the quote at start and has
-// its first escape at pos, and keeps its decoded text.
+// escapedString reads the string that begins with the quote at start and whose first escape is
+// at pos. It stores the decoded text.
 func (d *Document) escapedString(start, pos int) (int, error) {
 	n := node{start: uint32(start), link: uint32(len(d.text)), kind: String, flags: escaped | verbatim | plain}
 	d.text = append(d.text, d.src[start+1:pos]...)
@@ -50,8 +50,8 @@ func (d *Document) escapedString(start, pos int) (int, error) {
 	}
 }
 
-// escape decodes the escape at pos, the position of its backslash, into the
-// text of n, and returns the position after it, false if it is malformed.
+// escape decodes the escape whose backslash is at pos into the text of n. It returns the
+// position after the escape, or false if the escape is malformed.
 func (d *Document) escape(pos int, n *node) (int, bool) {
 	switch c := d.at(pos + 1); c {
 	case 'u':
@@ -96,8 +96,7 @@ func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	return pos, true
 }
 
-// shortEscapes maps the letter of a two-byte escape that is canonical to what
-// it stands for.
+// shortEscapes maps the letter of each two-byte escape that is canonical to the character.
 var shortEscapes = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func badString(src []byte, pos int) error {
@@ -117,7 +116,7 @@ func hex4(src []byte, pos int) (rune, bool) {
 	return r, r >= 0
 }
 
-// hexValues maps hex digits to their values, all else to -1.
+// hexValues maps hex digits to their values and all other bytes to -1.
 var hexValues = func() (values [256]int8) {
 	for c := range values {
 		values[c] = -1
@@ -134,9 +133,9 @@ var hexValues = func() (values [256]int8) {
 // needsEscape reports whether r is escaped in canonical JSON.
 func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' }
 
-// special returns the position, from pos, of the first byte that ends a run
-// of plain characters in a string: a quote, a backslash or a control
-// character; len(src) if there is none.
+// special returns the position, from pos on, of the first byte that ends a run of plain
+// characters in a string: a quote, a backslash, or a control character. It returns len(src) if
+// there is none.
 func special(src []byte, pos int) int {
 	for ; pos+8 <= len(src); pos += 8 {
 		if found := specialBytes(binary.LittleEndian.Uint64(src[pos:])); found != 0 {
@@ -149,8 +148,8 @@ func special(src []byte, pos int) int {
 	return pos
 }
 
-// specialBytes sets the top bit of each of the eight bytes that needs an
-// escape. Bytes after the first such one may be marked wrongly.
+// specialBytes sets the top bit of each of the eight bytes that needs an escape. Bytes after
+// the first one may be marked wrongly.
 func specialBytes(word uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote := word ^ ones*'"'

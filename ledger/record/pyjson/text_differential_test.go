@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// collect keeps an empty list apart from null, as JSON does.
+// collect returns a non-nil list, because JSON distinguishes an empty list from null.
 func collect(parts iter.Seq[[]byte]) [][]byte {
 	return slices.AppendSeq([][]byte{}, parts)
 }
@@ -38,9 +38,9 @@ func TestTextAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts)
 }
 
-// TestCodePointsAgainstCPython meets every code point that both sides know in
-// every place that matters to a rule. Pieces are kept apart by a line feed,
-// which is not Cased, not Case_Ignorable and a starter.
+// TestCodePointsAgainstCPython puts every code point that both sides know into every position
+// that matters to a rule. A line feed separates the pieces; it is a starter, and neither Cased
+// nor Case_Ignorable.
 func TestCodePointsAgainstCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	blocks := make([]int, 0x1100)
@@ -74,7 +74,7 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts[:40])
 }
 
-// TestLongCombiningRuns: x/text alone inserts U+034F after 30 non-starters.
+// TestLongCombiningRuns: x/text alone would insert U+034F after 30 non-starters.
 func TestLongCombiningRuns(t *testing.T) {
 	oracle := cpython.Start(t)
 	g := cpython.NewGenerator(t, oracle)
@@ -84,7 +84,7 @@ func TestLongCombiningRuns(t *testing.T) {
 		if norm.NFC.Properties(text).CCC() != 0 {
 			marks = append(marks, c)
 		} else if len(nfc(append(text, "\u0301\u0323\u0327"...))) != len(text)+6 {
-			starters = append(starters, c) // composes with one of these, or decomposes
+			starters = append(starters, c) // composes with one of these starters, or decomposes
 		}
 	}
 	texts := make([][]byte, 1500)
@@ -108,8 +108,8 @@ func TestLongCombiningRuns(t *testing.T) {
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
 
-// TestNFCNextToLoneSurrogates: a surrogate neither combines nor hides from
-// normalisation what stands next to it.
+// TestNFCNextToLoneSurrogates: a surrogate does not combine, and does not keep the text next
+// to it from being normalised.
 func TestNFCNextToLoneSurrogates(t *testing.T) {
 	oracle := cpython.Start(t)
 	var texts [][]byte

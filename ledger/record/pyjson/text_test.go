@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestEarlyStop: the ranges end when their loop does.
+// TestEarlyStop: the iterators stop when the loop breaks.
 func TestEarlyStop(t *testing.T) {
 	for line := range Lines([]byte("a\nb")) {
 		require.Equal(t, "a", string(line))
@@ -125,7 +125,7 @@ func TestAppendLower(t *testing.T) {
 	} {
 		require.Equal(t, want, string(AppendLower(nil, []byte(text))), "%q", text)
 	}
-	require.Equal(t, "Ασ", string(AppendLower([]byte("Α"), []byte("Σ"))), "what is there already neither changes nor counts")
+	require.Equal(t, "Ασ", string(AppendLower([]byte("Α"), []byte("Σ"))), "the prefix neither changes nor affects the result")
 }
 
 func TestAppendNFC(t *testing.T) {
@@ -153,6 +153,6 @@ func TestAppendNFC(t *testing.T) {
 	} {
 		require.Equal(t, want, string(AppendNFC(nil, []byte(text))), "%+q", text)
 	}
-	require.NotEqual(t, "é"+marks[2:], norm.NFC.String("e"+marks), "x/text alone")
-	require.Equal(t, "e\u0301é", string(AppendNFC([]byte("e"), []byte("\u0301e\u0301"))), "what is there already stays")
+	require.NotEqual(t, "é"+marks[2:], norm.NFC.String("e"+marks), "x/text alone gives another result")
+	require.Equal(t, "e\u0301é", string(AppendNFC([]byte("e"), []byte("\u0301e\u0301"))), "the prefix does not change")
 }

@@ -2,7 +2,7 @@ package pyjson
 
 import "iter"
 
-// Value is one value of a Document. The zero Value stands for an absent one.
+// Value is one value of a Document. The zero Value is absent.
 type Value struct {
 	doc   *Document
 	index uint32 // of its node
@@ -65,8 +65,8 @@ func (v Value) Member(name string) Value {
 	return Value{}
 }
 
-// Members ranges over names (each a String) and values of an object in source
-// order; over nothing if v is not an object.
+// Members yields the names (each a String) and values of an object in source order. It yields
+// nothing if v is not an object.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
@@ -81,7 +81,7 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
-// Sorted is Members in the order of the names, by code points.
+// Sorted yields the same as Members, ordered by the code points of the names.
 func (v Value) Sorted() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
@@ -96,8 +96,7 @@ func (v Value) Sorted() iter.Seq2[Value, Value] {
 	}
 }
 
-// Elements ranges over the elements of an array; over nothing if v is not an
-// array.
+// Elements yields the elements of an array. It yields nothing if v is not an array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.Kind() != Array {
@@ -112,9 +111,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Float returns the double nearest to an Integer or Float, as CPython's float(v): the
-// integer -0 is 0.0, the float -0.0 keeps its sign. It returns false if v is neither or,
-// for an Integer, beyond the range of a double.
+// Float returns the double nearest to an Integer or Float, as CPython's float(v) does: the
+// integer -0 is 0.0, and the float -0.0 keeps its sign. It returns false for other values, and
+// for an Integer beyond the range of a double.
 func (v Value) Float() (float64, bool) {
 	kind := v.Kind()
 	if kind != Integer && kind != Float {
@@ -127,8 +126,8 @@ func (v Value) Float() (float64, bool) {
 	return f, ok
 }
 
-// AppendInteger appends an Integer in plain decimal ("-0" as "0"). It returns false for any
-// other value.
+// AppendInteger appends an Integer in plain decimal, with "-0" as "0". It returns false for
+// any other value.
 func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false

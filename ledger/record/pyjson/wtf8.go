@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 func isSurrogate(r rune) bool { return r >= 0xD800 && r <= 0xDFFF }
 
-// appendRune appends r, which may be a surrogate.
+// appendRune appends r, which can be a surrogate.
 func appendRune(dst []byte, r rune) []byte {
 	if isSurrogate(r) {
 		return append(dst, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Request is the arguments of a pinned retrieval. It refers to the bytes of the request.
+// Request has the arguments of a pinned retrieval. It refers to the bytes of the request.
 type Request struct {
 	Chunks []rules.Chunk
 	// Required is nil only if the request does not have required_chunk_hashes.
@@ -15,19 +15,20 @@ type Request struct {
 	TopK     int
 }
 
-// Bounds of a request. A chunk takes many times the bytes of its shortest form in the request.
+// Bounds of a request. In memory, a chunk takes many times the bytes of its shortest form in
+// the request.
 const (
 	MaxChunks = 100_000
 	maxValues = 1_000_000 // JSON values and member names
 	maxID     = 1024      // bytes of a source's id
 )
 
-// DefaultTopK is top_k of a request that does not give it.
+// DefaultTopK is the top_k of a request without one.
 const DefaultTopK = 5
 
-// Decode decodes {sources, required_chunk_hashes, top_k, query, seed}. A source without an id is
-// "unknown", and a chunk without text is empty. query, seed, and other members of a source or a
-// chunk are ignored: they have no influence on what is chosen. The error is a *strict.Error.
+// Decode decodes {sources, required_chunk_hashes, top_k, query, seed}. A source without an id
+// is "unknown", and a chunk without text is empty. query, seed, and other members of a source
+// or a chunk are ignored, because they do not affect the choice. The error is a *strict.Error.
 func Decode(body []byte) (r Request, err error) {
 	var document pyjson.Document
 	if err := document.ParseWithin(body, maxValues); err != nil {
@@ -46,7 +47,7 @@ func Decode(body []byte) (r Request, err error) {
 		}
 		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
 		if len(r.Chunks) > MaxChunks {
-			s.Invalid("chunks", "makes more than %d chunks in all; ask about fewer sources at once", MaxChunks)
+			s.Invalid("chunks", "brings the request to more than %d chunks in all; send fewer sources at once", MaxChunks)
 			break
 		}
 		i++
@@ -65,7 +66,7 @@ func Decode(body []byte) (r Request, err error) {
 	return r, d.Err()
 }
 
-// object returns v as an object that may have any members; false if v is not an object.
+// object returns v as an object with any members, or false if v is not an object.
 func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, bool) {
 	if v.Kind() != pyjson.Object {
 		d.Invalid(pointer, "must be an object")
@@ -73,7 +74,7 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
-// decodeChunks reads the chunks of one source, but at most one more than there is room for.
+// decodeChunks reads the chunks of one source, up to one more than there is room for.
 func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)
@@ -102,7 +103,7 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	return chunks
 }
 
-// topK reads top_k. It returns 2^30 for larger counts.
+// topK reads top_k. For counts above 2^30 it returns 2^30.
 func topK(o strict.Object) int {
 	const most = 1 << 30
 	v := o.Member("top_k")
@@ -112,7 +113,7 @@ func topK(o strict.Object) int {
 	decimal, ok := v.AppendInteger(nil)
 	switch {
 	case !ok:
-		o.Invalid("top_k", "must be an integer, written without fraction and exponent")
+		o.Invalid("top_k", "must be an integer without fraction or exponent")
 		return 0
 	case decimal[0] == '-':
 		o.Invalid("top_k", "must not be negative")

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A retrieval of too many chunks is refused before it takes memory, however they are spread
-// over sources.
+// A retrieval of too many chunks is refused before it takes much memory, however they are
+// distributed over sources.
 func TestRetrievalsAreBounded(t *testing.T) {
 	source := func(chunks int) string {
 		return `{"chunks":[{}` + strings.Repeat(`,{}`, chunks-1) + `]}`
@@ -25,7 +25,7 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request may have all that the service's own function takes. top_k defaults to 5.
+// A request can have all arguments of the service's own function. top_k defaults to 5.
 func TestRetrievalsAsTheServiceCallsIt(t *testing.T) {
 	r, err := Decode([]byte(`{"query":"who?","seed":42,"sources":[{"id":"a","title":"t","score":0.5,"chunks":[{"text":"x","hash":"h","rank":1}]}]}`))
 	require.NoError(t, err)

@@ -34,10 +34,10 @@ type Chunk struct {
 // Unknown replaces a missing source id and a missing section.
 const Unknown = "unknown"
 
-// PinnedRetrieval returns at most topK chunks: first those whose hash is required, each once
-// and in source order, then the others by hash (spec: Pinned retrieval).
+// PinnedRetrieval returns at most topK chunks: first the chunks whose hash is required, each
+// once and in source order, then the others ordered by hash (spec: Pinned retrieval).
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
-	wanted := make(map[string]bool, len(required)) // true until it is taken
+	wanted := make(map[string]bool, len(required)) // true until the chunk is taken
 	for _, hash := range required {
 		wanted[string(hash)] = true
 	}
@@ -90,7 +90,7 @@ func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	return w.B
 }
 
-// bySection groups citations by section. null and "" count as "unknown".
+// bySection groups citations by section. null and "" become "unknown".
 func bySection(citations []Citation) map[string][]Citation {
 	groups := make(map[string][]Citation)
 	for _, c := range citations {

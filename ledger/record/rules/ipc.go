@@ -15,9 +15,9 @@ const AxisPayload = "axis-payload-1"
 // them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// ChainID returns the SHA-256 of the parts, joined by colons: ipc_id or, if the values of the
-// environment are the last parts, ipc_id_advanced (spec: IPC hashes). It overwrites scratch
-// and returns it for the next call.
+// ChainID returns the SHA-256 of the parts, joined by colons. That is ipc_id, or
+// ipc_id_advanced if the last parts are the values of the environment (spec: IPC hashes). It
+// overwrites scratch and returns it for the next call.
 func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -29,10 +29,11 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes) and, if apart
-// is true, the hash of the same form without the payload's own member seed (spec: Seedless hash). It
-// calls member, unless that is nil, with the name and the form of each other member (each at all, if
-// apart is false), in the order of names. It overwrites scratch and returns it for the next call.
+// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If
+// apart is true, it also returns the hash of the same form without the payload's top-level
+// member seed (spec: Seedless hash). Unless member is nil, PayloadHashes calls it with the
+// name and the form of each member, in the order of names; if apart is true, not for seed. It
+// overwrites scratch and returns it for the next call.
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // the member seed and one separator
@@ -55,7 +56,7 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func
 	if !apart {
 		return whole, Hash{}, scratch
 	}
-	if from == len("{") && scratch[to] == ',' { // the first of several
+	if from == len("{") && scratch[to] == ',' { // seed is the first of several members
 		to += len(", ")
 	}
 	scratch = append(scratch[:from], scratch[to:]...)
@@ -68,9 +69,9 @@ type Axis struct {
 	Score       float64
 }
 
-// AxisPayloadHashes is PayloadHashes of an axis payload (spec: Axis payload). It strips labels;
-// other members of the payload are not hashed. The names of axes must be distinct. seed is
-// decimal. It fails if the payload exceeds the limits of JSON.
+// AxisPayloadHashes is PayloadHashes for an axis payload (spec: Axis payload). It strips
+// labels. The hashes do not cover other members of the payload. The names of axes must be
+// distinct. seed is decimal. It fails if the payload exceeds the limits of JSON.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()

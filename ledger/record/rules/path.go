@@ -13,8 +13,8 @@ import (
 // fingerprints of other versions are claims.
 const FingerprintVersion = "adr-004"
 
-// Numbers of hexadecimal digits of fingerprints, path ids, and path ids after a collision
-// (spec: Path ids).
+// Numbers of hexadecimal digits of fingerprints, of path ids, and of path ids after a
+// collision (spec: Path ids).
 const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
@@ -23,12 +23,12 @@ const (
 	maxFingerprintDigits = 64
 )
 
-// IsFingerprint reports whether a text can be a fingerprint of some version of the rules.
+// IsFingerprint reports whether a text can be a fingerprint under some version of the rules.
 func IsFingerprint(text []byte) bool {
 	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsDigits(text, len(text))
 }
 
-// IsFingerprintOf reports whether a text can be a fingerprint of a version.
+// IsFingerprintOf reports whether a text can be a fingerprint under one version of the rules.
 func IsFingerprintOf(version string, text []byte) bool {
 	if version == FingerprintVersion {
 		return IsDigits(text, FingerprintDigits)
@@ -36,7 +36,7 @@ func IsFingerprintOf(version string, text []byte) bool {
 	return IsFingerprint(text)
 }
 
-// IsPathID reports whether a text is a path_id that a client can claim.
+// IsPathID reports whether a text has the form of a path_id that clients may claim.
 func IsPathID(text []byte) bool {
 	return IsDigits(text, PathIDDigits) || IsDigits(text, LongPathIDDigits)
 }
@@ -44,8 +44,8 @@ func IsPathID(text []byte) bool {
 // JoinRoute joins the passage names of a route. The result identifies the route.
 func JoinRoute(passages [][]byte) []byte { return bytes.Join(passages, []byte(" → ")) }
 
-// RouteID returns the MD5 of a route in hexadecimal. It begins with the route's path_id (spec:
-// Path ids).
+// RouteID returns the MD5 of a route in hexadecimal. The route's path_id is a prefix of it
+// (spec: Path ids).
 func RouteID(passages [][]byte) []byte {
 	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:])
@@ -63,16 +63,16 @@ func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(append(scratch[:0], content...))
 }
 
-// fingerprintOf returns the first eight digits of the MD5 of a text after rule W. It
-// overwrites the text and returns its memory.
+// fingerprintOf applies rule W to a text and returns the first eight digits of the MD5 of the
+// result. It overwrites the text and returns its memory.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
 	sum := md5.Sum(AppendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
-// AppendWhitespaceRule appends a text after rule W (spec: Content fingerprints): runs of
-// U+0020 become one, runs of two or more line feeds become two, and the whole is stripped. dst
-// may be text[:0].
+// AppendWhitespaceRule applies rule W to a text and appends the result (spec: Content
+// fingerprints): runs of U+0020 become one, runs of two or more line feeds become two, and the
+// whole is stripped. dst can be text[:0].
 func AppendWhitespaceRule(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
@@ -80,8 +80,8 @@ func AppendWhitespaceRule(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendWithoutLinks appends a text after rule L (spec: Content fingerprints): without wiki
-// links, then without Markdown links. No link extends over a line feed.
+// AppendWithoutLinks applies rule L to a text and appends the result (spec: Content
+// fingerprints): it deletes wiki links, then Markdown links. No link extends over a line feed.
 func AppendWithoutLinks(dst, text []byte) []byte {
 	for more := true; more; {
 		var line []byte
@@ -96,9 +96,10 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 	return dst
 }
 
-// appendWithout appends a line without its links: it deletes, leftmost first, each shortest
-// piece from begin over middle to end (to middle if end is ""). Once one of these is not
-// found, no later start can match either, so the cost is linear. dst may be line[:0].
+// appendWithout appends a line without its links. From left to right, it deletes each shortest
+// piece that begins with begin, contains middle, and ends with end (or with middle, if end is
+// ""). Once one of the three is not found, no later start can match either, so the cost is
+// linear. dst can be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

@@ -1,5 +1,5 @@
 // Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure
-// functions, each once. The ledger hashes records with it before it logs them. Audits, nested
+// functions, each once. The ledger uses it to hash records before it logs them. Audits, nested
 // proofs, and offline verification use it to recompute what a log claims. CPython and the
 // vectors in testdata are its oracles.
 package rules
@@ -29,7 +29,7 @@ func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// objectHash returns the JSON hash of an object with the members that the function writes.
+// objectHash returns the JSON hash of the object whose members the function writes.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -38,7 +38,7 @@ func objectHash(members func(w *pyjson.Builder)) Hash {
 	return sha256.Sum256(w.B)
 }
 
-// notHex is 0 for the lower-case hexadecimal digits, 1 for all other bytes.
+// notHex is 0 for the lower-case hexadecimal digits and 1 for all other bytes.
 var notHex = func() (table [256]byte) {
 	for c := range table {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -58,17 +58,17 @@ func IsDigits(text []byte, n int) bool {
 }
 
 // IsDigest reports whether a text is a SHA-256 in 64 lower-case hexadecimal digits (spec:
-// Canonical JSON). It tests eight bytes at once, because an event has many digests
+// Canonical JSON). It tests eight bytes at a time, because an event has many digests
 // (BenchmarkExtend in proofs/audit).
 func IsDigest(text []byte) bool {
-	const each = 0x0101010101010101 // multiplies a byte into all eight
+	const each = 0x0101010101010101 // a factor that copies a byte into all eight
 	if len(text) != hex.EncodedLen(sha256.Size) {
 		return false
 	}
 	bad := uint64(0)
 	for ; len(text) > 0; text = text[8:] {
 		x := binary.LittleEndian.Uint64(text)
-		low := x & (0x7f * each) // so that no sum carries into the next byte
+		low := x & (0x7f * each) // the top bits are cleared so that no sum carries into the next byte
 		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
 		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
 		bad |= x | ^(digit | letter)
@@ -82,12 +82,12 @@ func IsChunkHash(text []byte) bool {
 	return ok && IsDigest(digits)
 }
 
-// rawHash decodes 64 hexadecimal digits. It panics on other texts: callers check them with
-// IsDigest.
+// rawHash decodes 64 hexadecimal digits. It panics on any other text, so callers must check
+// the text with IsDigest first.
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {
-		panic("rules: unchecked hash of another length")
+		panic("rules: unchecked hash has the wrong length")
 	}
 	if _, err := hex.Decode(raw[:], digits); err != nil {
 		panic("rules: unchecked hash: " + err.Error())

@@ -17,7 +17,7 @@ var (
 	rejectStages = []string{"question", Preflight, "final_label"}
 )
 
-// Preflight is the stage that a run may have after its question.
+// Preflight is the stage that a run can have after its question.
 const Preflight = "preflight"
 
 // The shapes of a run (spec: Run-DAG hashes).
@@ -28,7 +28,7 @@ const (
 	ShapeUnrecognised = "unrecognised"
 )
 
-// IsKnownStage reports whether a known shape has a stage of that name.
+// IsKnownStage reports whether a known shape has a stage with that name.
 func IsKnownStage(stage string) bool {
 	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
@@ -50,7 +50,8 @@ func Shape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value of preflight for a list of stages (spec: Run shapes).
+// PreflightOf returns the value of the member preflight for a list of stages (spec: Run
+// shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -58,8 +59,8 @@ func PreflightOf(stages []string) string {
 	return "unavailable_legacy_run"
 }
 
-// FailureStage returns where a run that was built from inputs failed (spec: Run-DAG hashes);
-// nil if it did not. The numbers of sources and quotes are decimal.
+// FailureStage returns the stage at which a run that was built from inputs failed (spec:
+// Run-DAG hashes), or nil if it did not fail. The numbers of sources and quotes are decimal.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -72,8 +73,8 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// AnswerStage returns the stage that answer_text is hashed for in a run-DAG without inputs:
-// answer, else render. It returns "" if the run has neither.
+// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: answer,
+// or else render. It returns "" if the run has neither.
 func AnswerStage(stages []string) string {
 	for _, stage := range [...]string{"answer", "render"} {
 		if slices.Contains(stages, stage) {
@@ -83,21 +84,21 @@ func AnswerStage(stages []string) string {
 	return ""
 }
 
-// AnswerCheck names the check of an answer_text that no stage of its run covers. Its result is
-// always claimed.
+// AnswerCheck names the check of an answer_text that no stage of its run covers. The result of
+// that check is always claimed.
 const AnswerCheck = "answer_text"
 
 // StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 
 // StageChecks returns a distinct name for the check of each stage. A repeated stage gets the
-// first of the suffixes "#2", "#3", … whose name no other stage has.
+// first of the suffixes "#2", "#3", … that gives a name which no other stage has.
 func StageChecks(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
 		taken[stage] = true
 	}
-	met := make(map[string]int, len(stages)) // the last number of each stage
+	met := make(map[string]int, len(stages)) // the last suffix of each stage
 	checks := make([]string, len(stages))
 	for i, stage := range stages {
 		name := stage
@@ -114,9 +115,10 @@ func StageChecks(stages []string) []string {
 	return checks
 }
 
-// BaseHashes are the hashes from which stages and cache key of a run are computed. Content is
-// the record's member from which the hash is computed; it is empty for the preflight payload,
-// which is part of others. Stage is the stage that has this hash, if any.
+// BaseHashes are the hashes from which the stages and the cache key of a run are computed.
+// Content is the member of the record from which the hash is computed. It is empty for the
+// preflight payload, which is part of other members. Stage is the stage that has this hash, or
+// "".
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
 	{"preflight_hash", "", Preflight},
@@ -134,7 +136,7 @@ var Dimensions = [...]string{
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
 
-// ClaimedDimensions are the dimensions that are hashes and that no content determines.
+// ClaimedDimensions are the dimensions that are hashes but that no content determines.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
 // IsVersion reports whether a dimension of the cache key is a version. All others are hashes.
@@ -142,7 +144,8 @@ func IsVersion(dimension string) bool {
 	return dimension == "schema_version" || dimension == "canonicalization_version" || dimension == "chunking_version"
 }
 
-// CacheKey returns the cache key of dimensions in their order (spec: Cache key).
+// CacheKey returns the cache key of dimensions, which are in the order of Dimensions (spec:
+// Cache key).
 func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
@@ -153,12 +156,13 @@ var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "e
 // PreflightVersion is the node_version of a preflight payload.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflight is the generation of preflight payloads before there were versions.
+// LegacyPreflight names the generation of preflight payloads that had no version yet.
 const LegacyPreflight = "legacy"
 
-// PreflightGeneration returns the generation of a preflight payload, which is an object: nil for
-// the one that PreflightVersion names, else the payload's node_version, or LegacyPreflight if it has
-// none (spec: Preflight payload). maxVersion bounds a version, in bytes.
+// PreflightGeneration returns the generation of a preflight payload, which is an object (spec:
+// Preflight payload). It returns nil for the generation of PreflightVersion, and otherwise the
+// payload's node_version, or LegacyPreflight if it has none. maxVersion bounds a version, in
+// bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
@@ -180,9 +184,9 @@ func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	return nil
 }
 
-// PreflightHash returns the JSON hash of a preflight payload. One of an earlier or later generation
-// is hashed as it is; in one of PreflightVersion, absent, null, and empty clauses are {} (spec:
-// Preflight payload).
+// PreflightHash returns the JSON hash of a preflight payload (spec: Preflight payload). In a
+// payload of PreflightVersion, absent, null, and empty clauses count as {}. A payload of any
+// other generation is hashed as it is.
 func PreflightHash(payload pyjson.Value) Hash {
 	if PreflightGeneration(payload, 0) != nil {
 		sum, _ := JSONHash(nil, payload)
@@ -201,7 +205,7 @@ func PreflightHash(payload pyjson.Value) Hash {
 	})
 }
 
-// isEmpty reports whether a container or a string is empty, so that CPython treats it as
+// isEmpty reports whether a container or a string is empty. CPython treats such a value as
 // false.
 func isEmpty(v pyjson.Value) bool {
 	switch v.Kind() {
@@ -214,7 +218,7 @@ func isEmpty(v pyjson.Value) bool {
 }
 
 // RetrievalHash returns the hash of the stage retrieval. It covers the sources, which are
-// objects, and the hash of the plan unless that is nil.
+// objects, and the hash of the plan unless that hash is nil.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{B: []byte("[")}
 	i := 0
@@ -273,14 +277,14 @@ func LabelHash(inputs pyjson.Value) Hash {
 	})
 }
 
-// Values of a run that preflight rejected, unless its inputs have others.
+// Values of a run that preflight rejected, for inputs without their own.
 const (
 	RejectAuditMode      = "UNGROUNDED"
 	RejectVerifierMethod = "claim_lattice_pointer"
 )
 
 // RejectLabelHash returns the hash of the stage final_label of a run that preflight rejected.
-// answer is empty if there is none.
+// answer is empty if the run has none.
 func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("audit_mode", auditMode)
@@ -313,10 +317,12 @@ const (
 	ModeEquivalence = "equivalence_class"
 )
 
-// PreflightCheck names the check of the hash of a preflight payload that stands beside a DAG.
+// PreflightCheck names the check of the hash of a preflight payload that is sent next to a
+// DAG.
 const PreflightCheck = "dag.preflight_payload"
 
-// IsEvidenceID reports whether a text has the form of an evidence id (spec: Hashes of other content).
+// IsEvidenceID reports whether a text has the form of an evidence id (spec: Hashes of other
+// content).
 func IsEvidenceID(text []byte) bool {
 	digits, is := bytes.CutPrefix(text, []byte("E"))
 	return is && IsDigits(digits, 8)

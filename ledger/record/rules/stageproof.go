@@ -11,15 +11,15 @@ type Stage struct{ Name, Hash string }
 
 // StageProof proves that a stage is in the tree of a run.
 type StageProof struct {
-	Index int // of the stage in the run
+	Index int // of the stage, among the stages of the run
 	Hash  Hash
 	Root  Hash
 	Path  []PathStep // from the leaf to the root; empty if the run has one stage
 }
 
-// ProveStage returns the proof of a stage; false if there is no such stage. If several stages
-// have one name, the second is "name#2" and so on, as in StageChecks. It fails if a hash is
-// not a SHA-256.
+// ProveStage returns the proof of a stage, or false if there is no such stage. If several
+// stages have the same name, the second is "name#2" and so on, as in StageChecks. It fails if
+// a hash is not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))

@@ -8,7 +8,7 @@ import (
 )
 
 // AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line
-// stripped, lines joined by "\n", the whole stripped.
+// is stripped, the lines are joined by "\n", and the whole is stripped.
 func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
 	first := true
@@ -22,14 +22,14 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput appends the normal form of an output (spec: IPC hashes): stripped, runs of
-// spaces (U+0020) reduced to one.
+// AppendOutput appends the normal form of an output (spec: IPC hashes): it is stripped, and
+// each run of spaces (U+0020) becomes one.
 func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened reduces each run of one character that is longer than limit to limit. limit
-// is one or more of that character. dst may be text[:0].
+// appendShortened appends a text in which each run of one character that is longer than limit
+// is cut to limit. limit consists of one or more of that character. dst can be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)
@@ -44,9 +44,9 @@ func appendShortened(dst, text []byte, limit string) []byte {
 	}
 }
 
-// indexRun returns where the first run of at least n bytes c begins; -1 if there is none. It
-// tests only every n-th byte, because no such run fits between two of them. bytes.Index would
-// stop at every single c, and texts are full of spaces.
+// indexRun returns the index of the first run of at least n bytes c, or -1 if there is none.
+// It tests only every n-th byte, because no such run fits between two tested bytes.
+// bytes.Index would stop at every single c, and texts are full of spaces.
 func indexRun(text []byte, c byte, n int) int {
 	for i := n - 1; i < len(text); i += n {
 		if text[i] != c {
@@ -68,7 +68,7 @@ func indexRun(text []byte, c byte, n int) int {
 }
 
 // AppendWords appends the words of a text, joined by single spaces (spec: Citation hashes).
-// dst may be text[:0].
+// dst can be text[:0].
 func AppendWords(dst, text []byte) []byte {
 	start := len(dst)
 	for word := range pyjson.Fields(text) {
@@ -80,14 +80,15 @@ func AppendWords(dst, text []byte) []byte {
 	return dst
 }
 
-// questionEnd lists the characters that are removed from the end of a question, unless strict.
+// questionEnd lists the characters that are removed from the end of a question that is not
+// strict.
 const questionEnd = ".?!,;:？！。、…"
 
-// AppendQuestion appends the canonical form of a question (spec: Canonical question). With
-// strict, only NFC and spaces are normalised.
+// AppendQuestion appends the canonical form of a question (spec: Canonical question). If
+// strict is true, it normalises only NFC and spaces.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
-	normal := AppendWords(composed[:0], composed) // overwrites only what was read already
+	normal := AppendWords(composed[:0], composed) // overwrites only bytes that were already read
 	if strict {
 		return append(dst, normal...)
 	}

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Prefixes of the nodes in the tree of a run (spec: Run tree). It is not the tree of RFC 6962.
+// Prefixes of the nodes in a run's tree (spec: Run tree), which is not the tree of RFC 6962.
 const (
 	leafPrefix = 0x00
 	nodePrefix = 0x03
 )
 
-// PathStep is one step from a leaf of a run's tree to its root (spec: Run tree): the current
-// node is paired with Sibling, which is on its left or on its right.
+// PathStep is one step from a leaf of a run's tree to its root (spec: Run tree). It pairs the
+// current node with Sibling, which is on its left or on its right.
 type PathStep struct {
 	Sibling Hash
 	IsLeft  bool
@@ -48,13 +48,13 @@ func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	return path, level[0]
 }
 
-// VerifyMerklePath checks that a path leads from the leaf at an index, of that many leaves, to
-// a root.
+// VerifyMerklePath checks that a path leads from a leaf to a root. index is the position of
+// the leaf, and leaves is the number of leaves.
 func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) error {
 	node, rest := leafHash(leaf[:]), path
 	for at := index; leaves > 1; at, leaves = at/2, (leaves+1)/2 {
 		if len(rest) == 0 {
-			return fmt.Errorf("the path has %d steps, too few", len(path))
+			return fmt.Errorf("the path has %d steps, which is too few", len(path))
 		}
 		step := rest[0]
 		sibling := min(at^1, leaves-1)
@@ -70,7 +70,7 @@ func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) 
 	}
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("the path has %d steps, %d too many", len(path), len(rest))
+		return fmt.Errorf("the path has %d steps, which is %d too many", len(path), len(rest))
 	case node != root:
 		return fmt.Errorf("the path leads to %x, but the root of the run is %x", node, root)
 	}
@@ -89,7 +89,8 @@ func pair(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// parents computes the level above one of at least two nodes. It overwrites that level.
+// parents computes the next level of a tree from a level of at least two nodes. It overwrites
+// that level.
 func parents(level []Hash) []Hash {
 	for i := 0; i < len(level); i += 2 {
 		level[i/2] = pair(level[i], level[min(i+1, len(level)-1)])
@@ -97,7 +98,7 @@ func parents(level []Hash) []Hash {
 	return level[:(len(level)+1)/2]
 }
 
-// RunRoot returns the root over the hashes of a run's stages, in their order. Each is 64
+// RunRoot returns the root over the hashes of a run's stages, in their order. Each hash is 64
 // hexadecimal digits. There must be at least one.
 func RunRoot(hashes [][]byte) Hash { return MerkleRoot(rawHashes(hashes)) }
 
@@ -110,8 +111,8 @@ func rawHashes(hashes [][]byte) [][]byte {
 	return raw
 }
 
-// ContextRoot returns the root over the distinct document roots, sorted. Each is 64
-// hexadecimal digits. There must be at least one.
+// ContextRoot returns the root over the distinct document roots, sorted. Each document root is
+// 64 hexadecimal digits. There must be at least one.
 func ContextRoot(roots [][]byte) Hash {
 	leaves := rawHashes(roots)
 	slices.SortFunc(leaves, bytes.Compare)

@@ -7,10 +7,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// VerdictPrefix begins the names of the checks of verdicts. The name of a rule follows.
+// VerdictPrefix begins the names of the checks of verdicts. The name of a rule follows it.
 const VerdictPrefix = "verdict:"
 
-// The rules that every possible verdict keeps (spec: Verdicts).
+// The rules that every possible verdict obeys (spec: Verdicts).
 const (
 	StrictWithoutSources   = "strict_without_sources"
 	StrictWithoutVerified  = "strict_without_verified_quotes"
@@ -47,8 +47,8 @@ func BrokenRejectionRules(auditMode []byte) []string {
 
 func isStrict(auditMode []byte) bool { return string(auditMode) == "STRICT" }
 
-// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted: the texts of each
-// list evidence_ids, at any depth.
+// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted. They are the
+// texts in each list named evidence_ids, at any depth.
 func CitedEvidence(lattice pyjson.Value) [][]byte {
 	ids := appendCited(nil, lattice)
 	slices.SortFunc(ids, bytes.Compare)

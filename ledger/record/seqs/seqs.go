@@ -1,4 +1,4 @@
-// Package seqs has the lists of event numbers by which redactions name records (spec:
+// Package seqs implements lists of event numbers, with which redactions name records (spec:
 // Redactions).
 package seqs
 
@@ -14,22 +14,22 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Bounds of a List. With the longest reason, its event still fits an entry.
+// Bounds of a List. Even with the longest reason, an event with such a list fits an entry.
 const (
 	Max      = 4096
 	MaxBytes = 32 << 10 // of its JSON
 )
 
-// List is an ascending list of event numbers. A content_redacted event writes it as an array,
-// in which `7` is one event and `[9,12]` a range of two or more, both ends included. The zero
-// List is empty; the list of an event is not.
+// List is an ascending list of event numbers. A content_redacted event contains it as an
+// array, in which `7` is one event and `[9,12]` is a range of two or more, both ends included.
+// The zero List is empty; the list in an event never is.
 type List struct {
 	ranges []seqRange
 	count  int
 	bytes  int // of the JSON, without the outer brackets and with a comma after each element
 }
 
-// seqRange is the events from first to last, inclusive.
+// seqRange is the events from first to last, both included.
 type seqRange struct{ first, last uint64 }
 
 // bytes returns the length of the range in JSON, with a comma.
@@ -40,8 +40,8 @@ func (r seqRange) bytes() int {
 	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
 }
 
-// Add appends a number that is greater than all others. If the list is full, it adds nothing
-// and returns false.
+// Add appends a number, which must be greater than all others. If the list is full, it adds
+// nothing and returns false.
 func (l *List) Add(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
@@ -122,7 +122,7 @@ func Parse(v pyjson.Value) (*List, error) {
 			return nil, fmt.Errorf("element %d: %w", len(l.ranges), err)
 		}
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
-			return nil, fmt.Errorf("element %d does not begin at least two after the end of the one before", n)
+			return nil, fmt.Errorf("element %d must begin at least two after the end of the previous element", n)
 		}
 		if r.last-r.first >= Max {
 			return nil, fmt.Errorf("more than %d numbers", Max)

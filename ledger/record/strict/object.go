@@ -1,5 +1,5 @@
-// Package strict decodes the JSON of requests strictly: objects have no members but the known
-// ones, values have their types and forms, and every problem is reported with its place.
+// Package strict decodes the JSON of requests strictly: objects have known members only,
+// values have their types and forms, and every problem is reported with its place.
 package strict
 
 import (
@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Object is an object of a request. Its getters treat null as absent (spec: Given values and
+// Object is an object in a request. Its getters treat null as absent (spec: Given values and
 // claimed hashes). If a member is wrong, they report that to D and return the zero value.
 type Object struct {
 	D       *Decoder
@@ -19,7 +19,8 @@ type Object struct {
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request
 }
 
-// Object returns v. It reports a v that is not an object, and members that are not known.
+// Object returns v as an object. It reports a problem if v is not an object, and for each
+// unknown member.
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
@@ -44,10 +45,10 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// Inner returns the value of a member as an object, which may have any members.
+// Inner returns the value of a member as an object that can have any members.
 func (o Object) Inner(name string, v pyjson.Value) Object { return Object{o.D, v, o.At(name)} }
 
-// At returns the pointer to a member.
+// At returns the JSON pointer to a member.
 func (o Object) At(name string) string { return o.Pointer + "/" + name }
 
 // Invalid reports what is wrong with the value of a member.
@@ -63,14 +64,14 @@ func (o Object) Member(name string) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// Missing reports that a required member is missing, unless the object itself is.
+// Missing reports that a required member is missing, unless the object itself is missing.
 func (o Object) Missing(name string) {
 	if o.V.Kind() == pyjson.Object {
 		o.Invalid(name, "is required")
 	}
 }
 
-// WTF returns a text that may contain lone surrogates, in WTF-8.
+// WTF returns a text in WTF-8. The text can contain lone surrogates.
 func (o Object) WTF(name string) (text []byte, given bool) {
 	v := o.Member(name)
 	switch v.Kind() {
@@ -87,7 +88,7 @@ func (o Object) WTF(name string) (text []byte, given bool) {
 	}
 }
 
-// UTF8 returns a text without lone surrogates.
+// UTF8 returns a text without lone surrogates, and reports a problem if there is one.
 func (o Object) UTF8(name string) (text []byte, given bool) {
 	text, given = o.WTF(name)
 	if given && pyjson.HasLoneSurrogate(text) {
@@ -100,18 +101,19 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 // LoneSurrogate is the problem of a text that contains a lone surrogate.
 const LoneSurrogate = "holds a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
-// Text returns a text without lone surrogates, of at most limit bytes; nil if it is not given.
+// Text returns a text of at most limit bytes without lone surrogates, or nil if it is not
+// given.
 func (o Object) Text(name string, limit int) []byte {
 	text, given := o.UTF8(name)
 	if given && len(text) > limit {
-		o.Invalid(name, "is %d bytes long, at most %d are allowed", len(text), limit)
+		o.Invalid(name, "is %d bytes long, but at most %d are allowed", len(text), limit)
 		return nil
 	}
 	return text
 }
 
-// Identifier is Text for a text that must not be empty: all clients that sent an empty key
-// would share it.
+// Identifier is Text for a text that must not be empty, since all clients that sent an empty
+// key would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -120,7 +122,7 @@ func (o Object) Identifier(name string, limit int) []byte {
 	return text
 }
 
-// RequiredText is Text for a member that must be given.
+// RequiredText is Text for a required member.
 func (o Object) RequiredText(name string, limit int) []byte {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -129,7 +131,7 @@ func (o Object) RequiredText(name string, limit int) []byte {
 	return o.Text(name, limit)
 }
 
-// RequiredWTF is WTF for a member that must be given.
+// RequiredWTF is WTF for a required member.
 func (o Object) RequiredWTF(name string) []byte {
 	text, given := o.WTF(name)
 	if !given && !o.Member(name).Given() {
@@ -138,8 +140,8 @@ func (o Object) RequiredWTF(name string) []byte {
 	return text
 }
 
-// Typed returns a value of that kind. It reports a value of another kind; want names the right
-// one.
+// Typed returns a value of that kind. If the kind is another, it reports that the value must
+// be want, such as "an object".
 func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.Given() && v.Kind() != kind {
@@ -154,7 +156,7 @@ func (o Object) Array(name string) pyjson.Value {
 	return o.Typed(name, pyjson.Array, "an array")
 }
 
-// RequiredObject returns an object that must be given. Its members are not checked.
+// RequiredObject returns a required object. It does not check the members.
 func (o Object) RequiredObject(name string) pyjson.Value {
 	if !o.Member(name).Given() {
 		o.Missing(name)
@@ -162,11 +164,12 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 	return o.Typed(name, pyjson.Object, "an object")
 }
 
-// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits; nil if it is not given.
+// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits, or nil if it is not
+// given.
 func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
 
-// Digits returns a text of a prefix and exactly n lower-case hexadecimal digits; nil if it is
-// not given.
+// Digits returns a text that is prefix and then exactly n lower-case hexadecimal digits, or
+// nil if it is not given.
 func (o Object) Digits(name, prefix string, n int) []byte {
 	text, given := o.WTF(name)
 	if !given {
@@ -179,7 +182,8 @@ func (o Object) Digits(name, prefix string, n int) []byte {
 	return text
 }
 
-// Fingerprint returns a fingerprint of a path, of any version of its rules; nil if it is not given.
+// Fingerprint returns a path's fingerprint under any version of the rules, or nil if it is not
+// given.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF(name)
 	if given && !rules.IsFingerprint(text) {
@@ -189,7 +193,8 @@ func (o Object) Fingerprint(name string) []byte {
 	return text
 }
 
-// FollowedBy begins the description of a text with a prefix.
+// FollowedBy returns the beginning of a description of a text that starts with prefix. It
+// returns "" if prefix is empty.
 func FollowedBy(prefix string) string {
 	if prefix == "" {
 		return ""
@@ -197,7 +202,7 @@ func FollowedBy(prefix string) string {
 	return strconv.Quote(prefix) + " followed by "
 }
 
-// IsDigits reports whether a text is a prefix and exactly n lower-case hexadecimal digits.
+// IsDigits reports whether a text is prefix and then exactly n lower-case hexadecimal digits.
 func IsDigits(text []byte, prefix string, n int) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(prefix))
 	return ok && rules.IsDigits(digits, n)
@@ -216,15 +221,15 @@ func (o Object) Double(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object with at most most strings. Each name and each string has at most
-// mostBytes bytes.
+// Labels returns an object of strings, with up to most members. Each name and each string has
+// at most mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.Typed(name, pyjson.Object, "an object of strings")
 	if !v.Given() {
 		return v
 	}
 	if v.Len() > most {
-		o.Invalid(name, "has %d labels, at most %d are allowed", v.Len(), most)
+		o.Invalid(name, "has %d labels, but at most %d are allowed", v.Len(), most)
 		return pyjson.Value{}
 	}
 	for label, value := range v.Members() {
@@ -245,11 +250,11 @@ func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
 	case pyjson.HasLoneSurrogate(value.Text()):
 		o.D.Invalid(pointer, LoneSurrogate)
 	case len(value.Text()) > most:
-		o.D.Invalid(pointer, "is %d bytes long, at most %d are allowed", len(value.Text()), most)
+		o.D.Invalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), most)
 	}
 }
 
-// CheckUTF8 reports the first lone surrogate anywhere below a member.
+// CheckUTF8 reports the first lone surrogate anywhere in a member.
 func (o Object) CheckUTF8(name string, v pyjson.Value) {
 	if pointer, found := v.LoneSurrogate(); found {
 		o.D.Invalid(o.At(name)+pointer, LoneSurrogate)
@@ -261,14 +266,15 @@ func (o Object) Element(name string, i int) string {
 	return o.At(name) + "/" + strconv.Itoa(i)
 }
 
-// Constant reports a member that is given and has another value.
+// Constant reports a member that is given but does not have the value.
 func (o Object) Constant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.Invalid(name, "must be %q", value)
 	}
 }
 
-// Seq returns the number of an event, or a number of events; nil if it is not given.
+// Seq returns the number of an event, or a number of events. It returns nil if the member is
+// not given.
 func (o Object) Seq(name string) *uint64 {
 	v := o.Member(name)
 	if !v.Given() {
@@ -290,7 +296,7 @@ func (o Object) Flag(name string, absent bool) bool {
 	return o.RequiredFlag(name)
 }
 
-// RequiredFlag returns a Boolean that must be given.
+// RequiredFlag returns a required Boolean.
 func (o Object) RequiredFlag(name string) bool {
 	v := o.Member(name)
 	switch v.Kind() {

@@ -10,7 +10,7 @@ import (
 
 // Problem is one thing that is wrong with a request.
 type Problem struct {
-	Pointer string // JSON pointer (RFC 6901) to it; "" is the whole request
+	Pointer string // JSON pointer (RFC 6901) to the wrong value; "" means the whole request
 	Detail  string // what is wrong and what to do
 }
 
@@ -19,10 +19,10 @@ type Error struct {
 	// Malformed is true if the request is not JSON, or has duplicate or unknown members. It is
 	// false if only values are wrong.
 	Malformed bool
-	Problems  []Problem // from 1 to MaxProblems
+	Problems  []Problem // 1 to MaxProblems
 }
 
-// MaxProblems bounds the problems that are reported of one request.
+// MaxProblems bounds the problems that are reported for one request.
 const MaxProblems = 32
 
 // Error joins the problems.
@@ -56,7 +56,7 @@ type Decoder struct {
 // Failed reports whether there is a problem.
 func (d *Decoder) Failed() bool { return len(d.problems) > 0 }
 
-// Full reports whether further problems would be dropped, so that decoding may stop.
+// Full reports whether further problems would be dropped, so that decoding can stop.
 func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
 
 // Err returns an *Error, or nil if there is no problem. A request with an unknown member is
@@ -77,8 +77,8 @@ func (d *Decoder) add(pointer, detail string) {
 // maxPointer bounds a pointer in bytes, since clients choose names and depth.
 const maxPointer = 1024
 
-// boundedPointer returns the pointer. If that is too long, it returns the pointer to the
-// innermost enclosing value that is short enough.
+// boundedPointer returns the pointer. If it is too long, boundedPointer returns the pointer to
+// the innermost enclosing value whose pointer is short enough.
 func boundedPointer(pointer string) string {
 	if len(pointer) <= maxPointer {
 		return pointer
@@ -86,7 +86,7 @@ func boundedPointer(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
-// Invalid reports what is wrong with the value at a place.
+// Invalid reports what is wrong with the value at a pointer.
 func (d *Decoder) Invalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }

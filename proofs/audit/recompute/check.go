@@ -9,20 +9,20 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Checker checks events against their own fields. It reuses its memory, and one goroutine uses it
-// at a time.
+// Checker checks events against their own fields. It reuses its memory, so only one goroutine
+// may use it at a time.
 type Checker struct {
 	*event.Body
-	seen int // the checks of the event that were asked for
+	seen int // how many of the event's checks were compared
 
 	joined, id []byte   // scratch
 	parts      [][]byte // scratch
 }
 
-// Check checks that the checks of an event follow from its effective hashes, from what these are
-// recomputed to, and from whether there is content to compute them from (spec: Checks; Effective
-// hashes), and the digest of a verb from what it asks for. Each field of the event has a valid form.
-// The error is an *Error.
+// Check verifies an event's checks. They must follow from its effective hashes, from the
+// hashes that the event's fields give, and from whether the event names content to compute
+// them from (spec: Checks; Effective hashes). It also verifies the digest of a verb. Each
+// field of the event must have a valid form. The error is an *Error.
 func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
@@ -46,7 +46,7 @@ func (c *Checker) Check(e *event.Body) error {
 		return err
 	}
 	if n := len(e.Checks); n != c.seen {
-		return malformed("it has %d checks, but only %d are of hashes that it has", n, c.seen)
+		return malformed("it has %d checks, but only %d of them belong to hashes that it has", n, c.seen)
 	}
 	return nil
 }
@@ -57,10 +57,10 @@ type origin uint8
 const (
 	unknown  origin = iota // the event does not show it
 	computed               // from content, or from other hashes
-	claimed                // from the writer: there is nothing to compute it from
+	claimed                // from the writer, because there is nothing to compute it from
 )
 
-// originOf returns the origin of a hash that is computed from the content with that name.
+// originOf returns the origin of a hash that is computed from the content with this name.
 func (c *Checker) originOf(content string) origin {
 	if c.HasContent(content) {
 		return computed
@@ -73,20 +73,22 @@ type field struct {
 	name      string
 	effective []byte // nil is null
 	origin    origin
-	// recomputed is the hash that the event's other fields give; nil if they give none.
+	// recomputed is the hash computed from the event's other fields; nil if they do not
+	// suffice.
 	recomputed []byte
-	// withheld: the effective hash is null whatever was claimed, and the check shows the claim.
+	// withheld means that the effective hash is null even if one was claimed; the check shows
+	// the claim.
 	withheld bool
-	// form reports whether a text can be such a hash; nil stands for rules.IsDigest.
+	// form reports whether a text has the form of this hash; nil means rules.IsDigest.
 	form func([]byte) bool
 }
 
-// digitsOf returns the form of hashes of n digits.
+// digitsOf returns the form of hashes with n digits.
 func digitsOf(n int) func([]byte) bool {
 	return func(text []byte) bool { return rules.IsDigits(text, n) }
 }
 
-// all checks fields in their order.
+// all checks fields in the given order.
 func (c *Checker) all(fields ...field) error {
 	for i := range fields {
 		if err := c.field(&fields[i]); err != nil {
@@ -96,7 +98,7 @@ func (c *Checker) all(fields ...field) error {
 	return nil
 }
 
-// field checks one field and the check of it.
+// field checks one hash and its check.
 func (c *Checker) field(f *field) error {
 	if f.recomputed != nil && !bytes.Equal(f.effective, f.recomputed) {
 		return wrongField(f.name, "its hash is %.100s, but the event's other fields give %s", orNull(f.effective), f.recomputed)
@@ -105,19 +107,19 @@ func (c *Checker) field(f *field) error {
 		return wrongField(f.name, "it has no hash, though there is something to compute it from")
 	}
 	if f.withheld && f.effective != nil {
-		return wrongField(f.name, "its hash is %.100s, though what it covers is incomplete", f.effective)
+		return wrongField(f.name, "its hash is %.100s, though values that it covers are missing", f.effective)
 	}
 	check := c.CheckOf(f.name)
 	if check == nil {
 		if f.effective != nil {
-			return wrongField(f.name, "its hash is %.100s, but there is no check of it", f.effective)
+			return wrongField(f.name, "its hash is %.100s, but the event has no check for it", f.effective)
 		}
 		return nil
 	}
 	c.seen++
 	wrong := f.wrong(check)
 	if wrong == "" && check.Claimed != nil && !f.isHash(check.Claimed) {
-		wrong = fmt.Sprintf("its claim is %.100q, which cannot be such a hash", check.Claimed)
+		wrong = fmt.Sprintf("its claim is %.100q, which does not have the form of this hash", check.Claimed)
 	}
 	if wrong != "" {
 		return wrongField(f.name, "%s", wrong)
@@ -125,7 +127,7 @@ func (c *Checker) field(f *field) error {
 	return nil
 }
 
-// isHash reports whether a text can be such a hash.
+// isHash reports whether a text has the form of this hash.
 func (f *field) isHash(text []byte) bool {
 	if f.form == nil {
 		return rules.IsDigest(text)
@@ -133,8 +135,8 @@ func (f *field) isHash(text []byte) bool {
 	return f.form(text)
 }
 
-// wrong says what is wrong with the result of a check and the values that it shows. It returns
-// "" if nothing is.
+// wrong says why a check's result, or the values that it shows, cannot be right. It returns ""
+// if they can.
 func (f *field) wrong(check *record.CheckField) string {
 	switch check.Result {
 	case record.Mismatch:
@@ -161,8 +163,8 @@ func (f *field) wrong(check *record.CheckField) string {
 	return ""
 }
 
-// wrongMismatch is wrong for a mismatch, which shows two different values. The computed one is
-// effective.
+// wrongMismatch does the same as wrong for the result mismatch. Such a check shows two
+// different values, of which the computed one is the effective hash.
 func (f *field) wrongMismatch(check *record.CheckField) string {
 	switch {
 	case f.origin == claimed:

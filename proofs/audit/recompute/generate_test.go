@@ -22,16 +22,16 @@ import (
 	"colophon/proofs"
 )
 
-// generator generates records like those of services: with and without content, with claims
-// that hold, fail, or are absent, with and without nulls.
+// generator generates records that resemble those of services: with and without content, with
+// claims that are right, wrong, or absent, and with and without nulls.
 type generator struct{ t *rapid.T }
 
 func (d generator) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.t, what) > 0 }
 
 func (d generator) rarely(what string) bool { return !d.often(what) }
 
-// text returns text that sometimes has what a rule treats specially. If wide is set, it may
-// have a lone surrogate.
+// text returns text that sometimes contains characters that a rule treats specially. If wide
+// is set, it can have a lone surrogate.
 func (d generator) text(what string, wide bool) json.RawMessage {
 	parts := []string{"a", "The", " ", "  ", `\n`, `\u001c`, "é", "→", `\"`, "[[x]]", "[a](b)", "?", `\u0000`, "🎵", ""}
 	if wide {
@@ -40,7 +40,7 @@ func (d generator) text(what string, wide bool) json.RawMessage {
 	return json.RawMessage(`"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 6).Draw(d.t, what), "") + `"`)
 }
 
-// hash returns one of a few hashes, so that some claims hold by chance.
+// hash returns one of a few hashes, so that some claims are right by chance.
 func (d generator) hash(what string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte{byte(rapid.IntRange(0, 3).Draw(d.t, what))}))
 }
@@ -49,7 +49,7 @@ func (d generator) number(what string) json.RawMessage {
 	return json.RawMessage(rapid.SampledFrom([]string{"0", "1", "42", "123456789012345678901234567890"}).Draw(d.t, what))
 }
 
-// object adds some of the optional members, and null in place of others.
+// object adds some of the optional members, and sets others to null.
 func (d generator) object(required, optional map[string]any) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		value := optional[name]
@@ -64,7 +64,7 @@ func (d generator) object(required, optional map[string]any) map[string]any {
 	return required
 }
 
-// common adds the members that all records may have.
+// common adds the members that all kinds of records can have.
 func (d generator) common(optional map[string]any) map[string]any {
 	optional["run_id"] = "run " + rapid.StringN(1, 3, -1).Draw(d.t, "run")
 	optional["labels"] = rapid.SampledFrom([]map[string]string{{"step": "one", "é": ""}, {}}).Draw(d.t, "labels of the record")
@@ -153,7 +153,7 @@ func (d generator) dimensions() map[string]any {
 	return dims
 }
 
-// nodes returns those of a known or another shape.
+// nodes returns the stages of a run of a known or another shape.
 func (d generator) nodes() []any {
 	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
 		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",
@@ -186,7 +186,7 @@ func (d generator) path() map[string]any {
 	}))
 }
 
-// record returns a record that can be posted. Some of its claimed hashes are correct.
+// record returns a record that the ledger accepts. Some of its claimed hashes are correct.
 func (d generator) record() (record.Kind, []byte) {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(d.t, "kind")
 	posted := map[record.Kind]func() map[string]any{record.IPCRecord: d.ipc, record.RunDAG: d.run, record.CitationSet: d.citations, record.PathFingerprint: d.path}[kind]()
@@ -226,7 +226,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
-// checkEvent checks an event with and without its content, as a walk does.
+// checkEvent checks an event with and without its content, as walks do.
 func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error) {
 	var d pyjson.Document
 	if err := d.Parse(body); err != nil {
@@ -247,8 +247,8 @@ func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error
 	return b, b.Check(body, func(_ string, digest proofs.Hash) ([]byte, error) { return contents[digest], nil })
 }
 
-// Every event that the ledger writes for a record passes.
-func TestWhatTheLedgerWritesIsGood(t *testing.T) {
+// Every event that the ledger writes for a record passes the checks.
+func TestEventsOfTheLedgerPass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind, posted := generator{t}.record()
 		body, contents := eventOf(t, kind, posted)
@@ -258,8 +258,8 @@ func TestWhatTheLedgerWritesIsGood(t *testing.T) {
 	})
 }
 
-// A changed result of a check is found: by the event's other fields, by its record, or by the
-// digest of that.
+// A changed result of a check is detected from the event's other fields, from its record, or
+// from the record's digest.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -270,7 +270,7 @@ func TestChangedChecksAreFound(t *testing.T) {
 		var d pyjson.Document
 		require.NoError(t, d.Parse(body))
 		if hasUnknownText(d.Root().Member("record")) {
-			t.Skip("the digest covers words that the event leaves out")
+			t.Skip("the digest covers texts that the event leaves out")
 		}
 		for name, check := range d.Root().Member("checks").Members() {
 			for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {

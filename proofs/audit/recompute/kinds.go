@@ -19,10 +19,10 @@ func (c *Checker) checkIPC() error {
 		return malformed("its usage is both in the event and in content")
 	}
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
-		return wrongField("seedless_input_hash", "its hash is %.100s, though no payload can have that and the run's seed", s)
+		return wrongField("seedless_input_hash", "its hash is %.100s, though no payload can have both this hash and the run's seed", s)
 	}
 	if r.Members != nil && !r.HasPayload {
-		return wrongField("payload_members", "it has digests of the members of a payload, but no payload")
+		return wrongField("payload_members", "the event has digests of payload members, but no payload")
 	}
 	err := c.all(
 		field{name: "input_hash", effective: r.InputHash, origin: c.originOf("payload")},
@@ -38,14 +38,14 @@ func (c *Checker) checkIPC() error {
 		return err
 	}
 	if r.HasAdvanced && c.CheckOf(advanced.name) == nil {
-		return wrongField(advanced.name, "its hash is there, but there is no check of it")
+		return wrongField(advanced.name, "the event has this hash, but no check for it")
 	}
 	return nil
 }
 
-// chainField returns the field of an ipc_id, or of one that covers more. Its recomputed hash is
-// valid until the next call. The hash is withheld if the chain is incomplete, and a claim if the
-// event does not have all that it covers.
+// chainField returns the field of ipc_id, or of a hash that covers more than ipc_id does. Its
+// recomputed hash is valid until the next call. The hash is withheld if values of the chain
+// are missing. It is a claim if the event does not have all values that it covers.
 func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
 	r := &c.IPC
 	f := field{name: name, effective: effective, origin: claimed}
@@ -81,7 +81,7 @@ func (c *Checker) checkCitations() error {
 		}
 	}
 	if n := len(c.Common.Contents); n != texts {
-		return malformed("it names %d pieces of content, but only %d are texts of its citations", n, texts)
+		return malformed("it names %d pieces of content, but only %d of them are texts of its citations", n, texts)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *Checker) checkVerb(f record.VerbFields) error {
 		return wrongField("digest", "it is %x, but the request in the event gives %x", c.Common.Digest, want)
 	}
 	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {
-		return malformed("it revokes a source, and has more than its id and a reason")
+		return malformed("it revokes a source, but has members other than source_id and reason")
 	}
 	return nil
 }

@@ -12,23 +12,25 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// normalForm writes the normalised record that an event is about (spec: Record digest).
+// normalForm writes the normalised record of an event (spec: Record digest).
 type normalForm struct {
 	kind           record.Kind
 	record, checks pyjson.Value
 	content        map[string][]byte
-	reversed       string // a check that is taken for its opposite, or ""
+	reversed       string // a check whose result is replaced with its opposite, or ""
 	unknown        bool   // the record has texts that the event leaves out
-	// secret makes the digests of payload members. anySecret: it is not the ledger's.
+	// secret makes the digests of payload members. anySecret means that it is not the ledger's
+	// secret.
 	secret    *members.Secret
 	anySecret bool
 
 	members  []member
 	document pyjson.Document
-	err      error // content is not JSON where it must be
+	err      error // set if content that must be JSON is not
 }
 
-// member is a member of an object. Its value is canonical JSON; nil if the member is absent.
+// member is a member of an object. Its value is canonical JSON, or nil if the member is
+// absent.
 type member struct {
 	name  string
 	value []byte
@@ -70,14 +72,14 @@ func (n *normalForm) add(name string, value []byte) {
 	n.members = append(n.members, member{name, value})
 }
 
-// copy adds members as in the event.
+// copy adds members with the values that the event has.
 func (n *normalForm) copy(names ...string) {
 	for _, name := range names {
 		n.add(name, n.record.Member(name).Raw())
 	}
 }
 
-// text returns content that is text, as a JSON string; nil if there is none with that name.
+// text returns the text content with this name as a JSON string, or nil if there is none.
 func (n *normalForm) text(name string) []byte {
 	text, given := n.content[name]
 	if !given {
@@ -86,7 +88,7 @@ func (n *normalForm) text(name string) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// json returns content that is JSON, in canonical form; nil if there is none with that name.
+// json returns the JSON content with this name in canonical form, or nil if there is none.
 func (n *normalForm) json(name string) []byte {
 	source, given := n.content[name]
 	if !given {
@@ -99,14 +101,14 @@ func (n *normalForm) json(name string) []byte {
 	return n.document.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// texts adds members that are content.
+// texts adds members whose values are text content.
 func (n *normalForm) texts(names ...string) {
 	for _, name := range names {
 		n.add(name, n.text(name))
 	}
 }
 
-// documents adds members that are content in JSON.
+// documents adds members whose values are JSON content.
 func (n *normalForm) documents(names ...string) {
 	for _, name := range names {
 		n.add(name, n.json(name))
@@ -120,7 +122,7 @@ func (n *normalForm) claims(names ...string) {
 	}
 }
 
-// claim returns the claim that a check shows or stands for; nil if nothing was claimed.
+// claim returns the claim that a check shows or implies, or nil if nothing was claimed.
 func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	v := n.checks.Member(check)
 	result := record.Result(v.Member("result").Text())
@@ -136,8 +138,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns the result that the check has if the same hash was claimed instead of not, or
-// not instead of claimed.
+// opposite returns the result that a check would have if a hash that was claimed had not been
+// claimed, or if one that was not claimed had been.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed
@@ -158,7 +160,7 @@ func (n *normalForm) ipc() {
 	n.add("seed", n.seed())
 }
 
-// seed returns the seed; nil if the payload has the same one.
+// seed returns the seed, or nil if the payload has the same one.
 func (n *normalForm) seed() []byte {
 	seed := n.record.Member("seed").Raw()
 	payload, given := n.content["payload"]
@@ -195,12 +197,12 @@ func (n *normalForm) run() {
 	n.add("cache_dimensions", appendObject(nil, members))
 }
 
-// unknownText stands for a text that the event leaves out. It is a lone surrogate in WTF-8, which
-// no event has.
+// unknownText stands for a text that the event leaves out. It is a lone surrogate in WTF-8,
+// which no event contains.
 var unknownText = []byte("\"\xED\xA0\x80\"")
 
-// dimension returns a dimension of the cache key as it was claimed. It may be the claim of a hash
-// that was recomputed.
+// dimension returns a dimension of the cache key as the writer claimed it. The claim can be of
+// a hash that the ledger recomputed.
 func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 	if value.Kind() == pyjson.Null && rules.IsVersion(name) {
 		return unknownText
@@ -246,8 +248,8 @@ func (n *normalForm) citations() {
 	n.add("citations", append(list, ']'))
 }
 
-// escapeSurrogates makes canonical JSON in WTF-8 parsable: it replaces lone surrogates, which only
-// strings can have, by escapes.
+// escapeSurrogates makes canonical JSON in WTF-8 parsable: it replaces lone surrogates, which
+// occur only in strings, with escapes.
 func escapeSurrogates(wide []byte) []byte {
 	if !pyjson.HasLoneSurrogate(wide) {
 		return wide

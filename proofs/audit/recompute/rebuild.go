@@ -18,26 +18,29 @@ import (
 	"colophon/proofs"
 )
 
-// Rebuilder rebuilds records from their events and content, and compares the events that the
-// ledger would write for them (spec: Rebuilding a record). One goroutine uses it at a time.
+// Rebuilder rebuilds records from their events and content, and compares each event with the
+// one that the ledger would write for the rebuilt record (spec: Rebuilding a record). One
+// goroutine uses it at a time.
 type Rebuilder struct {
-	// Rebuilt counts the records that make their events. Confirmed counts those of them that
-	// have the digest in the event. Unknown counts the others: their cache key and digest cover
-	// texts that are too long for an event, so they cannot be compared.
+	// Rebuilt counts the records that produce their events. Confirmed counts those of them
+	// whose digest is the one in the event. Unknown counts the others: their cache key and
+	// digest cover texts that are too long for an event, so these cannot be compared.
 	Rebuilt, Confirmed, Unknown uint64
-	// Members is the ledger's secret of payload members. Without it, only their pointers are
-	// compared.
+	// Members is the ledger's secret of payload members. Without it, only the pointers of
+	// members are compared.
 	Members *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
 }
 
-// Content returns the piece of content that an event names. It has the digest.
+// Content returns the piece of content that an event names. The returned bytes have this
+// digest.
 type Content func(name string, digest proofs.Hash) ([]byte, error)
 
-// Check checks an event that a walk has found good. It passes over events that bring no record.
-// It returns an *Error if the record does not make the event, and errors of content as they are.
+// Check checks an event in which a walk has found no damage. It ignores events without a
+// record. It returns an *Error if the rebuilt record does not produce the event, and errors of
+// content unchanged.
 func (b *Rebuilder) Check(body []byte, content Content) error {
 	if err := b.event.Parse(body); err != nil {
 		return malformed("its body is not JSON: %v", err)
@@ -55,7 +58,7 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 		return err
 	}
 	if b.normal, err = n.append(b.normal[:0]); err != nil {
-		return wrongField("content", "it is not JSON where it must be: %v", err)
+		return wrongField("content", "a piece that must be JSON is not: %v", err)
 	}
 	if err := b.compare(&e, n); err != nil {
 		return err
@@ -68,9 +71,9 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 	return b.confirm(n)
 }
 
-// hasUnknownText reports whether the cache key of a run covers a text that the event leaves out,
-// because it is too long or not valid UTF-8. Only versions are texts; without one of the hashes
-// there is no record.
+// hasUnknownText reports whether the cache key of a run covers a text that the event leaves
+// out because it is too long or not valid UTF-8. Among the dimensions only versions are texts;
+// the others are hashes, which every event contains.
 func hasUnknownText(detail pyjson.Value) bool {
 	for _, name := range rules.Dimensions {
 		if rules.IsVersion(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
@@ -93,7 +96,7 @@ func readContent(e *event.Event, content Content) (map[string][]byte, error) {
 	return pieces, nil
 }
 
-// compare compares the event with the one that the rebuilt record makes.
+// compare compares the event with the one that the ledger would write for the rebuilt record.
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	r, err := record.NoLimits().For(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
@@ -107,21 +110,21 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return malformed("its time is %.100q", e.TimeText)
 	}
 	if err := b.again.Parse(e.Recompute(r)); err != nil {
-		return fmt.Errorf("recomputing event %d: %w", e.Seq, err)
+		return fmt.Errorf("recompute event %d: %w", e.Seq, err)
 	}
 	root := b.event.Root()
 	if n.unknown && !cacheKeyFits(root) {
 		return wrongField("cache_key", "its check and its hash do not agree")
 	}
 	if pointer, says, makes, found := event.Difference(root, b.again.Root(), n.skips); found {
-		return wrongField(pointer, "the event has %.200s, but the record gives %.200s", event.OrNothing(says), event.OrNothing(makes))
+		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.OrNothing(says), event.OrNothing(makes))
 	}
 	return nil
 }
 
-// Places in an event that are not compared as they are: the record's digest, which confirm
-// compares; the digests of content as it was posted, byte for byte; the digests of payload members if
-// their secret is not known; and the cache key if it covers unknown texts.
+// Places in an event that are not simply compared: the record's digest, which confirm
+// compares; the digests of content, which cover the bytes as they were posted; the digests of
+// payload members if their secret is not known; and the cache key if it covers unknown texts.
 const (
 	digestPointer     = "/record/digest"
 	contentPointer    = "/record/content/"
@@ -130,8 +133,8 @@ const (
 	membersPointer    = "/record/payload_members/"
 )
 
-// skips reports whether a place is not compared: the digest never is, the others are not if both
-// events have them.
+// skips reports whether the values at a place are not compared. It is always true for the
+// digest, and for the other places if both events have a value of the same type there.
 func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	if pointer == digestPointer {
 		return true
@@ -140,8 +143,8 @@ func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	return has.Kind() == makes.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer) || n.anySecret && strings.HasPrefix(pointer, membersPointer))
 }
 
-// cacheKeyFits reports whether the cache key of an event is a hash that its check shows as
-// computed.
+// cacheKeyFits reports whether the cache key of an event agrees with its check, which must
+// show that the ledger computed it.
 func cacheKeyFits(body pyjson.Value) bool {
 	key, check := body.Member("record").Member("hashes").Member("cache_key"), body.Member("checks").Member("cache_key")
 	shown, claimed := check.Member("computed"), check.Member("claimed")
@@ -154,8 +157,8 @@ func cacheKeyFits(body pyjson.Value) bool {
 	return false
 }
 
-// confirm compares the record's digest. If it differs, the event may be wrong about a claim, and
-// confirm finds which.
+// confirm compares the record's digest. If it differs, the event may be wrong about whether a
+// hash was claimed; confirm then finds the check that is wrong.
 func (b *Rebuilder) confirm(n *normalForm) error {
 	if b.hasDigest(n) {
 		b.Confirmed++
@@ -172,17 +175,17 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 			return wrongField(n.reversed, "its result is %s, but the record that has the event's digest gives %s", result, opposite(result))
 		}
 	}
-	return wrongField("digest", "it is %s, but no record that makes this event has that digest", digest)
+	return wrongField("digest", "it is %s, but no record that produces this event has that digest", digest)
 }
 
-// hasDigest reports whether the normal form that was written last has the digest of its event.
+// hasDigest reports whether the normal form written last has the digest in its event.
 func (b *Rebuilder) hasDigest(n *normalForm) bool {
 	sum := sha256.Sum256(b.normal)
 	return hex.EncodeToString(sum[:]) == string(n.record.Member("digest").Text())
 }
 
-// reversible returns the checks, at most 64, that only the event shows and that may be the
-// opposite of what it has.
+// reversible returns the names of up to 64 checks whose results nothing but the event shows,
+// so that the opposite result is possible.
 func reversible(n *normalForm) []string {
 	const most = 64
 	var names []string

@@ -14,7 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// A run whose versions are too long for its event is rebuilt, except for its cache key and digest.
+// A run whose versions are too long for its event can be rebuilt, except for its cache key and
+// digest.
 func TestRunsWithUnknownTexts(t *testing.T) {
 	digits := strings.Repeat("0", 64)
 	dimensions := ""

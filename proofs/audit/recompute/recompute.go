@@ -1,14 +1,15 @@
-// Package recompute checks what one event says of its record: that the hashes and checks follow
-// from the event's other fields (Checker), and that the record, rebuilt with its content, makes
-// this very event (Rebuilder). It does not look at the log around the event.
+// Package recompute checks what a single event states about its record. Checker checks that
+// the hashes and checks follow from the event's other fields. Rebuilder checks that the
+// record, rebuilt with its content, produces exactly this event. Neither looks at the log
+// around the event.
 package recompute
 
 import "fmt"
 
-// Error says what is wrong with an event.
+// Error describes what is wrong with an event.
 type Error struct {
-	// Field is the check or the member that does not follow from the rest. It is empty if no
-	// event can have this form.
+	// Field is the check or the member that does not follow from the rest of the event. It is
+	// empty if the event has a form that no event can have.
 	Field   string
 	Message string
 }
@@ -21,17 +22,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%.100q: %s", e.Field, e.Message)
 }
 
-// malformed returns the error of an event that no ledger writes.
+// malformed returns the error for an event that no ledger writes.
 func malformed(format string, args ...any) error {
 	return &Error{Message: fmt.Sprintf(format, args...)}
 }
 
-// wrongField returns the error of a field that does not follow from the rest.
+// wrongField returns the error for a field that does not follow from the rest of the event.
 func wrongField(name, format string, args ...any) error {
 	return &Error{Field: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// orNull returns a hash as a message shows it.
+// orNull returns a hash for use in a message, or null.
 func orNull(hash []byte) []byte {
 	if hash == nil {
 		return []byte("null")

@@ -9,25 +9,26 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// manyChecks is the size of the checks, in bytes, at which a refusal may begin to leave some out.
+// manyChecks is the total size of checks, in bytes, from which a refusal may leave some of
+// them out.
 const manyChecks = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
 func (c *Checker) checkRefusal() error {
 	r := &c.Refusal
 	if !r.Kind.IsKnown() || r.Kind == record.RecordRefused || r.Kind == record.LedgerCreated {
-		return malformed("it refuses a %.100q", r.Kind)
+		return malformed("it refuses a record of kind %.100q, which is unknown", r.Kind)
 	}
 	byKey := r.Reason == record.RefusedKey
 	if byKey && c.Common.Key == nil {
 		return malformed("it refuses a record for an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
-		return malformed("it refuses a %s, which has neither claims nor a run_id", r.Kind)
+		return malformed("it refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
 	}
 	listed, failed := uint64(len(c.Checks)), r.Mismatches
 	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < manyChecks || failed == 0 && !byKey {
-		return malformed("it has %d failed checks, and lists %d", failed, listed)
+		return malformed("it counts %d failed checks, but lists %d", failed, listed)
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
@@ -44,10 +45,10 @@ func (c *Checker) checkRefusal() error {
 		f := field{name: check.Name, effective: check.Computed}
 		var known bool
 		if f.form, known = refusedForm(r.Kind, f.name); !known {
-			return malformed("it refuses a %s for its %.100q, which a record of this kind does not have", r.Kind, f.name)
+			return malformed("it refuses a record of kind %s because of its %.100q, which records of this kind do not have", r.Kind, f.name)
 		}
 		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
-			return wrongField(f.name, "its computed value is %.100s, which cannot be such a hash", orNull(f.effective))
+			return wrongField(f.name, "its computed value is %.100s, which does not have the form of this hash", orNull(f.effective))
 		}
 		if err := c.field(&f); err != nil {
 			return err
@@ -59,8 +60,8 @@ func (c *Checker) checkRefusal() error {
 // ipcHashes are the hashes of an IPC record.
 var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
 
-// refusedForm returns the form of a hash whose check failed in a refused record. known is false
-// if records of that kind have no hash with that name.
+// refusedForm returns the form of a hash whose check failed in a refused record. known is
+// false if records of this kind have no hash with this name.
 func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
 	switch kind {
 	case record.IPCRecord:

@@ -15,9 +15,9 @@ import (
 type runCheck struct {
 	*Checker
 	*event.DAG
-	stages []string // names
-	// given: the record brought the DAG. built and rejected: it brought inputs or reject_inputs,
-	// from which the ledger made the DAG.
+	stages []string // names of the stages
+	// given means that the record had a DAG. built and rejected mean that it had inputs or
+	// reject_inputs, from which the ledger made the DAG.
 	given, built, rejected bool
 }
 
@@ -37,7 +37,7 @@ func (c *Checker) checkRunDAG() error {
 	return nil
 }
 
-// stageHash returns the hash of the first stage with that name, or nil.
+// stageHash returns the hash of the first stage with this name, or nil.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
 		if string(s.Name) == name && name != "" { // a stage may have no name
@@ -47,29 +47,29 @@ func (r *runCheck) stageHash(name string) []byte {
 	return nil
 }
 
-// members checks which members the event has. Only a run that the ledger made from inputs has
-// words, and only a question has a mode.
+// members checks that the event has only members that fit its run. Only a run that the ledger
+// made from inputs has words such as its modes, and only a question has a question_mode.
 func (r *runCheck) members() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
-		return malformed("it is a run of %d stages, and names neither a DAG nor inputs to make one from", len(r.Stages))
+		return malformed("it is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
 	}
 	if r.built && r.rejected {
-		return malformed("it is a run of both inputs and reject_inputs")
+		return malformed("it has both inputs and reject_inputs")
 	}
 	for _, m := range [...]struct {
 		name     string
 		value    []byte
-		rejected bool // a rejected run may have it too
+		rejected bool // a rejected run can also have it
 	}{
 		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.Quotes, false}, {"n_sources", r.Sources, false}, {"n_verified", r.Verified, false},
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
 	} {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
-			return malformed("it has the member %s, which only a run of inputs has", m.name)
+			return malformed("it has the member %s, which only a run with inputs has", m.name)
 		}
 	}
 	if r.DocumentRoots != nil && !r.built && !r.HasContent("source_roots") || r.EvidenceIDs != nil && !r.built && !r.HasContent("evidence") {
-		return malformed("it has document_roots or evidence_ids, but nothing that brings them")
+		return malformed("it has document_roots or evidence_ids, but not the content that they come from")
 	}
 	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
 		return malformed("its preflight_generation is %.100q, but it has no preflight payload of another generation", r.PreflightGeneration)
@@ -79,12 +79,12 @@ func (r *runCheck) members() error {
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
 	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
-		return malformed("its question_mode is %.100q; a question, and nothing else, has strict or equivalence_class", mode)
+		return malformed("its question_mode is %.100q, but it must be strict or equivalence_class for a question, and absent otherwise", mode)
 	}
 	return nil
 }
 
-// words checks the words that follow from the stages and numbers of the run.
+// words checks the members that follow from the run's stages and numbers.
 func (r *runCheck) words() error {
 	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
 		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
@@ -94,12 +94,12 @@ func (r *runCheck) words() error {
 		return wrongField("shape", "it is %.100q, but the stages give %q", r.Shape, shape)
 	}
 	if r.rejected && shape != rules.ShapeReject || r.built && shape != rules.ShapeQuote && shape != rules.ShapePointer {
-		return wrongField("shape", "it is %q, but the ledger makes no such run from what the record brings", shape)
+		return wrongField("shape", "it is %q, but the ledger does not make runs of this shape from the record's content", shape)
 	}
 	var failed []byte
 	if r.built {
 		if r.Quotes == nil || r.Sources == nil || r.Verified == nil {
-			return malformed("it is a run of inputs, but lacks n_quotes, n_sources, or n_verified")
+			return malformed("it is a run with inputs, but lacks n_quotes, n_sources, or n_verified")
 		}
 		failed = rules.FailureStage(r.AuditMode, r.Sources, r.Quotes)
 	}
@@ -109,10 +109,10 @@ func (r *runCheck) words() error {
 	return nil
 }
 
-// root checks the root over the stages. A record that brings a DAG claims its root.
+// root checks the root over the stages. If the record has a DAG, the root is claimed.
 func (r *runCheck) root() error {
 	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
-		return wrongField("root", "its result is %s, but the root is claimed if the record brings a DAG, and only then", check.Result)
+		return wrongField("root", "its result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
 	}
 	hashes := make([][]byte, len(r.Stages))
 	for i, s := range r.Stages {
@@ -121,8 +121,8 @@ func (r *runCheck) root() error {
 	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
 }
 
-// stageHashes checks the checks of stages. If the record brought a DAG, each stage has one, and
-// so has each claimed stage that was not built.
+// stageHashes checks the checks of stages. If the record has a DAG, every stage has a check,
+// and so has every claimed stage that the ledger did not build.
 func (r *runCheck) stageHashes() error {
 	if !r.given {
 		return nil
@@ -157,31 +157,32 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
-// adopted reports whether the record brought its stages and nothing to make them from.
+// adopted reports whether the record had its stages and nothing to make them from.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
-// answer checks the check of an answer that no stage covers. An event with inputs does not show
-// whether one does.
+// answer checks the check of an answer that no stage covers. The event of a run with inputs
+// does not show whether a stage covers it.
 func (r *runCheck) answer() error {
 	check := r.CheckOf(rules.AnswerCheck)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
 	if check == nil {
 		if uncovered {
-			return wrongField(rules.AnswerCheck, "no stage covers the answer, but there is no check that says so")
+			return wrongField(rules.AnswerCheck, "no stage covers the answer, but no check says so")
 		}
 		return nil
 	}
 	r.seen++
 	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
-		return wrongField(rules.AnswerCheck, "its result is %.100s, but it can only be claimed", check.Result)
+		return wrongField(rules.AnswerCheck, "its result is %.100s, but must be claimed", check.Result)
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
-		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer or there is none")
+		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer, or the run has no answer")
 	}
 	return nil
 }
 
-// evidence checks the checks of claims about evidence. An event does not show what was claimed.
+// evidence checks the checks of claims about evidence. The event does not show which were
+// claimed.
 func (r *runCheck) evidence() error {
 	for i := range r.Checks {
 		check := &r.Checks[i]
@@ -199,14 +200,14 @@ func (r *runCheck) evidence() error {
 	return nil
 }
 
-// evidencePrefix begins the names of checks of evidence, evidence/0/text_hash for instance.
+// evidencePrefix begins the names of checks of evidence, such as evidence/0/text_hash.
 const evidencePrefix = "evidence/"
 
 // wrongEvidence checks the check of a claim about evidence.
 func wrongEvidence(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
-		return wrongField(check.Name, "it has no number of evidence")
+		return wrongField(check.Name, "its name lacks the index of the evidence")
 	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {
@@ -216,12 +217,12 @@ func wrongEvidence(check *record.NamedCheck) error {
 			return wrongField(check.Name, "its result is claimed, though there is something to compute it from")
 		}
 	case member != "text_hash":
-		return wrongField(check.Name, "evidence has no such hash")
+		return wrongField(check.Name, "evidence has no hash with this name")
 	}
 	switch check.Result {
 	case record.Mismatch:
 		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
-			return wrongField(check.Name, "its result is mismatch of %.100s and %.100s", orNull(check.Claimed), orNull(check.Computed))
+			return wrongField(check.Name, "its result is mismatch, but claimed is %.100s and computed is %.100s", orNull(check.Claimed), orNull(check.Computed))
 		}
 	case record.Match, record.Claimed:
 		if check.Claimed != nil || check.Computed != nil {
@@ -233,11 +234,11 @@ func wrongEvidence(check *record.NamedCheck) error {
 	return nil
 }
 
-// maxEvidenceID bounds a claimed evidence_id, in bytes.
+// maxEvidenceID is the maximum length of a claimed evidence_id, in bytes.
 const maxEvidenceID = 128
 
-// verdict checks that the event names the rules that its verdict breaks, and no others. It does not
-// show the lattice.
+// verdict checks that the event names exactly the rules that its verdict breaks. The event
+// does not show the claim lattice.
 func (r *runCheck) verdict() error {
 	var broken []string
 	switch {
@@ -248,7 +249,7 @@ func (r *runCheck) verdict() error {
 	}
 	for _, rule := range broken {
 		if r.CheckOf(rules.VerdictPrefix+rule) == nil {
-			return wrongField(rules.VerdictPrefix+rule, "the verdict breaks this rule, but there is no check that says so")
+			return wrongField(rules.VerdictPrefix+rule, "the verdict breaks this rule, but no check says so")
 		}
 	}
 	for i := range r.Checks {
@@ -263,14 +264,15 @@ func (r *runCheck) verdict() error {
 			return wrongField(check.Name, "the verdict does not break this rule")
 		}
 		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
-			return wrongField(check.Name, "its result is %.100q, but it can only be inconsistent", check.Result)
+			return wrongField(check.Name, "its result is %.100q, but must be inconsistent", check.Result)
 		}
 	}
 	return nil
 }
 
-// baseHashes checks the hashes that come from content or from the writer, and that their stages
-// have them too. An event does not show whether there is a preflight payload.
+// baseHashes checks the hashes that come from content or from the writer, and that the stages
+// of these hashes have the same ones. The event does not show whether there is a preflight
+// payload.
 func (r *runCheck) baseHashes() error {
 	for _, b := range rules.BaseHashes {
 		f := field{name: b.Name, effective: *r.Hash(b.Name)}
@@ -279,14 +281,14 @@ func (r *runCheck) baseHashes() error {
 		}
 		ofStage := r.stageHash(b.Stage)
 		if ofStage != nil && !bytes.Equal(ofStage, f.effective) {
-			return wrongField(b.Name, "its hash is %.100s, but that of its stage is %s", orNull(f.effective), ofStage)
+			return wrongField(b.Name, "its hash is %.100s, but the stage's hash is %s", orNull(f.effective), ofStage)
 		}
 		if r.adopted() {
 			if ofStage != nil {
-				continue // the check of the stage counts
+				continue // the stage has the check
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
-				return wrongField(b.Name, "its hash is %.100s, but neither a stage nor a dimension of a cache key has it", f.effective)
+				return wrongField(b.Name, "its hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
 			}
 		}
 		if err := r.all(f); err != nil {
@@ -299,13 +301,13 @@ func (r *runCheck) baseHashes() error {
 	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
 }
 
-// dimensions checks the dimensions of the cache key. A dimension that is also a hash of the
-// record equals it if that hash comes from content.
+// dimensions checks the dimensions of the cache key. If a dimension repeats a hash of the
+// record that comes from content, both must be equal.
 func (r *runCheck) dimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {
 			if *r.Hash(name) != nil {
-				return wrongField(name, "it is there, but only the dimensions of a cache key have it, and there are none")
+				return wrongField(name, "the event has this hash, but no dimensions of a cache key, which it must come from")
 			}
 		}
 		return nil
@@ -323,7 +325,7 @@ func (r *runCheck) dimensions() error {
 		}
 		if r.CheckOf(name) == nil {
 			if !bytes.Equal(dimension, effective) {
-				return wrongField(name, "it is %s, the record's own hash is %s, and there is no check of it", dimension, orNull(effective))
+				return wrongField(name, "it is %s, the record's own hash is %s, and the event has no check for it", dimension, orNull(effective))
 			}
 			continue
 		}
@@ -350,17 +352,18 @@ func (r *runCheck) dimension(name string, dimension, effective []byte, fromConte
 		f.origin = computed
 		return r.all(f)
 	}
-	shown := effective // of the check
+	shown := effective // the hash that the check is about
 	if check := r.CheckOf(name); check.Result == record.Mismatch {
 		shown = check.Claimed
 	}
 	if !bytes.Equal(dimension, shown) {
-		return wrongField(name, "it is %s, but its check is of %s", dimension, orNull(shown))
+		return wrongField(name, "it is %s, but its check is about %s", dimension, orNull(shown))
 	}
 	return r.all(f)
 }
 
-// cacheKey checks the cache key. It follows from the dimensions unless the event leaves one out.
+// cacheKey checks the cache key. It follows from the dimensions unless the event leaves out
+// one of them.
 func (r *runCheck) cacheKey() error {
 	f := field{name: "cache_key", effective: r.CacheKey, origin: claimed}
 	if len(r.Dimensions) == 0 {

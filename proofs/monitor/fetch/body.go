@@ -12,14 +12,15 @@ import (
 	"colophon/client"
 )
 
-// limitKey is the key of a request's limit, in bytes, in its context.
+// limitKey is the context key of a request's limit in bytes.
 type limitKey struct{}
 
 func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport bounds the answers of a server by the limit in the request's context.
+// boundedTransport limits the length of a server's answers to the limit in the request's
+// context.
 type boundedTransport struct {
 	through  http.RoundTripper
 	compress bool
@@ -45,25 +46,25 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// truncatedBody is the beginning of a body.
+// truncatedBody is the beginning of a body that was too long.
 type truncatedBody struct {
 	io.Reader
 	io.Closer
 }
 
 // boundedBody reads and decompresses the body of an answer. The decompressed body has at most
-// limit bytes, the compressed one at most maxCompressed more. A gzip stream of several members
-// decompresses to all of them (RFC 1952, section 2.2). A large answer waits for its share of the
-// memory.
+// limit bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several
+// members decompresses to the concatenation of all members (RFC 1952, section 2.2). A large
+// answer waits for its share of the memory.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
-	wire     *io.LimitedReader // of raw
+	wire     *io.LimitedReader // bounds raw
 	encoding string            // Content-Encoding
 	plain    io.Reader         // nil until the first read
 	limit    int64
 	n        int64 // bytes read so far
-	err      error // of the last read
+	err      error // error of the last read
 }
 
 // Close implements io.Closer.
@@ -94,7 +95,7 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	if b.n < smallAnswer {
 		most = min(most, smallAnswer-b.n)
 	}
-	if most == 0 { // a further byte is too much
+	if most == 0 { // one more byte is too many
 		n, err := b.plain.Read(make([]byte, 1))
 		if n > 0 {
 			return 0, b.tooLong()
@@ -120,10 +121,10 @@ func (b *boundedBody) open() error {
 		b.plain = plain
 		return err
 	}
-	return fmt.Errorf("%w: it is encoded as %.100q, which was not requested", ErrMalformed, b.encoding)
+	return fmt.Errorf("%w: its encoding is %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
-// classify turns errors that another try cannot mend into an answerError.
+// classify turns errors that a repeated request would not change into an answerError.
 func (b *boundedBody) classify(err error) error {
 	switch {
 	case b.wire.N == 0:
@@ -144,13 +145,14 @@ func (b *boundedBody) tooLong() error {
 	return &answerError{fmt.Errorf("%w: more than %d bytes", ErrTooLong, b.limit)}
 }
 
-// atEnd reports whether a body is complete.
+// atEnd reports whether a body has no more bytes.
 func atEnd(body io.Reader) bool {
 	_, err := body.Read(make([]byte, 1))
 	return errors.Is(err, io.EOF)
 }
 
-// answerError is a client.ErrAnswer. The client returns it unchanged, without another try.
+// answerError is a client.ErrAnswer. The client returns it unchanged and does not repeat the
+// request.
 type answerError struct{ error }
 
 func (e *answerError) Unwrap() error        { return e.error }

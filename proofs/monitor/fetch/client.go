@@ -12,26 +12,27 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Bounds on the answers of a server that is not trusted. It may answer slowly, without end, with
-// extreme compression, or not at all.
+// Bounds on the answers of an untrusted server. It may answer slowly, endlessly, with extreme
+// compression, or not at all.
 const (
 	MaxNote = 1 << 20 // bytes of a signed note
 
 	maxHeaders    = 64 << 10 // bytes of an answer's headers
 	maxCompressed = 64 << 10 // bytes by which compression may make an answer longer
-	maxProblem    = 64 << 10 // bytes of an answer with another status than 200
+	maxProblem    = 64 << 10 // bytes of an answer whose status is not 200
 
-	tries        = 5                // of one request
-	longestPause = 30 * time.Second // between two tries
+	tries        = 5                // attempts for one request
+	longestPause = 30 * time.Second // between two attempts
 )
 
-// Errors of requests. Errors of this package wrap them.
+// Errors of requests. The errors that this package returns wrap them.
 var (
 	// ErrTooLong: an answer is longer than a valid one can be.
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
 	// ErrMalformed: an answer does not have the required form.
 	ErrMalformed = errors.New("the answer is malformed")
-	// ErrForbidden: the token lacks a right that the request needs. The message is the server's.
+	// ErrForbidden: the token lacks a right that the request needs. The error has the server's
+	// message.
 	ErrForbidden = errors.New("the token lacks the required scope")
 )
 
@@ -50,30 +51,30 @@ func (UnavailableError) Is(target error) bool { return target == audit.ErrUnavai
 // Server describes how to reach a server.
 type Server struct {
 	URL   string // scheme, host, and path before /v1, without a slash at its end
-	Token string // empty: none
-	// Transport is how requests are sent; nil is http.DefaultTransport. The Client uses a copy of
+	Token string // empty if there is none
+	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
 	Transport http.RoundTripper
-	// Compress requests compressed answers. It has an effect with an *http.Transport only. On one
-	// machine, compression costs more than all checks of an audit.
+	// Compress requests compressed answers. It has an effect only with an *http.Transport. If
+	// the server is on the same machine, compression costs more than all checks of an audit.
 	Compress bool
-	// Explain, if not nil, rewrites errors of package client for users. It must keep the error
-	// in the chain.
+	// Explain, if not nil, rewrites errors of package client for users. It must wrap the
+	// original error.
 	Explain func(error) error
 }
 
-// Client makes requests to one ledger of one server. Each request is bounded in time and in
-// bytes, before and after decompression, and repeated if the server is temporarily unable to
+// Client sends requests about one ledger to its server. Each request is bounded in time and in
+// bytes, before and after decompression. It is repeated if the server is temporarily unable to
 // answer. A Client is safe for concurrent use.
 type Client struct {
 	server  Server
 	client  *client.Client
-	path    string        // of the ledger
-	timeout time.Duration // for each try
+	path    string        // path of the ledger
+	timeout time.Duration // for each attempt
 }
 
-// New returns a client for a ledger. It sends nothing. It keeps at most parallel idle
-// connections. A try of a request takes at most timeout.
+// New returns a client for a ledger. It sends nothing yet. It keeps at most parallel idle
+// connections. Each attempt of a request takes at most timeout.
 func New(server Server, ledger string, timeout time.Duration, parallel int) (*Client, error) {
 	if server.Transport == nil {
 		server.Transport = http.DefaultTransport
@@ -82,7 +83,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 		transport = transport.Clone()
 		transport.MaxIdleConnsPerHost = parallel
 		transport.MaxResponseHeaderBytes = maxHeaders
-		transport.DisableCompression = true // boundedBody decompresses, and bounds both sides
+		transport.DisableCompression = true // boundedBody decompresses, and bounds both lengths
 		server.Transport = transport
 	} else {
 		server.Compress = false
@@ -93,7 +94,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 	return c, err
 }
 
-// connect makes a client for a server that is not trusted.
+// connect makes a client for an untrusted server.
 func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
@@ -113,22 +114,22 @@ func (c *Client) URL() string { return c.server.URL }
 type Answer struct {
 	Status     int
 	Header     http.Header
-	Body       []byte  // of a success
+	Body       []byte  // body of a success
 	RedactedBy *uint64 // the redacting event, if a problem names it
-	Problem    string  // what is wrong if the status is not 200
+	Problem    string  // the error message if the status is not 200
 }
 
-// Request is what Do sends. The path has its parameters.
+// Request is a request for Do to send. Path includes the parameters.
 type Request struct {
 	Path     string // below the ledger
 	OfServer bool   // the path is below the server instead
 	Accept   string // media type; empty accepts any
-	MaxBytes int64  // of the answer's body, after decompression
+	MaxBytes int64  // maximum length of the answer's body after decompression
 }
 
-// Do makes a request, whatever the status of the answer. The error wraps audit.ErrUnavailable if
-// the server does not answer or is temporarily unable to; ErrTooLong if the answer is longer than
-// MaxBytes; ErrMalformed if its encoding is unknown.
+// Do sends a request. An answer with any status is a success. The error wraps
+// audit.ErrUnavailable if the server does not answer or is temporarily unable to, ErrTooLong
+// if the answer is longer than MaxBytes, or ErrMalformed if its encoding is unknown.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
@@ -136,12 +137,12 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	return c.do(ctx, c.client, r)
 }
 
-// Get is Do for a path below the ledger.
+// Get calls Do for a path below the ledger.
 func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Answer, error) {
 	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
 }
 
-// GetURL is Do for a URL. The token goes only to the ledger's server.
+// GetURL calls Do for a URL. It sends the token only to the ledger's server.
 func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -159,7 +160,7 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (An
 }
 
 func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, error) {
-	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer earlier
+	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the answer before this limit
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
 	}
@@ -169,7 +170,7 @@ func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, 
 	case err == nil:
 		got := Answer{Status: answer.Status, Header: answer.Header, Body: answer.Body}
 		if got.Status != http.StatusOK {
-			got.Problem = fmt.Sprintf("the server answers %d %s", got.Status, http.StatusText(got.Status))
+			got.Problem = fmt.Sprintf("the server returned %d %s", got.Status, http.StatusText(got.Status))
 		}
 		return got, nil
 	case ctx.Err() != nil || errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed):
@@ -187,8 +188,8 @@ func (c *Client) explained(err error) error {
 	return c.server.Explain(err)
 }
 
-// must is Get for something that has to exist. For another status the error has the server's
-// message; if the token lacks a right, it is ErrForbidden.
+// must calls Get for something that every server has. If the status is not 200, the error has
+// the server's message; if the token lacks a right, it is an ErrForbidden.
 func (c *Client) must(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {

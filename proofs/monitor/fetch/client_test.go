@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The token goes to the server of the ledger only.
+// The client sends the token only to the server of the ledger.
 func TestTokenGoesOnlyToItsServer(t *testing.T) {
 	var token string
 	own := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { token = r.Header.Get("Authorization") }))

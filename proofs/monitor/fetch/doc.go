@@ -1,3 +1,3 @@
-// Package fetch downloads a log, and answers about it, from a server that is not trusted. A
-// server cannot make it use more memory or wait longer than its bounds say.
+// Package fetch downloads a log and related answers from an untrusted server. No server can
+// make it use more memory, or wait longer, than its bounds allow.
 package fetch

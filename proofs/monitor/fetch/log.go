@@ -18,18 +18,18 @@ type Log struct {
 	published audit.Head
 	parallel  int // number of bundles to fetch ahead
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	tiles map[proofs.TilePath][]byte
-	order []proofs.TilePath // of tiles, oldest first
+	order []proofs.TilePath // paths of tiles, oldest first
 }
 
-// keptTiles is the number of hash tiles that are kept, 8 KiB each: those fetched ahead, and
-// those on the path to the root.
+// keptTiles is the number of hash tiles that are kept, of 8 KiB each: the tiles fetched ahead
+// and the tiles on the path to the root.
 const keptTiles = 128
 
-// OpenLog fetches the checkpoint. If none of the keys has signed it, the log has size 0, and the
-// walk reports why. The error is an *audit.Damage if the server's answer cannot be a checkpoint.
-// Entries fetches up to parallel bundles at once.
+// OpenLog fetches the checkpoint. If none of the keys has signed it, the log has size 0, and
+// the walk reports why. The error is an *audit.Damage if the server's answer cannot be a
+// checkpoint. Entries fetches up to parallel bundles at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
 	note, err := c.must(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
@@ -39,7 +39,7 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
+		return nil, fmt.Errorf("fetch the checkpoint: %w", err)
 	}
 	l := &Log{client: c, parallel: parallel, tiles: make(map[proofs.TilePath][]byte)}
 	l.published.Checkpoint = note
@@ -49,7 +49,8 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 	return l, nil
 }
 
-// Size returns the number of entries under the checkpoint; 0 if none of the keys has signed it.
+// Size returns the number of entries that the checkpoint covers, or 0 if none of the keys has
+// signed it.
 func (l *Log) Size() uint64 { return l.published.Size }
 
 // Checkpoint returns the signed note.
@@ -70,7 +71,7 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	if kept {
 		return tile, nil
 	}
-	// If a partial tile is too long, the walk reports where.
+	// If a partial tile is too long, the walk reports its position.
 	tile, err := l.client.must(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
@@ -87,8 +88,8 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	return tile, nil
 }
 
-// Entries implements audit.Published. From the second bundle on, it fetches bundles and the
-// tiles of their leaves ahead.
+// Entries implements audit.Published. After the first bundle, it fetches bundles and the tiles
+// of their leaves ahead.
 func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if from >= l.published.Size {
@@ -108,14 +109,14 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 	}
 }
 
-// entryBundle is a fetched bundle, or the reason why it is missing.
+// entryBundle is a fetched bundle, or the reason why it could not be fetched.
 type entryBundle struct {
 	entries [][]byte
-	err     error // follows the entries
+	err     error // reported after the entries
 }
 
-// yieldBundle yields the entries of a bundle except the first ones; false if the caller wants
-// no more.
+// yieldBundle yields the entries of a bundle, except the first skipped ones. It returns false
+// if the caller wants no more.
 func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
 	for i, entry := range b.entries {
 		if uint64(i) >= skipped && !yield(entry, nil) {
@@ -128,7 +129,8 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 	return b.err == nil
 }
 
-// ahead yields the bundles from an index on, in order, and fetches several at once.
+// ahead yields the bundles in order, starting with the one that contains entry from, and
+// fetches several at once.
 func (l *Log) ahead(ctx context.Context, from uint64) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
@@ -169,13 +171,13 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	case len(entries) < path.Width:
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
-		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d there", len(entries), path.Width))
+		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d in it", len(entries), path.Width))
 		entries = entries[:path.Width-1] // the walk of the last bundle reads nothing after its last entry
 	}
 	return entryBundle{entries, err}
 }
 
-// bundleDamage is the damage of a bundle at one of its entries.
+// bundleDamage returns the *Damage of a bundle at one of its entries.
 func bundleDamage(kind audit.Kind, path proofs.TilePath, number int, err error) error {
 	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
 }

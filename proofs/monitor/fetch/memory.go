@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// smallAnswer is the number of bytes up to which an answer needs no share of a Memory.
+// smallAnswer is the length in bytes up to which an answer needs no share of a Memory.
 const smallAnswer = 1 << 20
 
-// Memory bounds the number of large answers, those of more than 1 MiB, that are in memory at
-// once. It is safe for concurrent use.
+// Memory bounds how many large answers, of more than 1 MiB each, are in memory at once. It is
+// safe for concurrent use.
 type Memory struct{ answers *semaphore.Weighted }
 
-// NewMemory returns a Memory for that many large answers.
+// NewMemory returns a Memory with room for this number of large answers.
 func NewMemory(answers int64) *Memory { return &Memory{semaphore.NewWeighted(answers)} }
 
-// Share is the share of one task in a Memory. It belongs to one goroutine.
+// Share is one task's share of a Memory. It belongs to one goroutine.
 type Share struct {
 	of    *semaphore.Weighted
 	taken bool
@@ -24,9 +24,9 @@ type Share struct {
 
 type shareKey struct{}
 
-// Share returns a context for one task. Its first large answer waits until there is room, and
-// further ones use the same room. The caller must release the share when the task no longer
-// holds its answers.
+// Share returns a context for one task. The task's first large answer waits until there is
+// room, and its later ones use the same room. The caller must release the share when the task
+// no longer holds its answers.
 func (m *Memory) Share(ctx context.Context) (context.Context, *Share) {
 	s := &Share{of: m.answers}
 	return context.WithValue(ctx, shareKey{}, s), s
@@ -35,7 +35,7 @@ func (m *Memory) Share(ctx context.Context) (context.Context, *Share) {
 // Taken reports whether the task has had a large answer.
 func (s *Share) Taken() bool { return s.taken }
 
-// Release gives the room back.
+// Release frees the room that the share has taken.
 func (s *Share) Release() {
 	if s.taken {
 		s.of.Release(1)
@@ -43,8 +43,8 @@ func (s *Share) Release() {
 	}
 }
 
-// TakeShare waits for room for an answer of that many bytes, if it is large. It does not wait if
-// the context has no share, or if the share has its room.
+// TakeShare waits for room for an answer of this size in bytes, if it is large. It does not
+// wait if the context has no share or the share already has its room.
 func TakeShare(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil

@@ -1,5 +1,5 @@
-// Package browser drives a headless Chromium for tests, over a pipe and with the
-// protocol of its developer tools.
+// Package browser drives a headless Chromium for tests, over a pipe and with the DevTools
+// protocol.
 package browser
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are the names of the program in distributions.
+// names are the browser's program names in different distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// required is the variable that makes a missing browser a failure.
+// required is the environment variable that turns a missing browser into a failure.
 const required = "COLOPHON_REQUIRE_CHROMIUM"
 
-// patience is how long the browser may take for an answer.
+// patience is how long the browser may take to answer.
 const patience = time.Minute
 
 // Browser is a running browser. It is safe for concurrent use.
 type Browser struct {
 	commands io.WriteCloser
-	done     chan struct{} // closed when its answers have ended
+	done     chan struct{} // closed after the last answer
 
 	mu      sync.Mutex
 	last    int                      // id of the last command; under mu
-	waiting map[int]chan<- message   // by id; under mu
-	pages   map[string]chan<- string // where the names of a page's events go, by session; under mu
-	notes   map[string]*Notes        // by session; under mu
+	waiting map[int]chan<- message   // waiting commands, by id; under mu
+	pages   map[string]chan<- string // receive the names of a page's events, by session; under mu
+	notes   map[string]*Notes        // notes of pages, by session; under mu
 }
 
 // message is a command's answer, or an event.
@@ -50,23 +50,22 @@ type message struct {
 	} `json:"error"`
 }
 
-// Start starts a browser that ends with the test. If there is no browser, the test is skipped,
-// or fails if COLOPHON_REQUIRE_CHROMIUM is 1.
+// Start starts a browser that ends with the test. If there is no browser, it skips the test,
+// or fails it if COLOPHON_REQUIRE_CHROMIUM is 1.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	program := find()
 	if program == "" {
 		if os.Getenv(required) == "1" {
-			t.Fatalf("no Chromium here, and %s is 1", required)
+			t.Fatalf("Chromium is not installed, and %s is 1", required)
 		}
-		t.Skip("no Chromium here")
+		t.Skip("Chromium is not installed")
 	}
 	theirs, commands, err := os.Pipe()
 	require.NoError(t, err)
 	answers, theirAnswers, err := os.Pipe()
 	require.NoError(t, err)
-	// There is no sandbox, because tests may run as root. The browser opens our own pages
-	// only.
+	// The sandbox is off, because tests can run as root. The browser opens only our own pages.
 	// #nosec G204 -- one of a few names, found in the path
 	command := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
@@ -78,7 +77,7 @@ func Start(t testing.TB) *Browser {
 		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
 	go b.receive(answers)
 	t.Cleanup(func() {
-		_ = b.ask("", "Browser.close", nil, nil) // it may be gone before it answers
+		_ = b.ask("", "Browser.close", nil, nil) // it may end before it answers
 		_ = commands.Close()
 		select {
 		case <-b.done:
@@ -100,7 +99,7 @@ func find() string {
 	return ""
 }
 
-// receive distributes the browser's messages until they end.
+// receive passes on the browser's messages until there are no more.
 func (b *Browser) receive(answers io.Reader) {
 	defer close(b.done)
 	in := bufio.NewReader(answers)
@@ -135,7 +134,7 @@ func (b *Browser) deliver(m message) {
 	}
 }
 
-// ask sends a command and decodes its result, unless to is nil.
+// ask sends a command and decodes its result into to, unless to is nil.
 func (b *Browser) ask(session, method string, params map[string]any, to any) error {
 	answer := make(chan message, 1)
 	b.mu.Lock()

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes are the events of a page that tests look at.
+// Notes are the requests and errors of a page, which tests inspect.
 type Notes struct {
-	Requests []string // addresses that it asked for, its own included
+	Requests []string // addresses that it requested, including its own
 	Errors   []string // exceptions, and what it wrote to the console as an error
 	Dialogs  []string
 }
@@ -86,7 +86,7 @@ func (p *Page) Open(t testing.TB, file string) {
 func (p *Page) Visit(t testing.TB, address string) {
 	t.Helper()
 	select {
-	case <-p.loaded: // of what was there before
+	case <-p.loaded: // discards the event of an earlier page
 	default:
 	}
 	var answer struct{ ErrorText string }
@@ -99,7 +99,7 @@ func (p *Page) Visit(t testing.TB, address string) {
 	}
 }
 
-// Eval evaluates an expression, waits for it if it is a promise, and decodes the value.
+// Eval evaluates an expression, awaits it if it is a promise, and decodes the value into to.
 func (p *Page) Eval(t testing.TB, expression string, to any) {
 	t.Helper()
 	var answer struct {
@@ -127,7 +127,7 @@ func (p *Page) Text(t testing.TB, selector string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Notes returns the notes so far.
+// Notes returns the requests and errors so far.
 func (p *Page) Notes() Notes {
 	p.browser.mu.Lock()
 	defer p.browser.mu.Unlock()

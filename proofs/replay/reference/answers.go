@@ -15,7 +15,7 @@ import (
 	"colophon/proofs"
 )
 
-// Receipt returns the receipt of an event, with the proof for a size. Its checkpoint has no
+// Receipt returns the receipt of an event with a proof for this size. Its checkpoint has no
 // signature.
 func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
 	path, err := l.tree.Inclusion(seq, size)
@@ -32,14 +32,14 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	}
 	receipt, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
 	}
 	receipt.Proof = &proofs.Proof{Event: entry[proofs.HashSize:], Inclusion: proofs.Inclusion{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
 	return receipt, nil
 }
 
-// StageReceipt returns the receipt of a run-DAG, with the proofs for a size and of a stage (spec:
-// Nested proofs).
+// StageReceipt returns the receipt of a run-DAG with a proof for this size and the proof of a
+// stage (spec: Nested proofs).
 func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.Nested, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -48,8 +48,8 @@ func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) 
 	return nested, err
 }
 
-// CitationReceipt returns the receipt of a citation set, with the proofs for a size and of the nth
-// citation (spec: Nested proofs).
+// CitationReceipt returns the receipt of a citation set with a proof for this size and the
+// proof of the nth citation (spec: Nested proofs).
 func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.Nested, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -58,7 +58,7 @@ func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs
 	return nested, err
 }
 
-// nested returns a receipt without a nested proof, and the record in its event.
+// nested returns a nested proof without its part, and the record in the event.
 func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyjson.Value, error) {
 	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyj
 	}
 	var document pyjson.Document
 	if err := document.Parse(receipt.Proof.Event); err != nil {
-		return nil, pyjson.Value{}, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
+		return nil, pyjson.Value{}, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
 	}
 	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
 }
@@ -102,8 +102,8 @@ func (l *Log) Inclusion(seq, size uint64) (wire.HashList, error) {
 	return wire.HashList{AsOf: size, Hashes: hexOf(path)}, err
 }
 
-// Consistency returns the consistency proof between two sizes, with the text of the second's
-// checkpoint.
+// Consistency returns the consistency proof between two sizes, with the text of the checkpoint
+// of the second.
 func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.HashList, error) {
 	path, err := l.tree.Consistency(first, second)
 	if err != nil {
@@ -129,13 +129,14 @@ func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return nil, fmt.Errorf("event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("read event %d of the copy of the log: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
 	return &wire.EventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events returns up to limit events from a number on, fewer at the end of the log.
+// Events returns up to limit events, beginning with the event number from. At the end of the
+// log it returns fewer.
 func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
 	var events []*wire.EventLine
 	for seq := from; seq < min(from+uint64(limit), l.Size()); seq++ {
@@ -148,7 +149,7 @@ func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
 	return events, nil
 }
 
-// Describe describes the ledger. What its log does not determine is empty.
+// Describe describes the ledger. Members that the log does not determine are empty.
 func (l *Log) Describe() (wire.LedgerDescription, error) {
 	d := wire.LedgerDescription{Name: l.name, TreeSize: l.Size()}
 	last, err := l.event(d.TreeSize - 1)
@@ -159,7 +160,7 @@ func (l *Log) Describe() (wire.LedgerDescription, error) {
 		Time time.Time `json:"time"`
 	}
 	if err := json.Unmarshal(last.Event, &event); err != nil {
-		return d, fmt.Errorf("event %d of the copy of the log: %w", last.Seq, err)
+		return d, fmt.Errorf("read event %d of the copy of the log: %w", last.Seq, err)
 	}
 	root, err := l.tree.Root(d.TreeSize)
 	d.RootHash, d.Tip, d.LastEvent = hex.EncodeToString(root[:]), last.EventHash, wire.Time(event.Time.Format(time.RFC3339Nano))

@@ -19,29 +19,29 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show, the
-// entries below the shown size can be read, and answers computed, concurrently too. No question may
-// be under way during Add. A Log implements index.Log and query.Log.
+// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show,
+// several goroutines can read the entries below the shown size and compute answers. No
+// question may be in progress during Add. A Log implements index.Log and query.Log.
 type Log struct {
-	name    string        // of the ledger
-	origin  string        // of the log
-	size    atomic.Uint64 // entries that it shows; the index reads it at any time
-	written uint64        // entries
+	name    string        // name of the ledger
+	origin  string        // origin of the log
+	size    atomic.Uint64 // number of entries that are shown; the index reads it at any time
+	written uint64        // number of entries that were added
 	entries *os.File
-	ends    *os.File // of each entry, the offset of its end
+	ends    *os.File // the offset of each entry's end
 	out     [2]*bufio.Writer
 	end     uint64
-	// redactedBy has the redacting event of each redacted record.
+	// redactedBy maps each redacted record to the first event that redacts it.
 	redactedBy map[uint64]uint64
 	tile       func(level uint8, index uint64) ([]byte, error)
 	cache      *proofs.TileCache
-	tree       *proofs.Prover // of the shown size
+	tree       *proofs.Prover // prover of the tree of the shown size
 }
 
-// cachedTiles bounds the cache of tiles. A tile takes 16 KiB.
+// cachedTiles is the capacity of the tile cache. A tile takes 16 KiB.
 const cachedTiles = 1024
 
-// NewLog returns an empty copy of the log of a ledger, with its files in dir. The caller closes it
+// NewLog returns an empty copy of a ledger's log, with its files in dir. The caller closes it
 // and removes the files.
 func NewLog(dir, name string) (*Log, error) {
 	l := &Log{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
@@ -73,14 +73,14 @@ func (l *Log) Add(e audit.Walked) error {
 	return err
 }
 
-// show makes the first size entries readable. Nothing but the index may be reading.
+// show makes the first size entries readable. Nothing except the index may read meanwhile.
 func (l *Log) show(size uint64) error {
 	if err := errors.Join(l.out[0].Flush(), l.out[1].Flush()); err != nil {
 		return err
 	}
 	tree, err := proofs.OpenTree(size, l.tile, nil)
 	if err != nil {
-		return fmt.Errorf("the tree of the copy of the log: %w", err)
+		return fmt.Errorf("open the tree of the copy of the log: %w", err)
 	}
 	l.tree = proofs.NewProver(tree.Snapshot(), l.cache, l.tile)
 	l.size.Store(size)
@@ -104,15 +104,15 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 	var ends [16]byte
 	at, places := int64(seq)*8-8, ends[:]
 	if seq == 0 {
-		at, places = 0, ends[8:] // the first begins at 0
+		at, places = 0, ends[8:] // the first entry begins at 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
-		return nil, fmt.Errorf("entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
 	}
 	begin, end := binary.BigEndian.Uint64(ends[:8]), binary.BigEndian.Uint64(ends[8:])
 	entry := make([]byte, end-begin)
 	if _, err := l.entries.ReadAt(entry, int64(begin)); err != nil {
-		return nil, fmt.Errorf("entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("read entry %d of the copy of the log: %w", seq, err)
 	}
 	return entry, nil
 }
@@ -160,14 +160,14 @@ func (l *Log) Redaction(_ context.Context, seq uint64) (uint64, error) {
 // Prover implements query.Log.
 func (l *Log) Prover(context.Context) *proofs.Prover { return l.tree }
 
-// Checkpoint implements query.Log. Only the text of a checkpoint follows from the log, so it has
-// no signature.
+// Checkpoint implements query.Log. Only the text of a checkpoint follows from the log, so the
+// result has no signature.
 func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	root, err := l.tree.Root(size)
 	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// CheckpointText returns the text of a checkpoint, which its signatures sign.
+// CheckpointText returns the text of a checkpoint, which is the part that is signed.
 func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }

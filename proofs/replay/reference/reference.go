@@ -19,22 +19,22 @@ import (
 	"colophon/storage"
 )
 
-// Config says how to answer. All members are required.
+// Config configures a Reference. All members are required.
 type Config struct {
-	Dir    string // of the files of the index
-	Origin string // of the log; the texts of checkpoints have it
-	// Tile reads a tile of the log's tree, which is verified. The tree may be larger than the
-	// shown size. Tile is safe for concurrent use.
+	Dir    string // folder for the files of the index
+	Origin string // origin of the log, which the texts of checkpoints contain
+	// Tile reads a tile of the log's verified tree, which may be larger than the shown size.
+	// Tile must be safe for concurrent use.
 	Tile func(level uint8, index uint64) ([]byte, error)
 	// Progress is called while Show indexes entries.
 	Progress func(indexed, size uint64)
 	Log      *slog.Logger
 }
 
-// Reference answers questions from the copy of a log, as a correct server of this version does. An
-// answer is a value to encode as JSON. An error that is a *query.Error, index.ErrPosition, or
-// proofs.ErrRange is a refusal that a server gives too. Its methods that answer are safe for
-// concurrent use.
+// Reference answers questions from the copy of a log as a correct server of this version does.
+// An answer is a value to encode as JSON. An error that is a *query.Error, index.ErrPosition,
+// or proofs.ErrRange is a refusal that a server would also return. The methods that answer are
+// safe for concurrent use.
 type Reference struct {
 	log      *Log
 	store    *index.Store
@@ -43,13 +43,14 @@ type Reference struct {
 	progress func(indexed, size uint64)
 }
 
-// MaxRows is the largest number of rows of a page.
+// MaxRows is the maximum number of rows on a page.
 const MaxRows = 1000
 
 // indexMemory bounds the memory of the index, in bytes.
 const indexMemory = 96 << 20
 
-// Open returns a reference for a copy of a log, which it does not own. It answers after Show.
+// Open returns a reference for a copy of a log, which the caller still owns. It can answer
+// after Show.
 func Open(log *Log, c Config) (*Reference, error) {
 	log.origin, log.tile = c.Origin, c.Tile
 	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})
@@ -63,8 +64,8 @@ func Open(log *Log, c Config) (*Reference, error) {
 	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// Show makes the reference answer as of a size, which must not be less than before or more than
-// the copy has. It waits for the index. No question may be in progress.
+// Show makes the reference answer as of a size, which must not be smaller than before or
+// larger than the copy. It waits for the index. No question may be in progress.
 func (r *Reference) Show(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 		err := r.index.Wait(limited, size)
 		cancel()
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-			return fmt.Errorf("indexing the copy of the log: %w", err)
+			return fmt.Errorf("index the copy of the log: %w", err)
 		}
 		r.progress(min(r.index.Size(), size), size)
 	}
@@ -86,9 +87,9 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 // Close closes the index. No question may be in progress.
 func (r *Reference) Close() error { return r.store.Close() }
 
-// Ask answers a question to the index (query.Questions). path is percent-encoded, and below the
-// ledger's. parameters is the query of the URL. size is the size that the answer is as of; 0 if
-// there is none.
+// Ask answers a question to the index (query.Questions). path is percent-encoded and relative
+// to the ledger's path. parameters is the query part of the URL. size is the size that the
+// answer is as of, or 0 if it has none.
 func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
 	asked, elements, ok := query.Find(path)
 	if !ok {
@@ -103,7 +104,8 @@ func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer an
 	return answer, view.Size(), err
 }
 
-// StageProof proves a stage of a run-DAG (spec: Stage proofs). parameters is the query of the URL.
+// StageProof proves a stage of a run-DAG (spec: Stage proofs). parameters is the query part of
+// the URL.
 func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters string) (any, error) {
 	elements := query.Parameters{"seq": seq, "stage": stage}
 	_, view, err := r.open(ctx, &query.StageProof, elements, parameters)
@@ -121,11 +123,11 @@ func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters strin
 	}
 	return struct {
 		*wire.StageProof
-		Receipt json.RawMessage `json:"receipt"` // in place of that of the type
+		Receipt json.RawMessage `json:"receipt"` // replaces the member of the embedded type
 	}{proof, receipt.AppendJSON(nil)}, nil
 }
 
-// Event returns the event with a hash.
+// Event returns the event with this hash.
 func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine, error) {
 	seq, err := r.index.Find(ctx, hash, r.log.Size())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -137,8 +139,8 @@ func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLin
 	return r.log.event(seq)
 }
 
-// open opens the view that a question to the index is answered from. The caller closes it. A
-// damaged index is rebuilt before.
+// open opens the view from which a question to the index is answered. The caller closes it. If
+// the index is damaged, open rebuilds it first.
 func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
 	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 	l := ledgertest.NewForAnswers(t, 5)
 	url, stop := ledgertest.Serve(t, l.Data)
-	runs := []string{"compare", ".", ".."} // names that routes have
+	runs := []string{"compare", ".", ".."} // names that also occur in routes
 	for i, name := range []string{"", ".", "..", "a/b", "/", "a%2Fb", "%", "a b", "a+b", "a?b=c&d", "a#b", ":a", "*", "é☃", "\u0000", "<&>"} {
 		text, err := json.Marshal(name)
 		require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 		run, err := json.Marshal(id)
 		require.NoError(t, err)
 		producer := ""
-		if name != "" && name != "\u0000" { // no producer has such a name
+		if name != "" && name != "\u0000" { // a producer cannot have such a name
 			producer = fmt.Sprintf(`"producer":{"id":%s,"seq":1},`, text)
 		}
 		for path, body := range map[string]string{

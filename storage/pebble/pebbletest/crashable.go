@@ -9,17 +9,17 @@ import (
 )
 
 // Crashable is a file system in memory that distinguishes synced from unsynced data. It counts
-// the operations that change it, and shows what would remain if the power failed.
+// the operations that change it, and can show what would remain after a power failure.
 type Crashable struct {
 	memory *vfs.MemFS
 
 	// mu serialises the beginnings of changing operations.
 	mu         sync.Mutex
-	operations int                 // begun so far; under mu
-	before     func(operation int) // called before each operation unless nil; under mu
+	operations int                 // begun so far; guarded by mu
+	before     func(operation int) // called before each operation unless nil; guarded by mu
 }
 
-// NewCrashable makes an empty file system.
+// NewCrashable returns an empty file system.
 func NewCrashable() *Crashable {
 	return &Crashable{memory: vfs.NewCrashableMem()}
 }
@@ -42,9 +42,9 @@ func (c *Crashable) begin(op errorfs.Op) error {
 	return nil
 }
 
-// BeforeEach calls f before each changing operation, with the number of earlier ones, until it
-// is called again with nil. Operations wait for f, so f must not change the file system; it
-// may call PowerCut. It runs on the goroutine of the operation, so it must not fail the test
+// BeforeEach calls f before each changing operation, with the number of earlier ones, until
+// BeforeEach is called with nil. Operations wait for f, so f must not change the file system;
+// it may call PowerCut. f runs on the goroutine of the operation, so it must not fail the test
 // itself.
 func (c *Crashable) BeforeEach(f func(operation int)) {
 	c.mu.Lock()
@@ -60,12 +60,12 @@ func (c *Crashable) Operations() int {
 	return c.operations
 }
 
-// PowerCut returns the file system that would be found if the power failed now: everything
-// that was synced, and each other block and directory entry with a probability of percent in
-// 100, drawn from seed. It is independent of c, and Crashable itself.
+// PowerCut returns the file system that would remain if the power failed now: everything that
+// was synced, and each other block and directory entry with a probability of percent in 100,
+// drawn with seed. The result is a Crashable too, and is independent of c.
 func (c *Crashable) PowerCut(percent int, seed uint64) *Crashable {
 	return &Crashable{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,
-		RNG:                 rand.New(rand.NewPCG(seed, seed)), // #nosec G404 -- cases of tests
+		RNG:                 rand.New(rand.NewPCG(seed, seed)), // #nosec G404 -- test cases
 	})}
 }

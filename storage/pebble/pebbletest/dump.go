@@ -34,7 +34,7 @@ func Dump(files vfs.FS, dir string) (all []KeyValue, err error) {
 	return all, it.Close()
 }
 
-// Load makes a database with the given keys.
+// Load creates a database with the given keys.
 func Load(files vfs.FS, dir string, all []KeyValue) error {
 	db, err := openRaw(files, dir, false)
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 )
 
 // Find returns the names of the files in a database's folder that contain a needle: in plain
-// bytes, in compressed blocks, or in overwritten data that is still there. Headers may
-// interrupt a text, so a quarter of the needle suffices; the needle must have at least 32
-// bytes, no part of which occurs elsewhere by chance. Of a damaged or unfinished table only
-// the readable part is searched. A nil file system means the operating system's. orders names
-// comparers other than Pebble's own.
+// bytes, in compressed blocks, or in overwritten data that is still there. Headers can
+// interrupt a text, so a quarter of the needle is enough for a match. The needle must have at
+// least 32 bytes, no part of which occurs elsewhere by chance. In a damaged or unfinished
+// table, only the readable part is searched. A nil file system means the operating system's.
+// orders names comparers other than Pebble's own.
 func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
 	}
 	if len(needle) < 32 {
-		return nil, fmt.Errorf("a needle of %d bytes is found by chance", len(needle))
+		return nil, fmt.Errorf("a needle of %d bytes could be found by chance", len(needle))
 	}
 	names, err := files.List(dir)
 	if err != nil {
@@ -88,7 +88,8 @@ func holdsPart(text, needle []byte) bool {
 	return false
 }
 
-// tableShows reads every key and value in a table, including those that newer ones hide.
+// tableShows reports whether a table contains a needle. It reads every key and value,
+// including those that newer ones hide.
 func tableShows(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {
@@ -128,13 +129,14 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 	return readable, nil
 }
 
-// The layout of a value file's index.
+// Layout of the index of a value file.
 const (
 	indexHeader  = 4 // bytes before the columns
 	indexOffsets = 1 // column: the start of each block, and the end of the last
 )
 
-// valuesShow reads every block of a value file, referenced or not.
+// valuesShow reports whether a value file contains a needle. It reads every block, whether or
+// not it is referenced.
 func valuesShow(ctx context.Context, files vfs.FS, path string, needle []byte, options sstable.ReaderOptions) (shows bool, err error) {
 	readable, err := openReadable(files, path)
 	if err != nil {

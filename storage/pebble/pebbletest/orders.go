@@ -9,8 +9,8 @@ import (
 // prefixBundle is the number of key prefixes per block in Pebble's default schema.
 const prefixBundle = 16
 
-// readerOptions read tables of any comparer. A reader of all keys does not depend on their
-// order.
+// readerOptions returns options for reading tables with any comparer. A reader of all keys
+// does not depend on their order.
 func readerOptions(orders []string) sstable.ReaderOptions {
 	var schemas []*colblk.KeySchema
 	comparers := make(sstable.Comparers)

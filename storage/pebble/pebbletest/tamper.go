@@ -1,5 +1,6 @@
 // Package pebbletest lets tests do to a database of storage/pebble what otherwise only
-// accidents and attackers do: change its bytes with correct checksums, and cut its power.
+// accidents and attackers would do: change its bytes with correct checksums, and cut its
+// power.
 package pebbletest
 
 import (
@@ -90,7 +91,8 @@ func (t *Tamper) SetHead(h storage.Head) error {
 // DeleteHead deletes the head.
 func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
-// SetContent replaces the bytes stored under a digest; storage.ErrNotFound if there are none.
+// SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if there
+// are none.
 func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -99,8 +101,8 @@ func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 	return t.set(keys.AppendContent(nil, t.ledger, holding.Place), b)
 }
 
-// DeleteContent deletes the bytes under a digest and their place, as if they were never
-// posted; storage.ErrNotFound if there are none.
+// DeleteContent deletes the bytes stored under a digest and their place, as if they had never
+// been posted. It returns storage.ErrNotFound if there are none.
 func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (t *Tamper) DeleteContent(digest storage.Hash) error {
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// LoseBytes deletes the bytes under a digest and keeps their place.
+// LoseBytes deletes the bytes stored under a digest, but keeps their place.
 func (t *Tamper) LoseBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -118,12 +120,12 @@ func (t *Tamper) LoseBytes(digest storage.Hash) error {
 	return t.delete(keys.AppendContent(nil, t.ledger, holding.Place))
 }
 
-// SetKey replaces or adds a claim.
+// SetKey replaces or adds the claim of an idempotency key.
 func (t *Tamper) SetKey(k storage.Key) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction stores that the event by redacted the record at seq. No content changes.
+// SetRedaction stores that the event by redacted the record at seq. It changes no content.
 func (t *Tamper) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
 }
@@ -133,8 +135,8 @@ func (t *Tamper) DeleteRedaction(seq uint64) error {
 	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
 }
 
-// DeleteReference deletes the reference of the record at seq to a piece of content. It returns
-// storage.ErrNotFound if the ledger does not hold the content.
+// DeleteReference deletes the reference from the record at seq to a piece of content. It
+// returns storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 	holding, err := t.holding(digest)
 	if err != nil {
@@ -160,7 +162,7 @@ func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
 	return keys.DecodeHolding(stored)
 }
 
-// silent drops the engine's log messages; a fatal one ends the test.
+// silent drops the engine's log messages. A fatal one ends the test.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

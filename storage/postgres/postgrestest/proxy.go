@@ -18,14 +18,14 @@ type Fault int
 // The faults. After each, the client's connection is closed.
 const (
 	None         Fault = iota
-	BeforeCommit       // the server does not receive it, and its connection is closed
-	DuringCommit       // the server receives it, and its connection is closed at once
-	AfterCommit        // the server has answered it; the client does not receive the answer
-	HoldCommit         // the server receives it when the test calls Release
-	LoseCommit         // the server does not receive it, and its connection stays open
+	BeforeCommit       // the server does not receive the COMMIT, and its connection is closed
+	DuringCommit       // the server receives the COMMIT, and its connection is closed at once
+	AfterCommit        // the server has answered the COMMIT, but the client does not receive the answer
+	HoldCommit         // the server receives the COMMIT when the test calls Release
+	LoseCommit         // the server does not receive the COMMIT, and its connection stays open
 )
 
-// Proxy passes the connections of clients to a server.
+// Proxy forwards the connections of clients to a server.
 type Proxy struct {
 	listener net.Listener
 	server   *Server
@@ -33,11 +33,11 @@ type Proxy struct {
 	release  chan struct{}
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // under mu
+	conns map[net.Conn]bool // guarded by mu
 	wait  sync.WaitGroup
 }
 
-// NewProxy starts a proxy. It calls fault for each COMMIT, from one goroutine per connection.
+// NewProxy starts a proxy. It calls fault for each COMMIT, on one goroutine per connection.
 func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release lets the server receive a COMMIT that is held.
+// Release lets the server receive a COMMIT that is being held.
 func (p *Proxy) Release() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.
@@ -78,7 +78,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep notes a connection, and returns what closes it.
+// keep registers a connection, and returns a function that closes it.
 func (p *Proxy) keep(conn net.Conn) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *Proxy) keep(conn net.Conn) (done func()) {
 	}
 }
 
-// commitMessage is the simple query of a transaction's end, as pgx sends it.
+// commitMessage is the simple query that ends a transaction, as pgx sends it.
 var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
 
 func (p *Proxy) pass(client net.Conn) {
@@ -102,7 +102,7 @@ func (p *Proxy) pass(client net.Conn) {
 		return
 	}
 	closeServer := p.keep(server)
-	var mute atomic.Bool // answers are not passed on
+	var mute atomic.Bool // answers are not forwarded
 	answered := make(chan struct{}, 1)
 	var back sync.WaitGroup
 	back.Go(func() {
@@ -154,7 +154,7 @@ func (p *Proxy) pass(client net.Conn) {
 
 var errLost = errors.New("the message is lost")
 
-// relay calls each for what a connection receives, until that fails.
+// relay calls each for each message that a connection receives, until receiving fails.
 func relay(from net.Conn, each func(message []byte) error) error {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -1,5 +1,4 @@
-// Package postgrestest runs a PostgreSQL server of a test's own. Other packages than tests do
-// not import it.
+// Package postgrestest runs a PostgreSQL server for tests. Only tests import it.
 package postgrestest
 
 import (
@@ -23,19 +22,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireVariable makes a missing PostgreSQL a failure.
+// requireVariable names the environment variable that makes a missing PostgreSQL a failure.
 const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
-// Server is a PostgreSQL server with a folder of its own, which it listens in.
+// Server is a PostgreSQL server with a folder of its own, in which it also listens.
 type Server struct {
-	dir      string // holds the socket, the log, and the folder of the data
+	dir      string // contains the socket, the log, and the data folder
 	programs string // folder of PostgreSQL's programs
 
-	lifeline io.Closer     // the running server stops when it is closed
+	lifeline io.Closer     // the running server stops when this is closed
 	ended    chan struct{} // closed when the running server has ended
 }
 
-// Folders in which systems keep PostgreSQL's programs, apart from PATH.
+// The folder in which Debian has PostgreSQL's programs, which are not in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
 // findPrograms returns the folder of PostgreSQL's programs.
@@ -53,8 +52,8 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Installed reports whether PostgreSQL is installed. If COLOPHON_REQUIRE_POSTGRES is set, it
-// returns an error if not.
+// Installed reports whether PostgreSQL is installed. If it is not, and
+// COLOPHON_REQUIRE_POSTGRES is set, Installed returns an error.
 func Installed() (bool, error) {
 	if _, err := findPrograms(); err == nil {
 		return true, nil
@@ -65,7 +64,8 @@ func Installed() (bool, error) {
 	return false, nil
 }
 
-// need skips the test if PostgreSQL is not installed, or lets it fail (Installed).
+// need skips the test if PostgreSQL is not installed. It fails the test if Installed returns
+// an error.
 func need(t testing.TB) {
 	installed, err := Installed()
 	require.NoError(t, err)
@@ -74,8 +74,8 @@ func need(t testing.TB) {
 	}
 }
 
-// Start makes a server with these settings (name=value) and starts it. It stops at the end of
-// the test.
+// Start creates a server with these settings (name=value) and starts it. The server stops at
+// the end of the test.
 func Start(t testing.TB, settings ...string) *Server {
 	need(t)
 	s, err := New(settings...)
@@ -102,7 +102,8 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Main runs the tests of a package, and stops the shared server. Its result is the exit code.
+// Main runs the tests of a package, and then stops the shared server. It returns the exit
+// code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
@@ -115,13 +116,14 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// New makes a server with these settings (name=value) and starts it. The caller closes it.
+// New creates a server with these settings (name=value) and starts it. The caller must close
+// it.
 func New(settings ...string) (*Server, error) {
 	programs, err := findPrograms()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "postgres") // a short path: those of sockets are bounded
+	dir, err := os.MkdirTemp("", "postgres") // a short path, because the length of socket paths is bounded
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func New(settings ...string) (*Server, error) {
 	return s, nil
 }
 
-// make makes the folder of the data.
+// make creates the data folder.
 func (s *Server) make(settings []string) error {
 	if err := give(s.dir); err != nil {
 		return err
@@ -154,7 +156,7 @@ func (s *Server) make(settings []string) error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Configure adds settings (name=value), which apply when the server is started again.
+// Configure adds settings (name=value), which apply when the server is restarted.
 func (s *Server) Configure(settings ...string) error {
 	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -164,15 +166,15 @@ func (s *Server) Configure(settings ...string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lifeline runs a program until it ends or standard input does, so that the server ends with
-// the test, even if that is killed.
+// lifeline runs a program until it ends or standard input is closed, so that the server ends
+// with the test even if the test is killed.
 const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/null; kill -QUIT $child; } & wait $child`
 
-// Patience of Run.
+// startTime is how long Run waits for the server.
 const startTime = time.Minute
 
-// Run starts a server that does not run, and waits until it answers. A server that was killed
-// leaves processes behind for a moment, during which it cannot be started.
+// Run starts a server that is not running, and waits until it answers. A killed server leaves
+// processes behind for a moment, during which it cannot be started.
 func (s *Server) Run() error {
 	deadline := time.Now().Add(startTime)
 	for {
@@ -198,7 +200,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                                         // the server has its own
+	defer func() { _ = log.Close() }()                                                                         // the server has its own copy
 	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data()) // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.SysProcAttr = unprivileged()
@@ -241,7 +243,7 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// Stop ends the server at once, without a checkpoint. It can run again.
+// Stop ends the server at once, without a checkpoint. The server can run again.
 func (s *Server) Stop() {
 	if s.lifeline != nil {
 		_ = s.lifeline.Close()
@@ -249,7 +251,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Kill kills the server's first process. The others end when they notice.
+// Kill kills the server's first process. The other processes end when they notice that.
 func (s *Server) Kill() error {
 	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
@@ -280,11 +282,11 @@ func (s *Server) Close() error {
 // port is part of the name of the socket.
 const port = 5432
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
 
-// URL returns the connection string of the server's default database, with these options
-// (name, value, …).
+// URL returns the connection string of the server's default database with these options (name,
+// value, …).
 func (s *Server) URL(options ...string) string {
 	return connection(s.dir, port, options)
 }
@@ -299,7 +301,8 @@ func connection(host string, port int, options []string) string {
 
 var schemas atomic.Int64
 
-// Schema makes an empty schema and returns its name. The option search_path selects it.
+// Schema creates an empty schema and returns its name. The option search_path selects the
+// schema.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL())

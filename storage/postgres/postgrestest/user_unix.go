@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// account is the user that runs the server for root, as which PostgreSQL refuses to run.
+// account returns the user that runs the server if the tests run as root, since PostgreSQL
+// refuses to run as root.
 func account() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
@@ -30,7 +31,7 @@ func account() (uid, gid int, ok bool) {
 	return 0, 0, false
 }
 
-// give gives a folder to the user that runs the server.
+// give makes the user that runs the server the owner of a folder.
 func give(dir string) error {
 	if uid, gid, ok := account(); ok {
 		return os.Chown(dir, uid, gid)
@@ -38,7 +39,7 @@ func give(dir string) error {
 	return nil
 }
 
-// unprivileged lets a command run as that user.
+// unprivileged makes a command run as that user.
 func unprivileged() *syscall.SysProcAttr {
 	if uid, gid, ok := account(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Reread fails the test unless a value is reported as damaged, or decodes to something whose
+// Reread fails the test unless a value is reported as damaged or decodes to something whose
 // encoding decodes to the same.
 func Reread[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MakeFolder makes dir and its parents, durably. It returns the canonical path: two paths to
-// one folder must not give two locks.
+// MakeFolder creates dir and its parents, durably. It returns the canonical path, because two
+// paths to the same folder must not lead to two locks.
 func MakeFolder(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)

@@ -15,12 +15,12 @@ import (
 
 // LogFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
 // writes a new log over it, because a file whose blocks are allocated syncs faster. The old
-// bytes stay readable: in the waiting file, and behind the end of the log being written. LogFS
-// can turn this reuse off and remove the waiting files.
+// bytes stay readable, both in the file that waits and after the end of the log that is being
+// written. LogFS can turn this reuse off and remove the waiting files.
 type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
-	fresh  atomic.Bool   // every log gets a new file: no reuse
+	fresh  atomic.Bool   // every log gets a new file, and none is reused
 	copied sync.RWMutex  // read-locked by Hold
 
 }
@@ -33,7 +33,7 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 
 // ReuseForWrite implements vfs.FS. A missing old file is not an error.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // before it reads fresh: see Drop
+	l.note(name) // must come before fresh is read, see Drop
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,8 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 	return l.FS.Create(name, category)
 }
 
-// Hold makes Drop wait until release is called. The engine keeps the logs while it copies them.
+// Hold makes Drop wait until release is called, so that no log is removed while the engine
+// copies the logs.
 func (l *LogFS) Hold() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock
@@ -62,12 +63,12 @@ func (l *LogFS) note(name string) {
 // Unwrap implements vfs.FS.
 func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 
-// Drop flushes the content of the write-ahead logs to tables, and removes every log that was
+// Drop flushes the contents of the write-ahead logs to tables, and removes every log that was
 // begun before the call.
 func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// From here on l.fresh makes every log that begins use a new file, with a higher number.
+	// From here on, l.fresh makes every log that begins use a new file, with a higher number.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
@@ -89,7 +90,7 @@ func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
 		if !ok || uint64(number) > latest {
 			continue
 		}
-		// The engine may have removed the file meanwhile, or may be about to reuse it.
+		// The engine can have removed the file meanwhile, or can be about to reuse it.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing an old log: %w", err)
 		}

@@ -1,5 +1,5 @@
-// Package disk is the file system of a database: it keeps space free for writes that must not
-// fail, keeps old write-ahead logs from being reused, and adds a sync that Pebble omits.
+// Package disk is the file system of a database. It keeps space free for writes that must not
+// fail, can keep old write-ahead logs from being reused, and adds a sync that Pebble omits.
 package disk
 
 import (
@@ -41,10 +41,11 @@ func defaultMark(total uint64) uint64 {
 func (s Space) Check() error { return s.Above(math.MaxUint64) }
 
 // CheckOpening is Check for opening the database, which flushes the write-ahead log. With less
-// space than that the engine would retry for ever.
+// space than LeastMark the engine would retry forever.
 func (s Space) CheckOpening() error { return s.Above(LeastMark) }
 
-// Above returns nil if free space is above the mark, or above most if that is less.
+// Above returns nil if free space is above the mark, or above most if that is less than the
+// mark.
 func (s Space) Above(most uint64) error {
 	free, mark, err := s.Room()
 	if err != nil {
@@ -74,25 +75,25 @@ func (s Space) Room() (free, mark uint64, err error) {
 	return usage.AvailBytes, mark, nil
 }
 
-// CompactionCategory is Pebble's name for tables that a compaction writes. Logs, manifests,
-// and flushed tables have other categories.
+// CompactionCategory is Pebble's category for tables that a compaction writes. Logs,
+// manifests, and flushed tables have other categories.
 const CompactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
-// spacePause is the time between two checks by a compaction that waits for space.
+// spacePause is the time between two checks of a compaction that waits for space.
 const spacePause = 200 * time.Millisecond
 
 // ReserveFS reserves the space below the mark for logs, manifests, and flushes, whose failure
 // ends the process. A compaction needs space for its output before it frees any, and can be as
-// large as the database. So it waits before each table until there is space. While the
-// database is being opened or closed, which waits for compactions, it fails instead and is
-// retried later. It also fails, instead of waiting, while content is erased; erasure may go
-// below the mark.
+// large as the database. So it waits for space before each table. While the database is being
+// opened or closed, which waits for compactions, a compaction fails instead and is retried
+// later. It also fails instead of waiting while content is being erased, but an erasure can
+// use space below the mark.
 type ReserveFS struct {
 	vfs.FS
 	Space   Space
 	Patient atomic.Bool // false while the database is being opened or closed
-	// Erasing is 0, except during an erasure. Then this number of free bytes suffices if it is
-	// below the mark. The eraser sets it.
+	// Erasing is the number of free bytes that suffices during an erasure, if it is below the
+	// mark. At other times it is 0. The eraser sets it.
 	Erasing atomic.Uint64
 }
 

@@ -22,17 +22,17 @@ import (
 type Eraser struct {
 	Config Config
 	engine *engine.DB // set by Start
-	// marked holds one item if there may be marks to work on; files holds one if files have
-	// been made or deleted.
+	// marked has an item if there can be marks to work on. files has an item if files were
+	// created or deleted.
 	marked, files chan struct{}
 
 	working atomic.Bool // set by Pass; the engine reads it too
 
 	mu          sync.Mutex
-	undeleted   map[string]bool // paths of files that the engine failed to delete; under mu
-	unrewritten error           // why a value file could not be rewritten; under mu
+	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
+	unrewritten error           // why a value file could not be rewritten; guarded by mu
 
-	// Patience is how long obsolete files may remain before that counts as a failure. The
+	// Patience is how long obsolete files can remain before that counts as a failure. The
 	// engine keeps them while an iterator is open, and no iterator stays open for long.
 	Patience time.Duration
 
@@ -40,11 +40,11 @@ type Eraser struct {
 	done chan struct{}      // closed when the goroutine has ended; set by Start
 }
 
-// How long the eraser pauses.
+// Lengths of the eraser's pauses.
 const (
-	leastPause = time.Second           // after a failure; doubled with each
+	leastPause = time.Second           // after a failure; doubled with each further one
 	mostPause  = time.Minute           // after a failure
-	maxWait    = 5 * time.Second       // after a pass; less if the pass took less
+	maxWait    = 5 * time.Second       // after a pass; less if the pass was shorter
 	filesPause = 50 * time.Millisecond // between checks whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
@@ -52,21 +52,22 @@ const (
 // passMarks bounds the marks of one pass.
 const passMarks = 100_000
 
-// Config has what an eraser works with. It must not change after Start.
+// Config has the resources of an eraser. It must not change after Start.
 type Config struct {
 	Space   disk.Space
 	Reserve *disk.ReserveFS
 	Logs    *disk.LogFS
-	// LeastApart is the least length of values that the engine stores apart from their keys.
+	// LeastApart is the least length, in bytes, of values that the engine stores apart from
+	// their keys.
 	LeastApart int
 	Durability *engine.WriteOptions
 	Logger     *slog.Logger
-	// Copies removes copies of the database that are no longer in use; nil if there are none.
-	// An erasure is pending until it returns nil.
+	// Copies removes copies of the database that are no longer in use. An erasure is pending
+	// until Copies returns nil. Copies is nil if there are no copies.
 	Copies func() error
 }
 
-// New makes an eraser that does not work yet.
+// New returns an eraser, which does not work before Start.
 func New(config Config) *Eraser {
 	return &Eraser{
 		Config: config,
@@ -84,7 +85,7 @@ func (e *Eraser) ListenTo(l *engine.EventListener) {
 	l.FlushEnd = func(engine.FlushInfo) { signal(e.files) }
 }
 
-// Start starts the goroutine. It also works on marks that earlier processes left.
+// Start starts the goroutine, which also works on marks that earlier processes left.
 func (e *Eraser) Start(db *engine.DB) {
 	e.engine = db
 	ctx, stop := context.WithCancel(context.Background())
@@ -102,7 +103,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// End stops the goroutine and waits for it. What it has done so far is durable.
+// End stops the goroutine and waits for it. The work that it has finished is durable.
 func (e *Eraser) End() {
 	e.stop()
 	<-e.done
@@ -122,7 +123,7 @@ func (e *Eraser) run(ctx context.Context) {
 			wait(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
-			// The pause gathers erasures that arrive one by one, so that passes take at most
+			// The pause collects erasures that arrive one by one, so that passes take at most
 			// half of the time.
 			pause = leastPause
 			wait(ctx, min(time.Since(began), maxWait))
@@ -145,8 +146,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Pass erases the content of up to passMarks marks and removes the marks; false if there are
-// none.
+// Pass erases the content of up to passMarks marks and removes the marks. It returns false if
+// there are none.
 func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	var marks []Mark
 	err := EachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
@@ -162,7 +163,7 @@ func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
-	// Once the marks are gone, a loss of power must not bring removed files back.
+	// Once the marks are gone, a power failure must not bring removed files back.
 	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}

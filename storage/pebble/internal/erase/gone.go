@@ -16,8 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckGone returns nil once no file contains content of the marks: the tables in use do not
-// refer to it, all other tables are deleted, and so are value files that no table refers to.
+// CheckGone returns nil once no file contains content of the marks. That is when the tables in
+// use do not refer to it, and all other tables and all value files without references are
+// deleted.
 func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	inForce, err := e.checkTables(ctx, marks)
 	if err != nil {
@@ -39,15 +40,15 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		}
 		select {
 		case <-e.files:
-		case <-time.After(filesPause): // some deletions come without an event
+		case <-time.After(filesPause): // the engine reports some deletions by no event
 		case <-ctx.Done():
 			return fmt.Errorf("not deleted yet: obsolete tables %v, or value files that no table refers to", old)
 		}
 	}
 }
 
-// checkTables returns the numbers of the tables in use, and an error if one of them contains
-// content of the marks.
+// checkTables returns the numbers of the tables in use. It returns an error if one of them
+// contains content of the marks.
 func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool, error) {
 	for {
 		tables, err := e.inForce()
@@ -66,7 +67,7 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 	}
 }
 
-// inForce returns the tables in use, of all levels.
+// inForce returns the tables in use at all levels.
 func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
 	levels, err := e.engine.SSTables()
 	if err != nil {
@@ -96,7 +97,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // reads keys only
+	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // reads only keys
 	if err != nil {
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
@@ -120,7 +121,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 
 func compareContent(m Mark, key []byte) int { return bytes.Compare(m.content, key) }
 
-// OpenTable opens a table file of the engine for reading. The caller closes the reader.
+// OpenTable opens a table file of the engine for reading. The caller must close the reader.
 func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -142,7 +143,7 @@ const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesBut returns the numbers of the tables in the folder except some.
+// tablesBut returns the numbers of the tables in the folder, except those in some.
 func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
@@ -158,8 +159,8 @@ func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	return others, nil
 }
 
-// remaining returns those of the old tables that are still in the folder. A table that is in
-// use now is left out: the output of a running compaction is in the folder before it is in
+// remaining returns the old tables that are still in the folder. It leaves out tables that are
+// in use by now, because the output of a running compaction is in the folder before it is in
 // use.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Mark states that a piece of content is deleted but may still be in files.
+// Mark says that a piece of content is deleted but can still be in files.
 type Mark struct {
 	key     []byte // key of the mark
 	content []byte // key of the content
@@ -18,7 +18,7 @@ type Mark struct {
 	keys.Erasure
 }
 
-// EachMark visits at most that many marks, in the order of the contents' keys.
+// EachMark visits marks in the order of their contents' keys, up to most of them.
 func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.Erasures()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -33,7 +33,7 @@ func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 		}
 		m := Mark{key: bytes.Clone(marks.Key())}
 		if m.content, m.ledger, ok = keys.ErasureContent(m.key); !ok {
-			return fmt.Errorf("looking for erased content: mark of %d bytes", len(m.key))
+			return fmt.Errorf("looking for erased content: a mark has %d bytes", len(m.key))
 		}
 		if m.Erasure, err = keys.DecodeErasure(value); err != nil {
 			return fmt.Errorf("looking for erased content: %w", err)
@@ -49,11 +49,11 @@ func (e *Eraser) unmark(marks []Mark) error {
 	b := e.engine.NewBatch()
 	for _, m := range marks {
 		if err := b.Delete(m.key, nil); err != nil {
-			return fmt.Errorf("noting that content is gone: %w", errors.Join(err, b.Close()))
+			return fmt.Errorf("removing the marks of erased content: %w", errors.Join(err, b.Close()))
 		}
 	}
 	if err := b.Commit(e.Config.Durability); err != nil {
-		return fmt.Errorf("noting that content is gone: %w", err)
+		return fmt.Errorf("removing the marks of erased content: %w", err)
 	}
 	return b.Close()
 }

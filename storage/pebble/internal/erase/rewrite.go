@@ -13,11 +13,11 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// span is a range of keys; its end is excluded.
+// span is a range of keys. Its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is the least amount of data between two erased contents that is left alone; less
-// is rewritten with them. It is about the smallest size of a table.
+// tableBytes is the least amount of data between two erased contents that is left alone. Less
+// data is rewritten together with them. It is about the smallest size of a table.
 const tableBytes = 4 << 20
 
 // spans joins sorted ranges that are close together.
@@ -43,7 +43,7 @@ func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	return joined, nil
 }
 
-// between estimates the bytes of tables between two keys.
+// between estimates the size of the tables between two keys, in bytes.
 func (e *Eraser) between(start, end []byte) (uint64, error) {
 	if bytes.Compare(start, end) >= 0 {
 		return 0, nil
@@ -55,8 +55,8 @@ func (e *Eraser) between(start, end []byte) (uint64, error) {
 	return n, nil
 }
 
-// rewriteAll rewrites all files with content of the marks, and returns nil once the old files
-// are gone.
+// rewriteAll rewrites all files that contain content of the marks. It returns nil once the old
+// files are gone.
 func (e *Eraser) rewriteAll(ctx context.Context, marks []Mark) error {
 	release, err := e.makeRoom()
 	if err != nil {
@@ -69,9 +69,9 @@ func (e *Eraser) rewriteAll(ctx context.Context, marks []Mark) error {
 	return e.CheckGone(ctx, marks)
 }
 
-// Rewrite compacts the tables that contain or refer to the content of the marks, and those
-// with its places, at every level. Deleted data leaves the files only when a compaction meets
-// its tombstone.
+// Rewrite compacts, at every level, the tables that contain the content of the marks, refer to
+// it, or contain its places. Deleted data leaves the files only when a compaction meets its
+// tombstone.
 func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 	var contents, places []span
 	for _, m := range marks {
@@ -94,9 +94,10 @@ func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 	return nil
 }
 
-// makeRoom lets compactions use space below the mark until release is called: all but what the
-// logs and memory tables need, and two files more. Two compactions may run, and each checks
-// before each file. storage.ErrNoSpace if there is less space than that.
+// makeRoom lets compactions use space below the mark until release is called. It reserves what
+// the logs and memory tables need, and space for two more files, because two compactions can
+// run and each checks before each file. It returns storage.ErrNoSpace if there is less space
+// than that.
 func (e *Eraser) makeRoom() (release func(), err error) {
 	largest, err := e.largestFile()
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ValuesSuffix is the suffix of value files: values that are stored apart from their keys.
+// ValuesSuffix ends the names of value files, which have values that are stored apart from
+// their keys.
 const ValuesSuffix = ".blob"
 
-// ValueSeparation keeps values in the file that they were first written to, however mixed the
+// ValueSeparation keeps values in the file to which they were first written, however mixed the
 // tables that refer to them become. Only erasure leaves unreferenced values in a file. Such a
-// file is rewritten while the eraser works; at other times the engine would retry a failed
-// rewrite for ever.
+// file is rewritten only while the eraser works; at other times the engine would retry a
+// failed rewrite forever.
 func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
@@ -31,8 +32,8 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 }
 
 // valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
-// other values. The engine then rewrites the file, or deletes it if it has no referenced
-// values. The error says why the engine could not.
+// unreferenced values. The engine then rewrites the file, or deletes it if no value in it is
+// referenced. The error says why the engine could not.
 func (e *Eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
@@ -50,7 +51,7 @@ func (e *Eraser) valuesInForce() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A file that is being written is in the folder, but not in use.
+	// A file that is being written is already in the folder, but not yet in use.
 	return slices.Equal(before, after) && len(before) == int(inForce.LiveCount) &&
 		inForce.ValueSize == inForce.ReferencedValueSize, nil
 }

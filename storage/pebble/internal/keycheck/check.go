@@ -1,8 +1,8 @@
 // Package keycheck compares the keys of a database with what its logs account for.
 //
-// The first pass counts the keys of each kind. The walk of a log has seen that everything the
-// log names is stored, so a stray key makes a count too high. Only then does a second pass
-// read the event of each key to find the stray.
+// The first pass counts the keys of each kind. The walk over a log has found that everything
+// that the log names is stored, so a stray key makes a count too high. Only then does a second
+// pass read the event of each key to find the stray.
 package keycheck
 
 import (
@@ -37,9 +37,9 @@ type Ledger struct {
 	Place func(digest storage.Hash) (keys.Place, error)
 }
 
-// Run checks the keys of a database with these ledgers; it has no others. It returns at most
-// one stray of each ledger and one of the database, and calls progress, unless it is nil, with
-// the number of keys read. No one may write meanwhile.
+// Run checks the keys of a database with exactly these ledgers. It returns at most one stray
+// of each ledger and one of the database. It calls progress, unless that is nil, with the
+// number of keys read. There must be no writes meanwhile.
 func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.Stray, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
@@ -68,13 +68,13 @@ type check struct {
 	progress func(keys uint64)
 	read     uint64
 	strays   []*storage.Stray // at most one per ledger, and one of the database
-	database bool             // a stray of the database was found
+	database bool             // a stray key of the database was found
 }
 
-// counts holds the counts of one ledger during the first pass.
+// counts are the counts of one ledger during the first pass.
 type counts struct {
 	Ledger
-	stray   bool // a stray was found
+	stray   bool // a stray key was found
 	holding *holding
 
 	contents, places, needs, claims uint64
@@ -90,7 +90,8 @@ type holding struct {
 // progressKeys is the number of keys between two calls of progress.
 const progressKeys = 1 << 16
 
-// pass visits keys in order. visit returns the key to continue at; nil means the next one.
+// pass visits keys in order. visit returns the key at which to continue, or nil for the next
+// one.
 func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -119,7 +120,8 @@ func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, 
 	return nil
 }
 
-// found notes a stray, unless one of its ledger or of the database was noted before.
+// found records a stray, unless one of the same ledger, or of the database, was already
+// recorded.
 func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
 	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
@@ -142,13 +144,13 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 	l := k.ledgers[key.Ledger]
 	switch {
 	case l == nil && key.Family == keys.Unknown:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		k.found(nil, storage.StrayDatabase, 0, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l == nil:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x is of a ledger with the number %d, which there is not", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to a ledger with the number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
 		return nil, nil
 	case key.Family == keys.Unknown:
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x is of no kind that this version knows", raw[:min(len(raw), keys.MaxLength)])
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x has a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l.Log == nil && key.Family != keys.ErasureKey:
 		return keys.AfterLedger(raw, l.Number), nil
@@ -178,7 +180,8 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 	return nil, err
 }
 
-// tile checks that the tree of the head includes a tile. The walk has checked its hashes.
+// tile checks that the tree of the head includes a tile. The walk over the log has checked the
+// tile's hashes.
 func (k *check) tile(l *counts, key keys.Parsed) {
 	const height = 8 // log2 of storage.TileHashes
 	if hashes := l.Head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
@@ -187,7 +190,7 @@ func (k *check) tile(l *counts, key keys.Parsed) {
 }
 
 // need counts the records that need a piece of content. The place of a redacted event proves
-// nothing on its own; its references do.
+// nothing by itself, but its references do.
 func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -196,9 +199,9 @@ func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) e
 	if key.Family == keys.ReferenceKey {
 		switch {
 		case l.holding == nil || l.holding.digest != key.Digest:
-			k.found(l, storage.StrayContent, key.Seq, "content %x is said to be needed, and is not held", key.Digest)
+			k.found(l, storage.StrayContent, key.Seq, "content %x has a reference, but is not stored", key.Digest)
 		case key.Seq <= l.holding.Seq || len(stored) > 0:
-			k.found(l, storage.StrayContent, key.Seq, "it is said to need the content %x in a way that no commit writes", key.Digest)
+			k.found(l, storage.StrayContent, key.Seq, "its reference to the content %x has a form that no commit writes", key.Digest)
 		default:
 			l.needs++
 			l.holding.references++
@@ -223,7 +226,7 @@ func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) e
 // endHolding checks a place once all its references are counted.
 func (k *check) endHolding(l *counts) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
-		k.found(l, storage.StrayContent, h.Seq, "content %x is held, and no record needs it", h.digest)
+		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
 	}
 	l.holding = nil
 }
@@ -237,9 +240,9 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	_, err = l.Redaction(k.ctx, holding.Seq)
 	switch {
 	case !brought:
-		k.found(l, storage.StrayContent, holding.Seq, "content %x is said to be its content number %d, and is not", digest, holding.Slot)
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as its content number %d, but is not", digest, holding.Slot)
 	case errors.Is(err, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, holding.Seq, "content %x is said to be withdrawn from it, and it is not redacted", digest)
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from it, but it is not redacted", digest)
 	case err != nil:
 		return err
 	}
@@ -252,7 +255,7 @@ func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool,
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
 
-// event reads an event again; it is empty at or beyond the head.
+// event reads an event again. It returns an empty summary at or beyond the head.
 func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
@@ -261,7 +264,7 @@ func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 }
 
 // description checks that the stored description of a ledger is, byte for byte, the encoding
-// of what it decodes to. So nothing else can be hidden in it.
+// of what it decodes to, so that nothing else can be hidden in it.
 func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -273,7 +276,7 @@ func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	}
 	written, err := keys.EncodeInfo(info)
 	if err == nil && !bytes.Equal(stored, written) {
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the ledger's description has more in it, or in another form, than is ever written")
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the ledger's description has content, or a form, that is never written")
 	}
 	return err
 }
@@ -289,7 +292,7 @@ func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)
 	return nil
 }
 
-// erasure checks a mark that erased content may still be in files: the content was at that
+// erasure checks a mark that erased content can still be in files. The content was at that
 // place, its record is redacted, and the place is empty now.
 func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
 	stored, err := value()
@@ -298,7 +301,7 @@ func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)
 	}
 	erased, err := keys.DecodeErasure(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, key.Place.Seq, "the note that its content is being erased: %v", err)
+		k.found(l, storage.StrayContent, key.Place.Seq, "the mark that its content is being erased: %v", err)
 		return nil
 	}
 	e, err := k.event(l, key.Place.Seq)
@@ -309,17 +312,17 @@ func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)
 	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Place))
 	switch {
 	case int(key.Place.Slot) >= len(e.Contents) || !slices.Contains(e.Contents, erased.Digest):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, which it does not name", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but it does not name that content", erased.Digest)
 	case errors.Is(redaction, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, but it is not redacted", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but it is not redacted", erased.Digest)
 	case redaction != nil:
 		return redaction
 	case content == nil:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x is being erased, but it is there", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but the content is still there", erased.Digest)
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
 	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a note says that its content %x was erased at a time at which it was not", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x was erased at another time than it was", erased.Digest)
 	}
 	return nil
 }

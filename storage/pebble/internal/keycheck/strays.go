@@ -9,7 +9,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// compare compares the counts of a ledger with its log, and searches for the stray if they
+// compare compares the counts of a ledger with its log, and looks for the stray if they
 // differ.
 func (k *check) compare(l *counts) error {
 	k.endHolding(l)
@@ -37,7 +37,7 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d are stored, the log accounts for %d", p.has, p.named) // ignored if a stray was found
+		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // ignored if a stray was found
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 			return err
 		}
 		holding, err := keys.DecodeHolding(stored)
-		if err != nil || holding.Withdrawn { // withdrawn has checked it
+		if err != nil || holding.Withdrawn { // withdrawn has already checked it
 			return err
 		}
 		seq = holding.Seq
@@ -65,16 +65,16 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 	case seq >= l.Head.Size:
 		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", key.Digest, l.Head.Size)
 	case !slices.Contains(e.Contents, key.Digest):
-		k.found(l, storage.StrayContent, seq, "content %x is kept for it, which it does not name", key.Digest)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but it does not name that content", key.Digest)
 	case err == nil:
-		k.found(l, storage.StrayContent, seq, "content %x is kept for it, which event %d has redacted", key.Digest, by)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but event %d has redacted it", key.Digest, by)
 	case !errors.Is(err, storage.ErrNotFound):
 		return err
 	}
 	return nil
 }
 
-// strayContent finds bytes that no digest leads to, for example erased content that was put
+// strayContent finds bytes to which no digest leads, for example erased content that was put
 // back.
 func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
@@ -114,7 +114,7 @@ func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, err
 		return err
 	}
 	if e.Key == nil || *e.Key != key.Digest {
-		k.found(l, storage.StrayClaim, claim.Seq, "key %x leads to it, and it does not claim the key: a record with this key would not be recorded", key.Digest)
+		k.found(l, storage.StrayClaim, claim.Seq, "key %x leads to it, but it does not claim the key: a record with this key would not be recorded", key.Digest)
 	}
 	return nil
 }

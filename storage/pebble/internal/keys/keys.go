@@ -2,8 +2,8 @@
 // that tests change exactly the bytes that the database reads.
 //
 // A key is one byte for its kind, the ledger's number (4 bytes), and the key within that kind.
-// Integers are big-endian, so keys of a kind sort by number. Keys under number 0 concern the
-// database itself.
+// Integers are big-endian, so keys of a kind sort by number. Keys with the number 0 belong to
+// the database itself.
 package keys
 
 import (
@@ -24,7 +24,7 @@ type Ledger uint32
 const database Ledger = 0
 
 // Kinds of keys. The values of kinds in upper case are large, never change, and arrive in key
-// order; they are stored apart from their keys (see Apart).
+// order. They are stored apart from their keys (see Apart).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
@@ -32,9 +32,9 @@ const (
 	kindHead      byte = 'h' // head
 	kindInfo      byte = 'i' // info
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
-	kindLast      byte = 'l' // of the database: last ledger number given
+	kindLast      byte = 'l' // of the database: last ledger number assigned
 	kindName      byte = 'n' // of the database: ledger name → ledger number
-	kindRedaction byte = 'r' // sequence number → that of the redacting event
+	kindRedaction byte = 'r' // sequence number → sequence number of the redacting event
 	kindSetting   byte = 's' // setting name → value
 	kindTile      byte = 't' // level, index → hashes
 	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
@@ -53,7 +53,7 @@ func prefix(dst []byte, ledger Ledger, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
 }
 
-// span returns the range of a ledger's keys of one kind; the end is excluded.
+// span returns the range of a ledger's keys of one kind. The end is excluded.
 func span(ledger Ledger, kind byte) (start, end []byte) {
 	start = prefix(nil, ledger, kind)
 	if end = prefix(nil, ledger+1, kind); ledger == math.MaxUint32 {
@@ -63,7 +63,7 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 }
 
 // Apart reports whether the values of keys of this kind are stored apart from their keys. end
-// is the first key for which the answer may differ; nil if there is none.
+// is the first key for which the answer can differ, or nil if there is none.
 func Apart(key []byte) (apart bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
@@ -76,8 +76,8 @@ func Apart(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
-// HasDigest reports whether a key ends in a digest: the place of a piece of content, or a claim.
-// Writers look these keys up to learn whether they exist.
+// HasDigest reports whether a key ends in a digest: the place of a piece of content, or a
+// claim. Writers look such keys up to find out whether they exist.
 func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
@@ -86,16 +86,16 @@ func HasDigest(key []byte) bool {
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
 // Format returns the key of the database's format version. It is the same in every version, so
-// that every build can read which version it has met.
+// that every build can recognise the version of a database.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
-// Last returns the key of the last ledger number given.
+// Last returns the key of the last assigned ledger number.
 func Last() []byte { return prefix(nil, database, kindLast) }
 
 // Name returns the key that maps a ledger's name to its number.
 func Name(name string) []byte { return append(prefix(nil, database, kindName), name...) }
 
-// Names returns the range of all Name keys; the end is excluded.
+// Names returns the range of all Name keys. The end is excluded.
 func Names() (start, end []byte) {
 	return span(database, kindName)
 }
@@ -116,7 +116,7 @@ func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
 }
 
-// EntrySeq returns the seq in an entry's key; false for other keys.
+// EntrySeq returns the seq in an entry's key, or false for other keys.
 func EntrySeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindEntry {
 		return 0, false
@@ -129,7 +129,7 @@ func AppendTile(dst []byte, ledger Ledger, level uint8, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(prefix(dst, ledger, kindTile), level), index)
 }
 
-// AppendContent appends the key of the content at a place to dst.
+// AppendContent appends to dst the key of the content at a place.
 func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
 	dst = binary.BigEndian.AppendUint64(prefix(dst, ledger, kindContent), p.Seq)
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
@@ -140,19 +140,19 @@ func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
 
-// Places returns the range of a ledger's place and reference keys; the end is excluded.
+// Places returns the range of a ledger's place and reference keys. The end is excluded.
 func Places(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
-// AppendReference appends to dst the key of a reference: the record at seq needs content
-// that an earlier event posted. References follow the content's place, in the order of their
-// records, and have no value.
+// AppendReference appends to dst the key of a reference, which says that the record at seq
+// needs content that an earlier event posted. References come after the content's place, in
+// the order of their records, and have no value.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
 }
 
-// ReferenceSeq returns the record of a reference key; false for other keys.
+// ReferenceSeq returns the record in a reference key, or false for other keys.
 func ReferenceSeq(key []byte) (uint64, bool) {
 	if len(key) != MaxLength || key[0] != kindPlace {
 		return 0, false
@@ -160,7 +160,7 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange returns the range of the place and the references of a piece of content; the
+// HoldingRange returns the range of the place and the references of a piece of content. The
 // end is excluded.
 func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
 	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
@@ -172,14 +172,14 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
-// Redactions returns the range of a ledger's redaction keys from the record at from on; the
-// end is excluded.
+// Redactions returns the range of a ledger's redaction keys, beginning with the record at
+// from. The end is excluded.
 func Redactions(ledger Ledger, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
 	return AppendRedaction(nil, ledger, from), end
 }
 
-// RedactionSeq returns the record of a redaction key; false for other keys.
+// RedactionSeq returns the record in a redaction key, or false for other keys.
 func RedactionSeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindRedaction {
 		return 0, false
@@ -187,20 +187,20 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of a mark: content that was at this place may still be
-// in files.
+// AppendErasure appends to dst the key of an erasure mark. The mark says that content that was
+// at this place can still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
-// Erasures returns the range of all erasure keys; the end is excluded. They sort like the keys
+// Erasures returns the range of all erasure keys. The end is excluded. They sort like the keys
 // of their contents.
 func Erasures() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
-// ErasureContent returns the key of the content that an erasure key concerns, and its ledger;
-// false for other keys.
+// ErasureContent returns the key of the content that an erasure key concerns, and its ledger.
+// It returns false for other keys.
 func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	const length = prefixLength + prefixLength + placeLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
@@ -215,19 +215,19 @@ func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
 
-// Claims returns the range of a ledger's claim keys; the end is excluded.
+// Claims returns the range of a ledger's claim keys. The end is excluded.
 func Claims(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
 
-// Contents returns the range of a ledger's content keys; the end is excluded.
+// Contents returns the range of a ledger's content keys. The end is excluded.
 func Contents(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
 
-// Infos returns the range of all Info keys; the end is excluded.
+// Infos returns the range of all Info keys. The end is excluded.
 func Infos() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
-// Family is a kind of key, as Parse distinguishes them.
+// Family is a kind of key as Parse distinguishes them.
 type Family int
 
-// The families of keys. This package makes no key of the family Unknown.
+// The families of keys. This package creates no key of the family Unknown.
 const (
 	Unknown Family = iota
 	FormatKey
@@ -249,13 +249,13 @@ const (
 // Parsed is a parsed key. Family says which fields are set.
 type Parsed struct {
 	Family Family
-	Ledger Ledger       // of all keys of a ledger, and of erasures
-	Seq    uint64       // of entries, references and redactions
-	Level  uint8        // of tiles
-	Index  uint64       // of tiles
-	Place  Place        // of contents and erasures
-	Digest storage.Hash // of places, references and claims
-	Name   string       // of names and settings
+	Ledger Ledger       // for all keys of a ledger, and for erasures
+	Seq    uint64       // for entries, references, and redactions
+	Level  uint8        // for tiles
+	Index  uint64       // for tiles
+	Place  Place        // for contents and erasures
+	Digest storage.Hash // for places, references, and claims
+	Name   string       // for names and settings
 }
 
 // Parse parses a key.
@@ -263,7 +263,7 @@ func Parse(key []byte) Parsed {
 	if len(key) < prefixLength {
 		return Parsed{}
 	}
-	if bytes.Equal(key, Format()) { // looks like the key of a ledger
+	if bytes.Equal(key, Format()) { // would otherwise look like the key of a ledger
 		return Parsed{Family: FormatKey}
 	}
 	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
@@ -315,7 +315,7 @@ func placeIn(b []byte) Place {
 	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger returns the first key of the same kind of the next ledger.
+// AfterLedger returns the first key of the same kind in the next ledger.
 func AfterLedger(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end

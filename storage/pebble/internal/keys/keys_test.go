@@ -17,7 +17,7 @@ import (
 
 func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
 
-// The bytes on disk. A change here needs another FormatVersion.
+// TestLayout fixes the bytes on disk. If they change, FormatVersion must change.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	place := keys.Place{Seq: 1, Slot: 2}
@@ -150,7 +150,7 @@ func TestEntryOrder(t *testing.T) {
 	}
 }
 
-// Each decoder returns what its encoder was given, and refuses other keys.
+// Each decoder returns the input of its encoder, and refuses other keys.
 func TestKeyParts(t *testing.T) {
 	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
 	require.True(t, ok)
@@ -182,7 +182,7 @@ func TestInfo(t *testing.T) {
 	require.Equal(t, info, got)
 	info.Created = time.Date(math.MaxInt32, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, err = keys.EncodeInfo(info)
-	require.Error(t, err, "a year that RFC 3339 has no digits for")
+	require.Error(t, err, "a year that RFC 3339 cannot represent")
 }
 
 // Decoders accept only what the encoders write.
@@ -230,7 +230,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Parse splits every key of this package, and no others.
+// Parse splits every key of this package and no others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
 	place := keys.Place{Seq: 5, Slot: 6}

@@ -18,23 +18,23 @@ const (
 	erasureLength = 8 + storage.HashBytes
 )
 
-// Place is where content is kept: the event that brought it and its slot.
+// Place is where content is stored: the event that posted it, and its slot.
 type Place struct {
 	Seq  uint64
 	Slot uint16
 }
 
-// Holding is the value of a place key: where a piece of content is kept. Until the event that
-// brought the content is redacted, its record needs the content. After that, only the records that
-// refer to the content need it.
+// Holding is the value of a place key: where a piece of content is stored. Until the event
+// that posted the content is redacted, its record needs the content. After that, only the
+// records that refer to the content need it.
 type Holding struct {
 	Place
-	Withdrawn bool // the event that brought it is redacted
+	Withdrawn bool // the event that posted the content is redacted
 }
 
 // Erasure is the value of an erasure key.
 type Erasure struct {
-	Time   int64 // of the commit that erased the content, microseconds since 1970 UTC
+	Time   int64 // of the commit that erased the content, in microseconds since 1970 UTC
 	Digest storage.Hash
 }
 
@@ -46,11 +46,10 @@ func AppendHead(dst []byte, h storage.Head) []byte {
 	return append(dst, h.Checkpoint...)
 }
 
-// DecodeHead reads what AppendHead wrote. The checkpoint is a copy, nil when it
-// is empty.
+// DecodeHead reads what AppendHead wrote. The checkpoint is a copy, or nil if it is empty.
 func DecodeHead(b []byte) (storage.Head, error) {
 	if len(b) < headLength {
-		return storage.Head{}, fmt.Errorf("%w: head of %d bytes, at least %d expected", storage.ErrDamaged, len(b), headLength)
+		return storage.Head{}, fmt.Errorf("%w: the head has %d bytes, but must have at least %d", storage.ErrDamaged, len(b), headLength)
 	}
 	h := storage.Head{
 		Size: binary.BigEndian.Uint64(b),
@@ -63,8 +62,8 @@ func DecodeHead(b []byte) (storage.Head, error) {
 	return h, nil
 }
 
-// AppendHolding appends to dst where content is kept. One byte more says that it
-// is withdrawn.
+// AppendHolding appends to dst the place of a piece of content. An additional byte says that
+// the content is withdrawn.
 func AppendHolding(dst []byte, h Holding) []byte {
 	dst = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, h.Seq), h.Slot)
 	if h.Withdrawn {
@@ -77,13 +76,14 @@ func AppendHolding(dst []byte, h Holding) []byte {
 func DecodeHolding(b []byte) (Holding, error) {
 	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
 	if len(b) != placeLength && !withdrawn {
-		return Holding{}, fmt.Errorf("%w: place of %d bytes, %d expected", storage.ErrDamaged, len(b), placeLength)
+		return Holding{}, fmt.Errorf("%w: a place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
 	}
 	place := Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
 	return Holding{Place: place, Withdrawn: withdrawn}, nil
 }
 
-// AppendErasureValue appends to dst when content was erased, and what.
+// AppendErasureValue appends to dst the time of an erasure and the digest of the erased
+// content.
 func AppendErasureValue(dst []byte, e Erasure) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, uint64(e.Time)), e.Digest[:]...)
 }
@@ -91,23 +91,24 @@ func AppendErasureValue(dst []byte, e Erasure) []byte {
 // DecodeErasure reads what AppendErasureValue wrote.
 func DecodeErasure(b []byte) (Erasure, error) {
 	if len(b) != erasureLength {
-		return Erasure{}, fmt.Errorf("%w: erasure of %d bytes, %d expected", storage.ErrDamaged, len(b), erasureLength)
+		return Erasure{}, fmt.Errorf("%w: an erasure has %d bytes, but must have %d", storage.ErrDamaged, len(b), erasureLength)
 	}
 	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
 
-// Seq is the value of Redaction keys.
+// Seq returns the value of a Redaction key.
 func Seq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // DecodeSeq reads what Seq wrote.
 func DecodeSeq(b []byte) (uint64, error) {
 	if len(b) != 8 {
-		return 0, fmt.Errorf("%w: sequence number of %d bytes, 8 expected", storage.ErrDamaged, len(b))
+		return 0, fmt.Errorf("%w: a sequence number has %d bytes, but must have 8", storage.ErrDamaged, len(b))
 	}
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// AppendClaimValue appends to dst what an idempotency key stands for.
+// AppendClaimValue appends to dst the value of a Claim key: the record that has the
+// idempotency key.
 func AppendClaimValue(dst []byte, k storage.Key) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
 }
@@ -115,7 +116,7 @@ func AppendClaimValue(dst []byte, k storage.Key) []byte {
 // DecodeClaim reads what AppendClaimValue wrote under key.
 func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
 	if len(b) != claimLength {
-		return storage.Key{}, fmt.Errorf("%w: claim of %d bytes, %d expected", storage.ErrDamaged, len(b), claimLength)
+		return storage.Key{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
 	}
 	return storage.Key{
 		Key:    key,
@@ -124,18 +125,18 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
 	}, nil
 }
 
-// Number is the value of Format, Last and Name keys.
+// Number returns the value of a Format, Last, or Name key.
 func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // DecodeNumber reads what Number wrote.
 func DecodeNumber(b []byte) (uint32, error) {
 	if len(b) != 4 {
-		return 0, fmt.Errorf("%w: number of %d bytes, 4 expected", storage.ErrDamaged, len(b))
+		return 0, fmt.Errorf("%w: a number has %d bytes, but must have 4", storage.ErrDamaged, len(b))
 	}
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is written as JSON: it is small, seldom read, and grows members.
+// info is stored as JSON, because it is small, seldom read, and gets new members over time.
 type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`
@@ -145,7 +146,7 @@ type info struct {
 	RejectMismatch bool `json:"reject_mismatch"`
 }
 
-// EncodeInfo writes a ledger's description, its time in UTC.
+// EncodeInfo encodes a ledger's description, with its time in UTC.
 func EncodeInfo(i storage.Info) ([]byte, error) {
 	i.Created = i.Created.UTC()
 	b, err := json.Marshal(info(i))

@@ -13,24 +13,24 @@ import (
 	"colophon/bench/system"
 )
 
-// askedLines is the number of records of a batch that fills a ledger.
-const askedLines = 2500
+// linesPerBatch is the number of records in each batch that fills a ledger.
+const linesPerBatch = 2500
 
-// asked is a server with a ledger for questions.
-type asked struct {
+// filledLedger is a server with a ledger to which questions are sent.
+type filledLedger struct {
 	server  *server
 	records int
-	took    time.Duration // to fill it
+	took    time.Duration // time that filling the ledger took
 }
 
-// askedOf fills a ledger and waits for the index.
-func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) (*asked, error) {
+// fillLedger fills a ledger and waits for its index.
+func fillLedger(ctx context.Context, binary, dir string, records int, seed uint64) (*filledLedger, error) {
 	service := colophonService{binary: binary}
 	server, err := service.start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	a := &asked{server: server, records: records}
+	a := &filledLedger{server: server, records: records}
 	begin := time.Now()
 	if err := a.fill(ctx, service, seed); err != nil {
 		return nil, errors.Join(err, a.end())
@@ -39,14 +39,14 @@ func askedOf(ctx context.Context, binary, dir string, records int, seed uint64) 
 	return a, nil
 }
 
-// dial makes a connection for one use. A connection that is kept would be idle while the other
-// ledger is filled or read, and the server would close it.
-func (a *asked) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
+// dial opens a connection that is used only once. A kept connection would be idle while the
+// other ledger is filled or read, and the server would close it.
+func (a *filledLedger) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
-func (a *asked) end() error { return a.server.stop() }
+func (a *filledLedger) end() error { return a.server.stop() }
 
 // fill posts the records and waits for the index.
-func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
+func (a *filledLedger) fill(ctx context.Context, service colophonService, seed uint64) (err error) {
 	conn, err := a.dial()
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func (a *asked) fill(ctx context.Context, service colophonService, seed uint64) 
 	bar := newProgress(a.records, fmt.Sprintf("filling %d", a.records))
 	defer bar.finish()
 	var lines []byte
-	for first := 0; first < a.records; first += askedLines {
+	for first := 0; first < a.records; first += linesPerBatch {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		count := min(askedLines, a.records-first)
+		count := min(linesPerBatch, a.records-first)
 		lines = lines[:0]
 		for n := range count {
 			lines = appendRun(lines, seed, first+n, a.records)
@@ -85,13 +85,13 @@ func batch(conn *load.Conn, head, lines []byte) error {
 		return err
 	}
 	if refused := refusedForm.Find(answer); status != 200 || refused != nil {
-		return fmt.Errorf("filling: status %d, %s: %.300s", status, refused, answer)
+		return fmt.Errorf("filling the ledger: status %d, %s: %.300s", status, refused, answer)
 	}
 	return nil
 }
 
-// appendRun appends the line of run n of all. Each input has about ten runs, apart from one
-// that has every twentieth. A third of the outputs repeats.
+// appendRun appends the line of run n of all. Each input has about ten runs, except for one
+// input that has every twentieth run. A third of the outputs are repeats.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
 	if n%20 == 0 {
@@ -106,13 +106,13 @@ func appendRun(dst []byte, seed uint64, n, all int) []byte {
 		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
 }
 
-// print prints how the ledger was filled, the index included.
-func (a *asked) print(out io.Writer) error {
+// print prints how fast the ledger and its index were filled.
+func (a *filledLedger) print(out io.Writer) error {
 	use, err := system.UsageOf(a.server.pid())
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs a record, at most %d MiB of memory\n", a.records,
+	_, err = fmt.Fprintf(out, "%d records: %.0f/s, CPU %.1f µs per record, at most %d MiB of memory\n", a.records,
 		float64(a.records)/a.took.Seconds(), float64(use.CPU.Microseconds())/float64(a.records), use.Peak>>20)
 	return err
 }
@@ -120,8 +120,8 @@ func (a *asked) print(out io.Writer) error {
 // nextForm finds the cursor of the next page.
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
-// walk reads all events and all groups of inputs, so that caches fill.
-func (a *asked) walk(ctx context.Context) (err error) {
+// walk reads all events and all groups of inputs, to fill the caches.
+func (a *filledLedger) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {
 		return err
@@ -157,14 +157,14 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm finds the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is the record that a question is about.
+// drawn is a record that a question is about.
 type drawn struct {
 	seq, other  int
 	input, time string
 }
 
-// draw draws a record.
-func (a *asked) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
+// draw draws a record at random.
+func (a *filledLedger) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
 	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
 	text, err := get(conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *asked) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
 	}
 	input, at := inputForm.FindSubmatch(text), timeForm.FindSubmatch(text)
 	if input == nil || at == nil {
-		return d, fmt.Errorf("record %d has no input_hash or no time: %.300s", d.seq, text)
+		return d, fmt.Errorf("record %d lacks an input_hash or a time: %.300s", d.seq, text)
 	}
 	d.input, d.time = string(input[1]), string(at[1])
 	return d, nil

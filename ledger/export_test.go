@@ -1,0 +1,8 @@
+package ledger
+
+// SetMaxPieceUses replaces maxPieceUses until reset is called.
+func SetMaxPieceUses(most int) (reset func()) {
+	before := maxPieceUses
+	maxPieceUses = most
+	return func() { maxPieceUses = before }
+}

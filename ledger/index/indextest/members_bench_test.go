@@ -1,0 +1,54 @@
+package indextest
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/ledger/index"
+	"colophon/ledger/query"
+	"colophon/ledger/record"
+)
+
+// BenchmarkFoldMembers builds the index of records whose payloads have a few members: one that is
+// always new, one with many values, and the rest with few. One run is of a ledger whose events have
+// digests of the members, the other of one whose events have none.
+func BenchmarkFoldMembers(b *testing.B) {
+	const events = 200_000
+	for _, digests := range []bool{false, true} {
+		b.Run(fmt.Sprintf("digests=%t", digests), func(b *testing.B) {
+			limits := ledgerLimits
+			if !digests {
+				limits = record.DefaultLimits()
+			}
+			log := newJournal(b, "default")
+			log.forgetful = true
+			for n := 0; n < events; n += 1000 {
+				var bodies []string
+				for i := n; i < n+1000; i++ {
+					r, err := limits.Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run-%d","payload":{"instruction":"why %d?","dataset":"d","world":"w%d",
+						"axes":{"tone":%d,"style":%d},"seed":%d},"system_prompt":"Be kind %d.","output":"because %d","model":"m%d","temperature":0.%d,"max_tokens":2048}`,
+						i, i, i%64, i*7%101, i*11%97, i, i%12, i, i%5, i%7))
+					require.NoError(b, err)
+					bodies = append(bodies, string(r.AppendBody(nil, poster)))
+					r.Release()
+				}
+				log.append(bodies...)
+			}
+			var cost indexCost
+			b.ReportAllocs()
+			for b.Loop() {
+				begin := cpuTime(b)
+				s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+				require.NoError(b, err)
+				log.catchUp(follow(b, s, log))
+				cost.cpu -= begin
+				cost.add(b, s, events)
+				require.NoError(b, s.Close())
+			}
+			cost.report(b)
+		})
+	}
+}
