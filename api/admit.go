@@ -71,6 +71,8 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	switch {
 	case err == nil:
 		return identity, nil
+	case errors.Is(err, access.ErrStale):
+		return nil, call.TokensUnknown()
 	case errors.Is(err, access.ErrUnjudged):
 		return nil, s.shared.Limits.Rates.SignatureRefusal(address)
 	case errors.Is(err, access.ErrInvalid):

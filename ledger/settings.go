@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"colophon/storage"
@@ -74,6 +76,11 @@ var settings = map[string][2]string{
 	sourcesSetting: {AcceptUnregistered, RejectUnregistered},
 }
 
+// SettingNames returns the names of all settings that a ledger may have in its store.
+func SettingNames() []string {
+	return append(slices.Sorted(maps.Keys(settings)), memberSetting)
+}
+
 // valueOf returns the value that a setting has: the second of its two values if second is
 // true, or else the first.
 func valueOf(name string, second bool) string {
@@ -105,6 +112,30 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 		return fmt.Errorf("%w: the setting %q has the invalid value %q", ErrDamaged, name, value)
 	}
 	second.Store(string(value) == settings[name][1])
+	return nil
+}
+
+// RefreshSettings reads the settings of all ledgers again, and whether they are frozen. Another
+// server may have changed them in the store that both share.
+func (h *Host) RefreshSettings(ctx context.Context) error {
+	var errs []error
+	for _, l := range h.Ledgers() {
+		errs = append(errs, refreshSettings(ctx, l))
+	}
+	return errors.Join(errs...)
+}
+
+func refreshSettings(ctx context.Context, l *Ledger) error {
+	l.setting.Lock()
+	defer l.setting.Unlock()
+	info, err := l.store.Info(ctx)
+	if err == nil && info.Frozen {
+		l.queue.setFrozen(true)
+	}
+	err = errors.Join(err, recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered))
+	if err != nil {
+		return fmt.Errorf("reading the settings of ledger %q again: %w", l.info.Name, err)
+	}
 	return nil
 }
 

@@ -23,6 +23,9 @@ var (
 	ErrNoCredentials = errors.New("access: no credentials")
 	// ErrInvalid means that the request has credentials that are not valid.
 	ErrInvalid = errors.New("access: invalid credentials")
+	// ErrStale means that the server cannot read the shared token store, and so does not know
+	// whether the token is revoked.
+	ErrStale = errors.New("access: the shared token store cannot be read")
 	// ErrUnjudged means that the request has a signature that mayVerify did not allow to be
 	// verified.
 	ErrUnjudged = errors.New("access: the signature was not verified")
@@ -32,6 +35,8 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
+	// Shared has the tokens in place of Dir, if it is set.
+	Shared Shared
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority is trusted now to sign client certificates,
@@ -61,7 +66,7 @@ func (c Config) withDefaults() Config {
 type Authenticator struct {
 	log          *slog.Logger
 	now          func() time.Time
-	tokens       *watch
+	tokens       tokenView
 	uses         *lastUses
 	issuers      []*issuer
 	certificates []certificateRule
@@ -77,7 +82,7 @@ func Open(config Config) (*Authenticator, error) {
 	if err := config.Rules.check(); err != nil {
 		return nil, err
 	}
-	tokens, err := openWatch(config)
+	tokens, err := openTokens(config)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +104,8 @@ func (a *Authenticator) Close() {
 		return
 	}
 	a.stop()
-	a.uses.write(a.tokens.current())
+	a.uses.close(a.tokens.current())
+	a.tokens.close()
 }
 
 // Required reports whether a request needs an identity. It does if tokens exist, even revoked
@@ -128,15 +134,17 @@ func (a *Authenticator) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Authenticate returns the identity of a request. The error is ErrNoCredentials or ErrInvalid.
+// Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalid, or
+// ErrStale.
 //
 // If the request has an Authorization header, only the header counts; otherwise the client
 // certificate does. A valid certificate does not make up for an invalid token. Several
 // Authorization headers, and any scheme other than Bearer, are invalid. Tokens in queries,
 // forms and cookies are ignored.
 //
-// Every call uses the current tokens, so a revocation applies to the next request. A handler
-// whose response takes long must call Authenticate again.
+// Every call uses the current tokens, so a revocation applies to the next request; with a shared
+// store, within a second (Shared). A handler whose response takes long must call Authenticate
+// again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateWithin(r, func() bool { return true })
 }
@@ -149,7 +157,7 @@ func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() boo
 		return nil, ErrNoCredentials
 	}
 	identity, err := a.identify(r, mayVerify)
-	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) {
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnjudged) || errors.Is(err, ErrStale) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,15 +20,17 @@ const lastUseEvery = time.Minute
 // lastUses tracks when each token was last used. It is not durable: a crash loses up to a
 // minute, and nothing is written while the disk is full.
 type lastUses struct {
-	path string
-	log  *slog.Logger
+	path   string
+	shared Shared // in place of path, if it is set
+	log    *slog.Logger
 
 	mu      sync.Mutex // guards the fields up to written; never held during I/O
 	times   map[string]time.Time
 	changed bool      // since the last write
 	written time.Time // zero means not yet
 
-	writing sync.Mutex // held while the file is written
+	writing    sync.Mutex     // held while the file is written
+	background sync.WaitGroup // of writes to shared
 }
 
 // lastUseList is the content of the file of last uses, by token id.
@@ -36,7 +39,10 @@ type lastUseList struct {
 }
 
 func openLastUses(config Config) *lastUses {
-	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), log: config.Log, times: make(map[string]time.Time)}
+	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), shared: config.Shared, log: config.Log, times: make(map[string]time.Time)}
+	if l.shared != nil {
+		return l
+	}
 	times, err := readLastUses(l.path)
 	if err != nil {
 		l.log.Warn("the times at which tokens were last used are lost", "error", err)
@@ -76,9 +82,83 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 		l.written = now
 	}
 	l.mu.Unlock()
-	if due {
+	switch {
+	case due && l.shared != nil: // a request does not wait for the database
+		l.background.Go(func() { l.share(table) })
+	case due:
 		l.write(table)
 	}
+}
+
+// close writes the times a last time, as far as possible.
+func (l *lastUses) close(table *tokenTable) {
+	if l.shared == nil {
+		l.write(table)
+		return
+	}
+	l.background.Wait()
+	l.share(table)
+}
+
+// share merges the times into the shared ones. If another server does so at this moment, the
+// next call tries again.
+func (l *lastUses) share(table *tokenTable) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if table.fault != nil {
+		return
+	}
+	l.mu.Lock()
+	own := maps.Clone(l.times)
+	due := l.changed
+	l.changed = false
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), StaleAfter)
+	defer cancel()
+	if err := storeLastUses(ctx, l.shared, own, table); err != nil {
+		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
+		l.mu.Lock()
+		l.changed = true
+		l.mu.Unlock()
+	}
+}
+
+// storeLastUses stores times of last use where they are later than the shared ones, for existing
+// tokens only.
+func storeLastUses(ctx context.Context, shared Shared, own map[string]time.Time, table *tokenTable) error {
+	times, version, err := loadLastUses(ctx, shared)
+	if err != nil {
+		return err
+	}
+	if times == nil {
+		times = make(map[string]time.Time)
+	}
+	for id, at := range own {
+		if at.After(times[id]) {
+			times[id] = at
+		}
+	}
+	maps.DeleteFunc(times, func(id string, _ time.Time) bool { return table.tokens[id] == nil })
+	text, err := json.Marshal(lastUseList{times})
+	if err != nil {
+		return err
+	}
+	return shared.SetValue(ctx, sharedLastUses, version, text)
+}
+
+func loadLastUses(ctx context.Context, shared Shared) (times map[string]time.Time, version int64, err error) {
+	text, version, err := shared.Value(ctx, sharedLastUses)
+	if err != nil || version == 0 {
+		return nil, 0, err
+	}
+	var list lastUseList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, version, fmt.Errorf("reading the times of last use in the database: %w", err)
+	}
+	return list.LastUse, version, nil
 }
 
 // write writes the file if times have changed. It writes only tokens that exist. It restores

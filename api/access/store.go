@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 // time. A running server applies a change from its next request on.
 type Store struct {
 	Dir string
+	// Shared has the tokens in place of Dir, if it is set.
+	Shared Shared
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
 }
@@ -52,8 +55,10 @@ func (s Store) Create(n NewToken) (Made, error) {
 	if err := n.Check(now); err != nil {
 		return Made{}, err
 	}
-	if err := makeFolder(s.Dir); err != nil {
-		return Made{}, fmt.Errorf("creating the folder of tokens: %w", err)
+	if s.Shared == nil {
+		if err := makeFolder(s.Dir); err != nil {
+			return Made{}, fmt.Errorf("creating the folder of tokens: %w", err)
+		}
 	}
 	text, id := newTokenText()
 	made := Made{Text: text, Token: Token{
@@ -71,7 +76,7 @@ func (s Store) Create(n NewToken) (Made, error) {
 	return made, err
 }
 
-// Clear durably removes all tokens and, if necessary, creates the folder of the store. From
+// Clear durably removes all tokens of a folder and, if necessary, creates the folder. From
 // then on, requests need a token, and none is accepted.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
@@ -91,7 +96,7 @@ func wholeSecond(at time.Time) time.Time {
 // Revoke durably revokes the token with this name or id. It does not change a token that is
 // already revoked. On a full disk, Revoke uses the reserve.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
-	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.Shared == nil {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
 	}
 	err = s.change(true, func(tokens []Token) ([]Token, error) {
@@ -120,15 +125,10 @@ type Listed struct {
 // List returns all tokens, including revoked ones, in order of creation. A running server
 // writes the times of last use at most once a minute.
 func (s Store) List() ([]Listed, error) {
-	tokens, _, err := readTokens(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	tokens, uses, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	// Unreadable times count as unknown; the server logs the error when it starts.
-	uses, _ := readLastUses(filepath.Join(s.Dir, lastUseFile))
 	list := make([]Listed, len(tokens))
 	for i, t := range tokens {
 		list[i] = Listed{Token: t, LastUse: uses[t.ID]}
@@ -137,9 +137,32 @@ func (s Store) List() ([]Listed, error) {
 	return list, nil
 }
 
+// read returns the tokens and the times of their last use. Times that cannot be read count as
+// unknown; the server logs the error when it starts.
+func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
+	if s.Shared != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
+		defer cancel()
+		if tokens, _, err = loadShared(ctx, s.Shared); err == nil {
+			uses, _, _ = loadLastUses(ctx, s.Shared)
+		}
+		return tokens, uses, err
+	}
+	if tokens, _, err = readTokens(s.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err == nil {
+		uses, _ = readLastUses(filepath.Join(s.Dir, lastUseFile))
+	}
+	return tokens, uses, err
+}
+
 // change replaces the tokens while it holds the lock. takesAway means that the change only
 // removes rights; on a full disk, such a change is allowed to use the reserve.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
+	if s.Shared != nil {
+		return s.changeShared(f)
+	}
 	release, err := lock(s.Dir)
 	if err != nil {
 		return err

@@ -44,6 +44,26 @@ type knownToken struct {
 	identity Identity
 }
 
+// tokenView is the server's view of its token store.
+type tokenView interface {
+	// current returns the tokens as they are now.
+	current() *tokenTable
+	// exist reports whether tokens exist or have existed.
+	exist() bool
+	close()
+}
+
+// openTokens opens the configured token store.
+func openTokens(config Config) (tokenView, error) {
+	if config.Shared != nil {
+		return openPoll(config)
+	}
+	w, err := openWatch(config)
+	return w, err
+}
+
+func (w *watch) close() {}
+
 // openWatch reads the token store for the first time. It returns an error if it cannot read
 // it. If a later read fails, the server accepts no token.
 func openWatch(config Config) (*watch, error) {
@@ -73,7 +93,7 @@ func (w *watch) current() *tokenTable {
 	}
 	after := w.read(before.exists)
 	w.table.Store(after)
-	w.logChange(before, after)
+	logChange(w.log, before, after, w.now())
 	return after
 }
 
@@ -98,7 +118,14 @@ func (w *watch) read(existed bool) *tokenTable {
 		}
 		err = fmt.Errorf("%s is missing: restore it, or create a token; to require no tokens, remove its folder and restart the server", w.file)
 	}
-	table := &tokenTable{exists: true, info: info, fault: err, tokens: make(map[string]*knownToken, len(tokens))}
+	table := newTable(tokens, err)
+	table.info = info
+	return table
+}
+
+// newTable returns a table of tokens. With a fault, none of them is accepted.
+func newTable(tokens []Token, fault error) *tokenTable {
+	table := &tokenTable{exists: true, fault: fault, tokens: make(map[string]*knownToken, len(tokens))}
 	for _, t := range tokens {
 		table.tokens[t.ID] = &knownToken{t, Identity{Actor: t.Name, Grants: t.Grants}}
 	}
@@ -106,12 +133,12 @@ func (w *watch) read(existed bool) *tokenTable {
 }
 
 // logChange logs how the tokens have changed.
-func (w *watch) logChange(before, after *tokenTable) {
+func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	switch {
 	case after.fault == nil:
-		w.log.Info("the tokens have changed", "now", after.summary(w.now()))
+		log.Info("the tokens have changed", "now", after.summary(now))
 	case before.fault == nil || before.fault.Error() != after.fault.Error():
-		w.log.Error("no token is accepted", "error", after.fault)
+		log.Error("no token is accepted", "error", after.fault)
 	}
 }
 

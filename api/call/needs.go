@@ -1,6 +1,7 @@
 package call
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,6 +34,11 @@ type Needs struct {
 func Unauthorized() *problem.Problem {
 	return problem.New(http.StatusUnauthorized, "this request needs valid credentials: send Authorization: Bearer and a token, "+
 		"which the operator creates with colophon token create")
+}
+
+// TokensUnknown returns the 503 for access.ErrStale.
+func TokensUnknown() *problem.Problem {
+	return problem.New(http.StatusServiceUnavailable, "the server cannot read which tokens are revoked, so it accepts none; nothing was written, try again later")
 }
 
 // Check returns nil if the identity has the needed scopes. It returns 403 if the identity has
@@ -86,7 +92,7 @@ func (c *Call) AlsoNeeds(scope access.Scopes) error {
 }
 
 // recheck is the minimum time between two access checks of a long request.
-const recheck = time.Second
+const recheck = time.Second / 2
 
 // StillAllowed returns a function that checks whether the caller still has any of these
 // scopes, because tokens can be revoked or expire while a batch or stream is in progress. It
@@ -100,6 +106,9 @@ func (c *Call) StillAllowed(scopes access.Scopes) func() error {
 		}
 		looked = now
 		identity, err := c.shared.Identify(r)
+		if errors.Is(err, access.ErrStale) {
+			return TokensUnknown()
+		}
 		if err != nil {
 			return Unauthorized()
 		}

@@ -9,6 +9,7 @@ import (
 
 func newBackup(c *cli.Console) *cobra.Command {
 	var o backup.Options
+	var url storeFlag
 	command := &cobra.Command{
 		Use:   "backup --to FOLDER",
 		Short: "Copy a data folder to a backup, with or without a running server",
@@ -25,6 +26,11 @@ A backup has no signing keys unless you give --with-keys; keep copies of them el
 It has no index, because the index is derived from the log. It has no high-water marks,
 because a server uses them to detect that an older state was restored.
 
+With --store, backup reads the log and the tokens from a PostgreSQL database, whose servers
+keep running. It makes a copy in the data folder first, which needs as much space as the
+log, and every backup copies everything. restore makes a data folder of it, and migrate
+moves that into a database. For large logs, use the database's own backups.
+
 A backup still has content that is later erased from the ledger. To remove old backups,
 use --keep.
 
@@ -34,10 +40,14 @@ to the same folder, is running.`,
 		Example: `  colophon backup --data ./data --to /backup/colophon
   colophon backup --data ./data --to /backup/colophon --keep 14`,
 		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return backup.Run(command.Context(), c, o) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			o.Store = url.value(c, command)
+			return backup.Run(command.Context(), c, o)
+		},
 	}
 	o.Server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.Data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	url.bind(command.Flags(), "log")
 	command.Flags().StringVar(&o.To, "to", "", "`folder` for the backups; created if it does not exist")
 	command.Flags().BoolVar(&o.Keys, "with-keys", false, "copy the signing keys too; with them, anyone who has the backup can sign")
 	command.Flags().IntVar(&o.Keep, "keep", 0, "`number` of backups to keep, including this one; default all")

@@ -32,6 +32,7 @@ type fsckOptions struct {
 
 func newFsck(c *cli.Console) *cobra.Command {
 	var o fsckOptions
+	var url storeFlag
 	command := &cobra.Command{
 		Use:   "fsck",
 		Short: "Check all data in a data folder",
@@ -59,16 +60,12 @@ uses the folder.`,
   colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			// COLOPHON_STORE is not the flag's default, because help prints defaults and the URL
-			// can contain a password.
-			if !command.Flags().Changed("store") {
-				o.store = c.Environment("COLOPHON_STORE", "")
-			}
+			o.store = url.value(c, command)
 			return fsck(command.Context(), c, o)
 		},
 	}
 	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
-	command.Flags().StringVar(&o.store, "store", "", "`URL` of the PostgreSQL database of the log, as for serve, or COLOPHON_STORE; default the data folder")
+	url.bind(command.Flags(), "log")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with verifier keys; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")

@@ -18,7 +18,6 @@ import (
 	"colophon/proofs"
 	"colophon/proofs/monitor/fetch"
 	"colophon/storage"
-	"colophon/storage/pebble"
 )
 
 // keysCommand holds the flags that the commands about signing keys share.
@@ -26,6 +25,7 @@ type keysCommand struct {
 	*cli.Console
 	server remote.Options
 	data   string // "" means that the server is used
+	url    storeFlag
 	key    string // of --key; "" means none
 	json   bool
 }
@@ -51,6 +51,7 @@ trust to check the server's list of the other keys. You can give its output to v
 	}
 	k.server.Bind(c, command.PersistentFlags())
 	command.PersistentFlags().StringVar(&k.data, "data", "", "data `folder` of a stopped server; use this instead of --server")
+	k.url.bind(command.PersistentFlags(), "log, with --data")
 	command.PersistentFlags().BoolVar(&k.json, "json", false, "print the keys as JSON, in the form of GET /log/key")
 	command.AddCommand(k.newList(), k.newChange("rotate", (*ledger.Host).RotateKey), k.newChange("retire", (*ledger.Host).RetireKey))
 	return command
@@ -75,7 +76,7 @@ there are no other changes.`,
 			if k.key == "" && k.data == "" {
 				k.Say("the server's answer is not verified; to check it, give a key that you trust with --key")
 			}
-			return k.list(command.Context(), args[0])
+			return k.list(command, args[0])
 		},
 	}
 	command.Flags().StringVar(&k.key, "key", k.Environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
@@ -104,9 +105,9 @@ only the old key then need the new one.`
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx := command.Context()
 			if k.data == "" {
-				return k.change(ctx, args[0], step)
+				return k.change(command, args[0], step)
 			}
-			return k.withHost(ctx, func(host *ledger.Host) error {
+			return k.withHost(command, func(host *ledger.Host) error {
 				if _, err := offline(host, ctx, args[0], ledger.Anonymous); err != nil {
 					return explainKeys(err)
 				}
@@ -130,7 +131,8 @@ func explainKeys(err error) error {
 }
 
 // change asks the server to perform a step of a rotation, and prints the keys after it.
-func (k *keysCommand) change(ctx context.Context, name, step string) error {
+func (k *keysCommand) change(command *cobra.Command, name, step string) error {
+	ctx := command.Context()
 	server, err := k.server.Connect(k.Console)
 	if err != nil {
 		return err
@@ -138,13 +140,14 @@ func (k *keysCommand) change(ctx context.Context, name, step string) error {
 	if _, err := server.Ledger(name).ChangeKeys(ctx, step); err != nil {
 		return server.Exit(err)
 	}
-	return k.list(ctx, name)
+	return k.list(command, name)
 }
 
 // list prints the keys that the server has for a ledger. With --key, it checks them first.
-func (k *keysCommand) list(ctx context.Context, name string) error {
+func (k *keysCommand) list(command *cobra.Command, name string) error {
+	ctx := command.Context()
 	if k.data != "" {
-		return k.listStored(ctx, name)
+		return k.listStored(ctx, name, k.url.value(k.Console, command))
 	}
 	server, err := k.server.Connect(k.Console)
 	if err != nil {
@@ -171,8 +174,8 @@ func (k *keysCommand) list(ctx context.Context, name string) error {
 }
 
 // listStored prints the keys of a ledger in a data folder, which it opens read-only.
-func (k *keysCommand) listStored(ctx context.Context, name string) (err error) {
-	database, err := datadir.OpenWith(ctx, k.Console, k.data, pebble.Config{ReadOnly: true})
+func (k *keysCommand) listStored(ctx context.Context, name, url string) (err error) {
+	database, err := openDatabase(ctx, k.Console, k.data, url, true)
 	if err != nil {
 		return err
 	}
@@ -220,8 +223,9 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 }
 
 // withHost opens the ledgers of a data folder, calls f, and closes them.
-func (k *keysCommand) withHost(ctx context.Context, f func(*ledger.Host) error) error {
-	database, err := datadir.Open(ctx, k.Console, k.data)
+func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) error) error {
+	ctx := command.Context()
+	database, err := openDatabase(ctx, k.Console, k.data, k.url.value(k.Console, command), false)
 	if err != nil {
 		return err
 	}

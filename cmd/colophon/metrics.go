@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"colophon/internal/cli"
-	"colophon/internal/datadir"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/counters"
@@ -23,6 +22,7 @@ import (
 
 func newMetrics(c *cli.Console) *cobra.Command {
 	var o offlineOptions
+	var url storeFlag
 	var asOf uint64
 	command := &cobra.Command{
 		Use:   "metrics",
@@ -31,7 +31,8 @@ func newMetrics(c *cli.Console) *cobra.Command {
 from it. The lines equal those that a server of this version exports for the ledger at
 that size. With this you can check the numbers of a server or of its monitoring.
 
-Stop the server before you run metrics. The command does not change the data folder. It
+Stop the server before you run metrics. With --store, the log is read from a PostgreSQL
+database, and other servers on it can continue. The command does not change the data folder. It
 builds its own index in the folder for temporary files, and removes it.
 
 Exit codes: 0 the metrics are printed, 1 the log could not be read, 2 bad arguments or
@@ -44,17 +45,19 @@ no such folder, 4 another process uses the folder.`,
 			if !command.Flags().Changed("as-of") {
 				size = nil
 			}
+			o.store = url.value(c, command)
 			return printMetrics(command.Context(), c, o, size)
 		},
 	}
 	o.bind(c, command, ledger.Default, "`name` of the ledger")
+	url.bind(command.Flags(), "log")
 	command.Flags().Uint64Var(&asOf, "as-of", 0, "`size` of the log, in events; default is the whole log")
 	return command
 }
 
 // printMetrics prints the metrics at a size, or at the head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
-	database, err := datadir.Open(ctx, c, o.data)
+	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {
 		return err
 	}

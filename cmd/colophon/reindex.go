@@ -19,6 +19,7 @@ import (
 // offlineOptions holds the flags of commands that open a data folder without a server.
 type offlineOptions struct {
 	data   string
+	store  string // URL of the database of the log; empty: in the data folder
 	ledger string
 }
 
@@ -29,6 +30,7 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 
 func newReindex(c *cli.Console) *cobra.Command {
 	var o offlineOptions
+	var url storeFlag
 	command := &cobra.Command{
 		Use:   "reindex",
 		Short: "Rebuild the index from the log",
@@ -37,7 +39,8 @@ the index is wrong. A missing index needs no reindex: the server builds it at st
 The ledgers do not change. If reindex is interrupted, the next start of the server
 rebuilds the index.
 
-Stop the server before you run reindex. It takes more memory than a server: up to 2 GiB,
+Stop the server before you run reindex. With --store, the log is read from a PostgreSQL
+database, and other servers on it can continue: each has an index of its own. It takes more memory than a server: up to 2 GiB,
 but at most a quarter of the available memory.
 
 Exit codes: 0 the index is built, 1 it could not be built, 2 bad arguments or no such
@@ -46,15 +49,17 @@ folder, 4 another process uses the folder.`,
   colophon reindex --data ./data --ledger generations`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			o.store = url.value(c, command)
 			return reindex(command.Context(), c, o)
 		},
 	}
+	url.bind(command.Flags(), "log")
 	o.bind(c, command, "", "`name` of the one ledger to index; default all")
 	return command
 }
 
 func reindex(ctx context.Context, c *cli.Console, o offlineOptions) error {
-	database, err := datadir.Open(ctx, c, o.data)
+	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {
 		return err
 	}

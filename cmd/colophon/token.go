@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,16 +17,60 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/ledger"
+	"colophon/storage/postgres"
 )
 
 // tokenCommand holds the flags that the commands about tokens share.
 type tokenCommand struct {
 	*cli.Console
 	data string
+	url  storeFlag
 }
 
-func (t *tokenCommand) store() access.Store {
-	return access.Store{Dir: datadir.Access(t.data), Now: time.Now}
+// tokenStore is the store of the tokens.
+type tokenStore struct {
+	access.Store
+	database *postgres.Database // nil if the tokens are in the data folder
+}
+
+// withStore opens the store of the tokens for f.
+func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) error) (err error) {
+	store := tokenStore{Store: access.Store{Dir: datadir.Access(t.data), Now: time.Now}}
+	url := t.url.value(t.Console, command)
+	if url == "" {
+		if datadir.IsElsewhere(t.data) {
+			return datadir.ElsewhereError(t.data)
+		}
+		return f(store)
+	}
+	database, err := postgres.Open(command.Context(), postgres.Config{URL: url, Logger: t.Warnings()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Close()) }()
+	store.database, store.Shared = database, database
+	return f(store)
+}
+
+// place names the store of the tokens for people.
+func (t *tokenCommand) place(store tokenStore) string {
+	if store.database != nil {
+		return store.database.Place()
+	}
+	return t.data
+}
+
+// ledgers returns the names of the ledgers that a token can be for.
+func (t *tokenCommand) ledgers(ctx context.Context, store tokenStore) ([]string, error) {
+	if store.database == nil {
+		return datadir.KeyNames(t.data)
+	}
+	infos, err := store.database.Ledgers(ctx)
+	var names []string
+	for _, info := range infos {
+		names = append(names, info.Name)
+	}
+	return names, err
 }
 
 func newToken(c *cli.Console) *cobra.Command {
@@ -36,7 +81,11 @@ func newToken(c *cli.Console) *cobra.Command {
 		Long: `Create, list and revoke the tokens with which clients authenticate. The data folder
 keeps their hashes. A running server applies every change from the next request on. Once
 a token exists, every request under /v1 needs one, or other credentials that the file of
-serve --access-file allows.`,
+serve --access-file allows.
+
+With --store, the tokens are in the PostgreSQL database, and all its servers apply every
+change within a second. If a server cannot reach the database for 5 seconds, it answers
+503 to every token.`,
 		Example: `  colophon token create --name pipeline --scope write
   colophon token list
   colophon token revoke pipeline`,
@@ -44,6 +93,7 @@ serve --access-file allows.`,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.PersistentFlags().StringVar(&t.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	t.url.bind(command.PersistentFlags(), "tokens")
 	command.AddCommand(t.newCreate(), t.newList(), t.newRevoke())
 	return command
 }
@@ -69,7 +119,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
   colophon token create --name auditor --scope log --ledger '*' --expires 90d
   colophon token create --name prometheus --scope metrics --ledger '*' > prometheus.token`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(command *cobra.Command, _ []string) error {
 			now := time.Now()
 			expiry, err := parseExpiry(expires, now)
 			if err != nil {
@@ -86,7 +136,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 			if granted&access.Metrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
 				return cli.Exitf(cli.ExitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
 			}
-			return t.create(request)
+			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
 		},
 	}
 	command.Flags().StringVar(&name, "name", "", "`name` of the token's user: lower-case letters, digits, dots, underscores, hyphens")
@@ -98,9 +148,9 @@ These are the scopes; read includes log, and otherwise no scope includes another
 
 // create creates a token. The standard output has only the token, so that it can go to a file or
 // a secret store.
-func (t *tokenCommand) create(request access.NewToken) error {
+func (t *tokenCommand) create(ctx context.Context, store tokenStore, request access.NewToken) error {
 	_, missing := os.Stat(t.data)
-	made, err := t.store().Create(request)
+	made, err := store.Create(request)
 	if err != nil {
 		return err
 	}
@@ -114,19 +164,20 @@ func (t *tokenCommand) create(request access.NewToken) error {
 	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
 	fmt.Fprintln(t.Err, "Store it now: it is not shown again, because only its hash is kept.")
 	if made.First {
-		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.data)
+		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.place(store))
 	}
-	t.warnUnknown(made.Grants[0], missing != nil)
+	t.warnUnknown(ctx, store, made.Grants[0], missing != nil)
 	return nil
 }
 
 // warnUnknown warns if the data folder was just created or is empty, or if the token names
 // unknown ledgers, because the user might have mistyped a name.
-func (t *tokenCommand) warnUnknown(grant access.Grant, made bool) {
-	names, err := datadir.KeyNames(t.data)
+func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
+	names, err := t.ledgers(ctx, store)
 	_, noDatabase := os.Stat(datadir.Database(t.data))
 	switch {
-	case made:
+	case store.database != nil && err == nil:
+	case made && store.database == nil:
 		t.Say("created a new data folder %s; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
 	case err != nil:
 		return
@@ -171,18 +222,20 @@ of last use once a minute.`,
 		Example: `  colophon token list
   colophon token list --json | jq -r '.tokens[] | select(.last_use == null) | .name'`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			list, err := t.store().List()
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return t.printJSON(list)
-			}
-			if len(list) == 0 {
-				t.Say("%s has no tokens, so its server requires none", t.data)
-			}
-			return t.printTable(list)
+		RunE: func(command *cobra.Command, _ []string) error {
+			return t.withStore(command, func(store tokenStore) error {
+				list, err := store.List()
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return t.printJSON(list)
+				}
+				if len(list) == 0 {
+					t.Say("%s has no tokens, so its server requires none", t.place(store))
+				}
+				return t.printTable(list)
+			})
 		},
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -246,11 +299,16 @@ func (t *tokenCommand) newRevoke() *cobra.Command {
 		Use:   "revoke NAME|ID",
 		Short: "Revoke a token at once; this cannot be undone",
 		Long: `Revoke the token with this name or id. A running server refuses it from the next request
-on. The token stays in the list, and its name stays in the events that it wrote.`,
+on; with --store, every server within a second. The token stays in the list, and its name
+stays in the events that it wrote.`,
 		Example: `  colophon token revoke pipeline`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			revoked, err := t.store().Revoke(args[0])
+		RunE: func(command *cobra.Command, args []string) error {
+			var revoked access.Token
+			err := t.withStore(command, func(store tokenStore) (err error) {
+				revoked, err = store.Revoke(args[0])
+				return err
+			})
 			if err != nil {
 				return err
 			}

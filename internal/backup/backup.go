@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
+	"colophon/internal/migrate"
 	"colophon/internal/remote"
 	"colophon/storage"
 	"colophon/storage/pebble"
@@ -23,6 +25,7 @@ import (
 // Options holds the flags of backup.
 type Options struct {
 	Data, To string
+	Store    string // URL of the database of the log; empty: in the data folder
 	Server   remote.Options
 	Keys     bool
 	Keep     int
@@ -35,8 +38,8 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	case o.Keep < 0:
 		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
 	}
-	if _, err := os.Stat(datadir.Database(o.Data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.Data, err)
+	if err := o.checkPlace(); err != nil {
+		return err
 	}
 	if err := datadir.Check(o.Data); err != nil { // before any other file is read
 		return err
@@ -68,6 +71,20 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
+// checkPlace refuses a folder that does not have what the options say.
+func (o Options) checkPlace() error {
+	if o.Store != "" {
+		return datadir.CheckUsedElsewhere(o.Data)
+	}
+	if datadir.IsElsewhere(o.Data) {
+		return datadir.ElsewhereError(o.Data)
+	}
+	if _, err := os.Stat(datadir.Database(o.Data)); err != nil {
+		return cli.Exitf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.Data, err)
+	}
+	return nil
+}
+
 // lockBackup locks both folders against other backups. release unlocks them and removes the
 // snapshot.
 func lockBackup(store Store, copies datadir.Snapshots) (release func() error, err error) {
@@ -95,6 +112,12 @@ func lockBackup(store Store, copies datadir.Snapshots) (release func() error, er
 // fixed name that did not exist before, so a false server cannot make backup read or remove
 // another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.Snapshots) (erasing int, err error) {
+	if o.Store != "" {
+		if err := os.Mkdir(copies.Folder(), 0o700); err != nil {
+			return 0, err
+		}
+		return 0, migrate.Snapshot(ctx, c, o.Store, copies.Database(), datadir.Access(copies.Folder()))
+	}
 	database, err := datadir.Open(ctx, c, o.Data)
 	if err == nil {
 		erasing, err = copies.Make(ctx, database)
@@ -130,7 +153,11 @@ type madeBackup struct {
 // writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an
 // interrupted backup has none, and the next backup uses the files that it copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
-	sources, err := backupSources(o, snapshot)
+	access := datadir.Access(o.Data)
+	if o.Store != "" {
+		access = datadir.Access(filepath.Dir(snapshot))
+	}
+	sources, err := backupSources(o, snapshot, access)
 	if err != nil {
 		return made, err
 	}

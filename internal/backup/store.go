@@ -68,9 +68,9 @@ type Source struct {
 }
 
 // backupSources returns the files that belong to a backup.
-func backupSources(o Options, snapshot string) ([]Source, error) {
+func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 	var list []Source
-	folders := map[string]string{"db": snapshot, "access": datadir.Access(o.Data)}
+	folders := map[string]string{"db": snapshot, "access": tokens}
 	if o.Keys {
 		folders["keys"] = datadir.Keys(o.Data).Dir
 	}

@@ -18,7 +18,7 @@ func Check(data string) error {
 		return cli.Refused("data: %w", err)
 	}
 	for _, dir := range []string{
-		Database(data), Index(data), Spool(data), SnapshotsOf(data).Dir, Restoring(data),
+		Database(data), Incoming(data), Moved(data), Index(data), Spool(data), SnapshotsOf(data).Dir, Restoring(data),
 		Keys(data).Dir, Marks(data).Dir, Access(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

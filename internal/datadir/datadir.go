@@ -29,6 +29,12 @@ func Database(data string) string { return filepath.Join(data, "db") }
 // is the lock of the data folder.
 func Store(data string) string { return filepath.Join(data, "store") }
 
+// Incoming returns the folder of a database that migrate is making.
+func Incoming(data string) string { return filepath.Join(data, "incoming") }
+
+// Moved returns the folder of a database whose ledgers migrate has moved elsewhere.
+func Moved(data string) string { return filepath.Join(data, "db.moved") }
+
 // Index returns the folder of the index, which can be rebuilt from the log.
 func Index(data string) string { return filepath.Join(data, "index") }
 

@@ -35,6 +35,34 @@ func IsElsewhere(data string) bool {
 	return err == nil
 }
 
+// ElsewhereError says that the log of a data folder is in another database, and what to do.
+func ElsewhereError(data string) error {
+	if _, err := os.Stat(Moved(data)); err != nil {
+		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)
+	}
+	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that with --store or COLOPHON_STORE. "+
+		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
+}
+
+// CheckElsewhere refuses a folder with a log of its own, for a server with --store.
+func CheckElsewhere(data string) error {
+	if HasDatabase(data) {
+		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
+	}
+	return nil
+}
+
+// CheckUsedElsewhere refuses a folder that is not that of a server with --store.
+func CheckUsedElsewhere(data string) error {
+	if err := CheckElsewhere(data); err != nil {
+		return err
+	}
+	if !IsElsewhere(data) {
+		return cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
+	}
+	return nil
+}
+
 // CheckForeign refuses a folder that has no ledger but has files that are not Colophon's. It
 // ignores lost+found, which new file systems contain, and names that begin with a dot, which
 // operating systems leave behind.
@@ -51,7 +79,7 @@ func CheckForeign(data string) error {
 	}
 	ours := []string{
 		filepath.Base(Database(data)), // another server may be starting
-		filepath.Base(Store(data)),
+		filepath.Base(Store(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
 		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
 		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
 	}

@@ -48,7 +48,7 @@ func ExplainOpen(err error, data string) error {
 func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = Database(data), c.Warnings()
 	if IsElsewhere(data) {
-		return nil, cli.Exitf(cli.ExitUsage, "the log of %s is in another database (serve --store), which this command cannot open", data)
+		return nil, ElsewhereError(data)
 	}
 	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --data", data)

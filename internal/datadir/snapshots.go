@@ -30,8 +30,11 @@ func SnapshotsOf(data string) Snapshots {
 // snapshotName is the name of the copy's folder. The database is a folder in it.
 const snapshotName = "backup"
 
-// Database returns the path of the copy.
-func (s Snapshots) Database() string { return filepath.Join(s.Dir, snapshotName, "db") }
+// Folder returns the path of the copy. The database is a folder in it.
+func (s Snapshots) Folder() string { return filepath.Join(s.Dir, snapshotName) }
+
+// Database returns the path of the database in the copy.
+func (s Snapshots) Database() string { return filepath.Join(s.Folder(), "db") }
 
 // ErrSnapshotHeld means that a copy stays because a backup is reading it.
 var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup ends")

@@ -50,8 +50,9 @@ type deployment struct {
 	machine  machine
 	disk     fileSystem // file system of the database
 	server   serverAnswers
-	own      bool             // the queried server is the one at the address in the settings
-	store    error            // why the log's database cannot be used; nil if it can, or if it is in the data folder
+	own      bool  // the queried server is the one at the address in the settings
+	store    error // why the log's database cannot be used; nil if it can, or if it is in the data folder
+	shared   sharedTokens
 	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"colophon/api/access"
 	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
@@ -120,8 +119,7 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 
 // checkTokenLedgers reports tokens that name ledgers which do not exist.
 func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
-	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
-	tokens, err := store.List()
+	tokens, err := d.listTokens()
 	if err != nil {
 		return nil // checkTokens reports it
 	}

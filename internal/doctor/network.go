@@ -53,6 +53,9 @@ func (d *deployment) authentication() (required bool, err error) {
 	if d.settings.config.AccessFile != "" {
 		return true, nil
 	}
+	if len(d.shared.tokens) > 0 {
+		return true, nil
+	}
 	_, err = os.Lstat(datadir.Access(d.data())) // the server uses the same rule
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -3,8 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"colophon/api/access"
+	"colophon/internal/datadir"
 	"colophon/storage"
 	"colophon/storage/postgres"
 )
@@ -20,6 +23,36 @@ func (d *deployment) askStore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	d.store = postgres.Probe(ctx, d.settings.config.Store)
+	if d.store == nil {
+		d.shared.tokens, d.shared.err = readShared(ctx, d.settings.config.Store)
+	}
+}
+
+// sharedTokens are the tokens in the database of the log, or why they cannot be read.
+type sharedTokens struct {
+	tokens []access.Listed
+	err    error
+}
+
+// readShared returns the tokens in a database; none if it has no tables yet.
+func readShared(ctx context.Context, url string) ([]access.Listed, error) {
+	database, err := postgres.Open(ctx, postgres.Config{URL: url, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := access.Store{Shared: database}.List()
+	return tokens, errors.Join(err, database.Close())
+}
+
+// listTokens returns the tokens of the server.
+func (d *deployment) listTokens() ([]access.Listed, error) {
+	if d.settings.config.Store != "" {
+		return d.shared.tokens, errors.Join(d.store, d.shared.err)
+	}
+	return access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
 // checkStore checks that the database of the log answers and does not lose commits.

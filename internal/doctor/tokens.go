@@ -22,16 +22,20 @@ const (
 // checkTokens checks that only the owner can read the token file, that its tokens are used,
 // and that the tokens of administrators expire, but not soon.
 func checkTokens(d *deployment) []Finding {
-	store := access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}
-	tokens, err := store.List()
+	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, asOwner, "%v", err)
+	}
+	if d.store != nil {
+		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")
 	}
 	if err != nil {
 		return finding(Wrong, "follow the message; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
-		if _, err := os.Stat(datadir.Access(d.data())); err == nil {
+		if _, err := os.Stat(datadir.Access(d.data())); err == nil && d.settings.config.Store != "" {
+			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, and the database has none: the server does not start")
+		} else if err == nil {
 			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.Access(d.data()))
 		}
 		return finding(OK, "", "there are none")

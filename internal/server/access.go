@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -16,19 +18,28 @@ import (
 
 // gate authenticates requests and encrypts connections.
 type gate struct {
-	who *access.Authenticator
-	tls *tls.Config // nil if connections are not encrypted
+	who    *access.Authenticator
+	tls    *tls.Config // nil if connections are not encrypted
+	shared io.Closer   // the database of the tokens; nil if they are in the data folder
+}
+
+// close writes what it has to, and closes the database of the tokens.
+func (g gate) close() error {
+	g.who.Close()
+	if g.shared == nil {
+		return nil
+	}
+	return g.shared.Close()
 }
 
 // openGate reads the access rules and the certificate. It refuses an address that other
 // machines can reach if the server asks for no credentials.
-func openGate(config Config, log *slog.Logger) (gate, error) {
+func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
 		return gate{}, cli.Refused("data: %s is not a folder", config.Data)
 	}
 	var rules access.Rules
 	if config.AccessFile != "" {
-		var err error
 		if rules, err = access.ReadRules(config.AccessFile); err != nil {
 			return gate{}, cli.Refused("access-file %s: %w", config.AccessFile, err)
 		}
@@ -51,6 +62,18 @@ func openGate(config Config, log *slog.Logger) (gate, error) {
 			return gate{}, cli.Refused("%w", err)
 		}
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
+	}
+	if config.Store != "" {
+		shared, err := openTokens(ctx, config, log)
+		if err != nil {
+			return gate{}, err
+		}
+		g.shared, about.Shared = shared, shared
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, shared.Close())
+			}
+		}()
 	}
 	who, err := access.Open(about)
 	if errors.Is(err, fs.ErrPermission) {

@@ -26,11 +26,12 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database                // database, if it is in the data folder; else nil
-	remote   *postgres.Database              // database, if it is not; else nil
-	lock     io.Closer                       // on the data folder, if the database is elsewhere; else nil
-	cluster  *cluster.Cluster                // the servers on remote; nil without it
+	local    *pebble.Database                // the database if it is in the data folder; otherwise nil
+	remote   *postgres.Database              // the database if it is not; otherwise nil
+	lock     io.Closer                       // lock on the data folder if the database is elsewhere; otherwise nil
+	cluster  *cluster.Cluster                // the servers on remote; otherwise nil
 	started  atomic.Pointer[cluster.Cluster] // cluster, for other goroutines
+	settings *settingsFollower               // if the database is elsewhere; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -49,7 +50,7 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	case config.Store != "":
 		return openElsewhere(ctx, config, keys, log)
 	case datadir.IsElsewhere(config.Data):
-		return nil, cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", config.Data)
+		return nil, datadir.ElsewhereError(config.Data)
 	}
 	made, err := datadir.Make(config.Data)
 	if err != nil {
@@ -130,6 +131,9 @@ func (n *Node) Close() error {
 	var errs []error
 	if n.cluster != nil {
 		n.cluster.Settle()
+	}
+	if n.settings != nil {
+		n.settings.close()
 	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())

@@ -24,7 +24,7 @@ import (
 	"colophon/storage"
 )
 
-func Run(ctx context.Context, c *cli.Console, config Config, version string) error {
+func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
 	if err := datadir.CheckForeign(config.Data); err != nil {
 		return err
 	}
@@ -32,11 +32,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 		return err
 	}
 	log := newLogger(c, config)
-	g, err := openGate(config, log)
+	g, err := openGate(ctx, config, log)
 	if err != nil {
 		return err
 	}
-	defer g.who.Close()
+	defer func() { err = errors.Join(err, g.close()) }()
 	config = config.WithCaches(memory.Usable())
 	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
@@ -74,7 +74,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) err
 		if err := node.Close(); err != nil {
 			return err
 		}
-		if node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log); err != nil {
+		node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
+		if errors.Is(err, context.Canceled) {
+			return nil // asked to end before it began again
+		}
+		if err != nil {
 			return err
 		}
 		node.welcomed, node.version = true, version
@@ -95,8 +99,10 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if n.cluster != nil {
 		metrics.Register(n.cluster)
 	}
-	var snapshot admin.Snapshot // nil for a database elsewhere, which has backups of its own
-	if n.local != nil {
+	var snapshot admin.Snapshot // nil for a database elsewhere, which has its own backups
+	if n.local == nil {
+		metrics.Register(&databaseCollector{database: n.remote, log: n.log})
+	} else {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
 			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"colophon/internal/cli"
 	"colophon/internal/cluster"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
@@ -24,11 +23,11 @@ import (
 )
 
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder
-// has the signing keys, the marks, the tokens, and the index. Other servers, with folders of
-// their own, share the database.
+// has the signing keys, the marks, and the index. Other servers, with folders of their own,
+// share the database.
 func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
-	if datadir.HasDatabase(config.Data) {
-		return nil, cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, or omit --store", config.Data)
+	if err := datadir.CheckElsewhere(config.Data); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(datadir.Store(config.Data), 0o700); err != nil {
 		return nil, err
@@ -50,6 +49,7 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *sl
 	if err := n.open(ctx, config, keys); err != nil {
 		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
 	}
+	n.settings = followSettings(n.Host, database, log)
 	return n, nil
 }
 

@@ -60,7 +60,7 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
 	made, err := store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
 	require.NoError(t, err)
-	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
 	var connections []*openConnection
@@ -88,7 +88,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
 	s.Write("clients.pem", "CERTIFICATE", s.Cert.Raw)
-	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
 	pair := s.Client("pipeline")

@@ -94,7 +94,7 @@ func visit(t *testing.T, url string, config *tls.Config) (body, server string, p
 
 func TestTLS(t *testing.T) {
 	s := authority.New(t)
-	g, err := openGate(withCertificate(t, s, "first"), slog.New(slog.DiscardHandler))
+	g, err := openGate(t.Context(), withCertificate(t, s, "first"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
 	require.Contains(t, url, "https://")
@@ -113,7 +113,7 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	s := authority.New(t)
 	log := new(lockedBuffer)
 	config := withCertificate(t, s, "first")
-	g, err := openGate(config, slog.New(slog.NewTextHandler(log, nil)))
+	g, err := openGate(t.Context(), config, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
 	url := behind(t, g)
 	serves := func(want string) {
@@ -153,7 +153,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
 	config.Listen = "0.0.0.0:8080" // never opened; allowed because there are rules
-	g, err := openGate(config, slog.New(slog.DiscardHandler))
+	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, "client certificates", g.describe(config))
 	url := behind(t, g)
@@ -170,10 +170,10 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	require.Error(t, err, "a certificate of another authority") // an alert, or a closed connection before it is read
 
 	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
-	_, err = openGate(config, slog.New(slog.DiscardHandler))
+	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "the file has no PEM certificate")
 	require.NoError(t, os.Remove(config.TLSClientCA))
-	_, err = openGate(config, slog.New(slog.DiscardHandler))
+	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "tls-client-ca: ")
 }
 
@@ -183,7 +183,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	address := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 	says := func(description, warning string) {
 		t.Helper()
-		g, err := openGate(config, slog.New(slog.NewTextHandler(log, nil)))
+		g, err := openGate(t.Context(), config, slog.New(slog.NewTextHandler(log, nil)))
 		require.NoError(t, err)
 		defer g.who.Close()
 		require.Equal(t, "http", g.scheme())
@@ -198,7 +198,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	}
 	says("none: only this machine can reach it", "")
 	config.Listen = "192.0.2.1:80"
-	_, err := openGate(config, slog.New(slog.DiscardHandler))
+	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, but there is no authentication")
 	config.Insecure = true
 	says("none: anyone who can reach it may do anything", "there is no authentication")
@@ -222,7 +222,7 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	config := Config{Data: t.TempDir()}.WithDefaults()
 	require.NoError(t, os.Chmod(config.Data, 0))
 	t.Cleanup(func() { require.NoError(t, os.Chmod(config.Data, 0o700)) })
-	_, err := openGate(config, slog.New(slog.DiscardHandler))
+	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	exit := &cli.ExitError{}
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitFailed, exit.Code)

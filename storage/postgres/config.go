@@ -68,6 +68,8 @@ type Config struct {
 	Server *Server
 	// ReadOnly opens an existing database without taking its ledgers over. Every write fails.
 	ReadOnly bool
+	// Moving opens a database that a Move has locked. Only colophon migrate sets it.
+	Moving bool
 }
 
 // IsURL reports whether a text has the form of Config.URL.

@@ -24,9 +24,12 @@ type Database struct {
 	writes   *pgxpool.Pool // nil if the database is open for reading only
 	writer   string        // names this opening in the heads that it writes
 	patience time.Duration
+	moving   bool // Config.Moving
 	log      *slog.Logger
 	closed   atomic.Bool
 	leases   *Leases // nil: opening a ledger takes it over
+
+	unanswered atomic.Uint64 // see Metrics
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // opened so far, by name; guarded by mu
@@ -35,8 +38,8 @@ type Database struct {
 var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables. It returns a SettingError if a
-// setting of the server could lose commits, and storage.ErrFormat if a later build created the
-// tables.
+// setting of the server could lose commits, storage.ErrFormat if a later build created the
+// tables, and a MoveError if a migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -56,10 +59,15 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		writes:   writes,
 		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
 		patience: cfg.Patience,
+		moving:   cfg.Moving,
 		log:      cfg.Logger,
 		ledgers:  make(map[string]*ledger),
 	}
-	if err := d.prepare(ctx); err != nil {
+	err = d.prepare(ctx)
+	if err == nil {
+		err = d.checkMove(ctx, cfg)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if cfg.Server != nil {
@@ -319,8 +327,8 @@ func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, er
 			return err
 		}
 		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
-			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers
-			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch)
+			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMoved+`
+			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.moving)
 		if err != nil {
 			return err
 		}
@@ -349,7 +357,7 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil
+		return false, d.checkMove(ctx, Config{Moving: d.moving})
 	case err == nil && writer != d.writer:
 		err = fmt.Errorf("%w: the name is taken", storage.ErrConflict)
 	}

@@ -39,7 +39,8 @@ const (
 // lost.
 func temporary(err error) bool {
 	var setting *SettingError
-	if err == nil || sentinel(err) || errors.As(err, &setting) {
+	var moved *MoveError
+	if err == nil || sentinel(err) || errors.As(err, &setting) || errors.As(err, &moved) {
 		return false
 	}
 	var reported *pgconn.PgError

@@ -94,6 +94,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 // recover finds out whether a write whose attempt returned err was made, and makes it if it
 // was not (see the package's comment).
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
+	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
 	for between := (pause{}); temporary(err); {
@@ -127,7 +128,9 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 
 // Two ways to take over a ledger.
 const (
-	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
+	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING ` + headColumns
+	// takeMoving is takeFrom for a migration.
+	takeMoving = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 RETURNING ` + headColumns
 	// takeOwn updates nothing if another process has the ledger.
 	takeOwn = `UPDATE colophon_heads SET epoch = epoch + 1 WHERE ledger = $1 AND writer = $2 RETURNING ` + headColumns
 )
@@ -187,8 +190,12 @@ func (l *ledger) open(ctx context.Context) error {
 	if l.db.writes == nil || l.db.leases != nil || l.epoch != 0 && l.doubt == nil {
 		return nil
 	}
-	_, err := l.takeOver(ctx, l.raise(ctx, takeFrom))
-	if errors.Is(err, errTakenOver) { // there is no row, or it was taken over just now
+	how := takeFrom
+	if l.db.moving {
+		how = takeMoving
+	}
+	_, err := l.takeOver(ctx, l.raise(ctx, how))
+	if errors.Is(err, errTakenOver) { // there is no row, or the ledger was taken over just now
 		_, err = l.stored(ctx)
 		err = cmp.Or(err, errTakenOver)
 	}
@@ -249,6 +256,9 @@ func (l *ledger) Freeze(ctx context.Context) error {
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRefused
 		}
+		if err == nil {
+			_, err = conn.Exec(ctx, raiseSettings)
+		}
 		return err
 	}})
 	if err != nil {
@@ -272,6 +282,9 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 		}
 		_, err = conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3)
 			ON CONFLICT (ledger, name) DO UPDATE SET value = excluded.value`, l.number, name, filled(value))
+		if err == nil {
+			_, err = conn.Exec(ctx, raiseSettings)
+		}
 		return err
 	}})
 	if err != nil {

@@ -1,0 +1,134 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The pace of a server that shares its tokens.
+const (
+	// PollEvery is the time between two looks at the shared tokens.
+	PollEvery = 250 * time.Millisecond
+	// StaleAfter is the time without a successful look after which no token is accepted: one
+	// may have been revoked.
+	StaleAfter = 5 * time.Second
+)
+
+// poll is the server's view of a shared token store. A goroutine looks at the version of the
+// tokens, and reads them when it has changed.
+type poll struct {
+	shared            Shared
+	log               *slog.Logger
+	now               func() time.Time
+	every, staleAfter time.Duration
+
+	table  atomic.Pointer[tokenTable]
+	looked atomic.Pointer[time.Time] // when the last successful look began
+
+	version int64 // of table; of the goroutine
+	failing bool  // the last look failed; of the goroutine
+
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// openPoll reads the shared tokens for the first time, and begins to look for changes.
+func openPoll(config Config) (*poll, error) {
+	p := &poll{shared: config.Shared, log: config.Log, now: config.Now, every: PollEvery, staleAfter: StaleAfter}
+	p.table.Store(&tokenTable{})
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	if err := p.look(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	if fault := p.table.Load().fault; fault != nil {
+		stop()
+		return nil, fault
+	}
+	p.ended.Go(func() { p.run(ctx) })
+	return p, nil
+}
+
+func (p *poll) run(ctx context.Context) {
+	ticker := time.NewTicker(p.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := p.look(ctx)
+		switch failing := err != nil; {
+		case ctx.Err() != nil:
+			return
+		case failing && !p.failing:
+			p.log.Warn("cannot read the shared tokens", "error", err, "refused_after", p.staleAfter)
+		case !failing && p.failing:
+			p.log.Info("the shared tokens can be read again")
+		}
+		p.failing = err != nil
+	}
+}
+
+// look reads the tokens if they have changed.
+func (p *poll) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.staleAfter)
+	defer cancel()
+	begun := time.Now()
+	version, err := p.shared.Version(ctx, sharedTokens)
+	if err != nil {
+		return err
+	}
+	if before := p.table.Load(); version != p.version {
+		after, read, err := p.read(ctx)
+		if err != nil {
+			return err
+		}
+		p.table.Store(after)
+		if p.looked.Load() != nil {
+			logChange(p.log, before, after, p.now())
+		}
+		p.version = read
+	}
+	p.looked.Store(&begun)
+	return nil
+}
+
+// read returns the tokens and their version. The error means that they cannot be read now.
+func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
+	text, version, err := p.shared.Value(ctx, sharedTokens)
+	if err != nil {
+		return nil, 0, err
+	}
+	if version == 0 { // they were there before
+		return newTable(nil, errors.New("the tokens are gone from the database: restore it, or make a token")), 0, nil
+	}
+	tokens, err := parseTokens(text)
+	if err != nil {
+		err = fmt.Errorf("the tokens in the database are damaged: %w; restore the database", err)
+	}
+	return newTable(tokens, err), version, nil
+}
+
+// current returns the tokens of the last look. If it was too long ago, none is accepted.
+func (p *poll) current() *tokenTable {
+	table := p.table.Load()
+	if since := time.Since(*p.looked.Load()); since > p.staleAfter {
+		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w since %v", ErrStale, since.Truncate(time.Second))}
+	}
+	return table
+}
+
+func (p *poll) exist() bool { return p.table.Load().exists }
+
+func (p *poll) close() {
+	p.stop()
+	p.ended.Wait()
+}

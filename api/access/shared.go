@@ -1,0 +1,174 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"colophon/internal/safefile"
+	"colophon/storage"
+)
+
+// Shared keeps named values that several servers share. Every server reads a change of the
+// tokens within PollEvery. If it cannot read them for StaleAfter, it refuses all tokens with
+// ErrStale until it can.
+type Shared interface {
+	// Version returns the version of a value, which each change raises; 0 if it is not stored.
+	Version(ctx context.Context, name string) (int64, error)
+	// Value returns a value and its version.
+	Value(ctx context.Context, name string) (value []byte, version int64, err error)
+	// SetValue replaces a value of that version, durably. It returns storage.ErrConflict if the
+	// stored version is another one.
+	SetValue(ctx context.Context, name string, version int64, value []byte) error
+}
+
+// Names of the shared values. Both have the content of the file of that kind.
+const (
+	sharedTokens   = "tokens"
+	sharedLastUses = "last-use"
+)
+
+// sharedTimeout bounds a change of the shared tokens.
+const sharedTimeout = 10 * time.Second
+
+// maxConflicts bounds the attempts to change the shared tokens beside other changes.
+const maxConflicts = 10
+
+// loadShared returns the shared tokens and the version of their list; version 0 if there is no
+// list.
+func loadShared(ctx context.Context, shared Shared) (tokens []Token, version int64, err error) {
+	text, version, err := shared.Value(ctx, sharedTokens)
+	if err != nil || version == 0 {
+		return nil, 0, err
+	}
+	if tokens, err = parseTokens(text); err != nil {
+		return nil, version, fmt.Errorf("the tokens in the database are damaged: %w; restore the database", err)
+	}
+	return tokens, version, nil
+}
+
+// changeShared replaces the shared tokens. It repeats f if another change was made meanwhile.
+func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		tokens, version, err := loadShared(ctx, s.Shared)
+		if err != nil {
+			return err
+		}
+		if tokens, err = f(tokens); err != nil {
+			return err
+		}
+		text, err := encodeTokens(tokens)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxTokensFile {
+			return fmt.Errorf("there are too many tokens: their list would be longer than %d bytes", maxTokensFile)
+		}
+		err = s.Shared.SetValue(ctx, sharedTokens, version, text)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, storage.ErrConflict) || attempt == maxConflicts {
+			return fmt.Errorf("writing the tokens: %w; see with colophon token list whether they were written", err)
+		}
+	}
+}
+
+// Text returns the list of tokens as it is stored; nil if there is none.
+func (s Store) Text() ([]byte, error) {
+	var tokens []Token
+	var err error
+	if s.Shared == nil {
+		if tokens, _, err = readTokens(s.Dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
+		defer cancel()
+		var version int64
+		if tokens, version, err = loadShared(ctx, s.Shared); err == nil && version == 0 {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encodeTokens(tokens)
+}
+
+// SetText replaces all tokens by those of a list that Text has returned, durably.
+func (s Store) SetText(text []byte) error {
+	tokens, err := parseTokens(text)
+	if err != nil {
+		return err
+	}
+	if s.Shared == nil {
+		if err := makeFolder(s.Dir); err != nil {
+			return fmt.Errorf("creating the folder of tokens: %w", err)
+		}
+	}
+	return s.change(false, func([]Token) ([]Token, error) { return tokens, nil })
+}
+
+// movedTokensFile is the tokens file after TakeOver.
+const movedTokensFile = "tokens.moved.json"
+
+// TakeOver moves the tokens of a folder into the shared store, once. It refuses a folder whose
+// tokens the store does not have, if the store has others, and a folder whose tokens are lost. The
+// folder exists from then on if the store has tokens: if they are lost, the next TakeOver tells.
+func TakeOver(dir string, shared Shared) error {
+	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
+	defer cancel()
+	stored, version, err := loadShared(ctx, shared)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		if version == 0 {
+			return nil
+		}
+		return makeFolder(dir)
+	}
+	own, _, err := readTokens(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && version > 0:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the tokens that %s belongs to are neither there nor in the database: restore them, or make one with colophon token create --store; "+
+			"to require no credentials, remove the folder", dir)
+	case err != nil:
+		return err
+	case version == 0:
+		text, err := encodeTokens(own)
+		if err == nil {
+			err = shared.SetValue(ctx, sharedTokens, 0, text)
+		}
+		if errors.Is(err, storage.ErrConflict) {
+			return errors.New("another server has stored its tokens in the database at this moment; start this one again")
+		}
+		if err != nil {
+			return err
+		}
+	default:
+		known := make(map[string]bool, len(stored))
+		for _, t := range stored {
+			known[t.ID] = true
+		}
+		for _, t := range own {
+			if !known[t.ID] {
+				return fmt.Errorf("%s has token %q (id %s), which the tokens in the database do not include: make it again with colophon token create --store, and move the file away",
+					filepath.Join(dir, tokensFile), t.Name, t.ID)
+			}
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, tokensFile), filepath.Join(dir, movedTokensFile)); err != nil {
+		return fmt.Errorf("putting the tokens aside that the database has now: %w", err)
+	}
+	return safefile.SyncDir(dir)
+}

@@ -1,0 +1,266 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"colophon/storage"
+)
+
+// values are shared values in memory.
+type values struct {
+	mu       sync.Mutex // guards what follows
+	texts    map[string][]byte
+	versions map[string]int64
+	fault    error // of every call
+}
+
+func newValues() *values {
+	return &values{texts: make(map[string][]byte), versions: make(map[string]int64)}
+}
+
+func (v *values) fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fault = err
+}
+
+func (v *values) drop(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.texts, name)
+	delete(v.versions, name)
+}
+
+func (v *values) Version(ctx context.Context, name string) (int64, error) {
+	_, version, err := v.Value(ctx, name)
+	return version, err
+}
+
+func (v *values) Value(_ context.Context, name string) ([]byte, int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.texts[name], v.versions[name], v.fault
+}
+
+func (v *values) SetValue(_ context.Context, name string, version int64, value []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.fault != nil {
+		return v.fault
+	}
+	if v.versions[name] != version {
+		return storage.ErrConflict
+	}
+	v.texts[name] = value
+	v.versions[name]++
+	return nil
+}
+
+// sharing opens an Authenticator over shared values.
+func sharing(t *testing.T, v *values) *Authenticator {
+	t.Helper()
+	a, err := Open(Config{Dir: filepath.Join(t.TempDir(), "access"), Shared: v})
+	require.NoError(t, err)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// ask authenticates a request with a token.
+func ask(a *Authenticator, token string) error {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := a.Authenticate(r)
+	return err
+}
+
+// becomes waits until a token gets an answer: an error, or nil.
+func becomes(t *testing.T, a *Authenticator, token string, want error) {
+	t.Helper()
+	require.Eventually(t, func() bool { return errors.Is(ask(a, token), want) && (want != nil || ask(a, token) == nil) }, time.Minute, 10*time.Millisecond)
+}
+
+// Several servers accept and refuse the same tokens.
+func TestSharedTokens(t *testing.T) {
+	v := newValues()
+	a, b := sharing(t, v), sharing(t, v)
+	require.False(t, a.Required())
+	s := Store{Shared: v, Now: time.Now}
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	one, err := s.Create(NewToken{Name: "one", Grants: grants})
+	require.NoError(t, err)
+	require.True(t, one.First)
+	becomes(t, a, one.Text, nil)
+	becomes(t, b, one.Text, nil)
+	require.True(t, a.Required())
+	_, err = s.Create(NewToken{Name: "one", Grants: grants})
+	require.ErrorContains(t, err, "a token \"one\" already exists")
+	_, err = s.Revoke("one")
+	require.NoError(t, err)
+	becomes(t, a, one.Text, ErrInvalid)
+	becomes(t, b, one.Text, ErrInvalid)
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "revoked", list[0].State(time.Now()))
+}
+
+// If the list is gone or damaged, no token is accepted.
+func TestLostSharedTokens(t *testing.T) {
+	v := newValues()
+	a := sharing(t, v)
+	s := Store{Shared: v, Now: time.Now}
+	one, err := s.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	require.NoError(t, err)
+	becomes(t, a, one.Text, nil)
+	v.drop(sharedTokens)
+	becomes(t, a, one.Text, ErrInvalid)
+	require.True(t, a.Required())
+	require.NoError(t, v.SetValue(t.Context(), sharedTokens, 0, []byte("{")))
+	_, err = Open(Config{Dir: t.TempDir(), Shared: v})
+	require.ErrorContains(t, err, "damaged")
+	_, err = s.List()
+	require.ErrorContains(t, err, "damaged")
+}
+
+// A server that cannot look for revocations accepts no token after a while, and says so.
+func TestStaleTokens(t *testing.T) {
+	v := newValues()
+	s := Store{Shared: v, Now: time.Now}
+	one, err := s.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	require.NoError(t, err)
+	p, err := openPoll(Config{Shared: v}.withDefaults())
+	require.NoError(t, err)
+	p.close() // the test looks itself
+	a := &Authenticator{tokens: p, uses: openLastUses(Config{Shared: v}), log: Config{}.withDefaults().Log, now: time.Now}
+	require.NoError(t, ask(a, one.Text))
+	v.fail(errors.New("unreachable"))
+	require.Error(t, p.look(t.Context()))
+	require.NoError(t, ask(a, one.Text), "for a while, the last list counts")
+	p.staleAfter = 0
+	require.ErrorIs(t, ask(a, one.Text), ErrStale)
+	require.True(t, a.Required())
+	v.fail(nil)
+	p.staleAfter = time.Hour
+	require.NoError(t, p.look(t.Context()))
+	require.NoError(t, ask(a, one.Text))
+	_, err = Open(Config{Dir: t.TempDir(), Shared: func() *values { v.fail(errors.New("unreachable")); return v }()})
+	require.ErrorContains(t, err, "unreachable")
+	v.fail(nil)
+}
+
+// Changes of the list by several processes are all made.
+func TestConcurrentSharedChanges(t *testing.T) {
+	v := newValues()
+	var group errgroup.Group
+	for i := range 8 {
+		group.Go(func() error {
+			_, err := Store{Shared: v, Now: time.Now}.Create(NewToken{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	list, err := Store{Shared: v, Now: time.Now}.List()
+	require.NoError(t, err)
+	require.Len(t, list, 8)
+}
+
+// The times of last use of all servers are kept.
+func TestSharedLastUses(t *testing.T) {
+	v := newValues()
+	s := Store{Shared: v, Now: time.Now}
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	one, err := s.Create(NewToken{Name: "one", Grants: grants})
+	require.NoError(t, err)
+	two, err := s.Create(NewToken{Name: "two", Grants: grants})
+	require.NoError(t, err)
+	early, late := newClock(), newClock()
+	late.add(time.Hour)
+	for _, use := range []struct {
+		clock *clock
+		text  string
+	}{{late, one.Text}, {early, one.Text}, {early, two.Text}} {
+		a, err := Open(Config{Dir: t.TempDir(), Shared: v, Now: use.clock.now})
+		require.NoError(t, err)
+		require.NoError(t, ask(a, use.text))
+		a.Close()
+	}
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Equal(t, late.now(), list[0].LastUse)
+	require.Equal(t, early.now(), list[1].LastUse)
+}
+
+// The tokens of a folder move into the shared store once.
+func TestTakeOver(t *testing.T) {
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
+	v := newValues()
+	none := folder()
+	require.NoError(t, TakeOver(none.Dir, v))
+	require.NoDirExists(t, none.Dir)
+
+	own := folder()
+	one, err := own.Create(NewToken{Name: "one", Grants: grants})
+	require.NoError(t, err)
+	before, err := os.ReadFile(filepath.Join(own.Dir, tokensFile))
+	require.NoError(t, err)
+	require.NoError(t, TakeOver(own.Dir, v))
+	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
+	require.NoError(t, ask(sharing(t, v), one.Text))
+	_, err = Open(Config{Dir: own.Dir})
+	require.Error(t, err, "the folder alone accepts no token")
+	require.NoError(t, TakeOver(own.Dir, v), "again")
+
+	// Interrupted before the file was put aside; the token was revoked since.
+	_, err = Store{Shared: v, Now: time.Now}.Revoke("one")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
+	require.NoError(t, TakeOver(own.Dir, v))
+	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
+	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalid)
+
+	// Another folder with other tokens.
+	other := folder()
+	_, err = other.Create(NewToken{Name: "two", Grants: grants})
+	require.NoError(t, err)
+	require.ErrorContains(t, TakeOver(other.Dir, v), `has token "two"`)
+	require.FileExists(t, filepath.Join(other.Dir, tokensFile))
+
+	// A server that has seen tokens does not start without them.
+	seen := folder()
+	require.NoError(t, TakeOver(seen.Dir, v))
+	require.DirExists(t, seen.Dir)
+	v.drop(sharedTokens)
+	require.ErrorContains(t, TakeOver(seen.Dir, v), "neither there nor in the database")
+}
+
+// A list of tokens moves between the two kinds of stores.
+func TestTextOfTokens(t *testing.T) {
+	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	for _, s := range []Store{shared, folder} {
+		text, err := s.Text()
+		require.NoError(t, err)
+		require.Nil(t, text)
+	}
+	_, err := shared.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	require.NoError(t, err)
+	text, err := shared.Text()
+	require.NoError(t, err)
+	require.NoError(t, folder.SetText(text))
+	got, err := folder.Text()
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(got))
+	require.Error(t, folder.SetText([]byte("{}")))
+}

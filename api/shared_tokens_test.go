@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+)
+
+// oneValue is a shared value in memory, which may become unreadable.
+type oneValue struct {
+	mu      sync.Mutex // guards what follows
+	text    []byte
+	version int64
+	fault   error
+}
+
+func (v *oneValue) Version(ctx context.Context, name string) (int64, error) {
+	_, version, err := v.Value(ctx, name)
+	return version, err
+}
+
+func (v *oneValue) Value(context.Context, string) ([]byte, int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.text, v.version, v.fault
+}
+
+func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.text = value
+	v.version++
+	return v.fault
+}
+
+// While the server cannot read which tokens are revoked, it accepts none, and says that this is
+// no fault of the token.
+func TestUnreadableSharedTokens(t *testing.T) {
+	tokens := new(oneValue)
+	made, err := access.Store{Shared: tokens, Now: time.Now}.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
+	require.NoError(t, err)
+	who, err := access.Open(access.Config{Dir: t.TempDir(), Shared: &tokensOnly{tokens}})
+	require.NoError(t, err)
+	t.Cleanup(who.Close)
+	s := start(t, func(c *Config) { c.Access = who })
+	ask := func() answer { return s.get("/stats", "Authorization", "Bearer "+made.Text) }
+	ask().want(http.StatusOK)
+	tokens.mu.Lock()
+	tokens.fault = errors.New("unreachable")
+	tokens.mu.Unlock()
+	require.Eventually(t, func() bool { return ask().status == http.StatusServiceUnavailable }, time.Minute, 100*time.Millisecond)
+	require.NotEmpty(t, ask().want(http.StatusServiceUnavailable).header.Get("Retry-After"))
+	tokens.mu.Lock()
+	tokens.fault = nil
+	tokens.mu.Unlock()
+	require.Eventually(t, func() bool { return ask().status == http.StatusOK }, time.Minute, 100*time.Millisecond)
+}
+
+// tokensOnly keeps no other value than the tokens.
+type tokensOnly struct{ *oneValue }
+
+func (v *tokensOnly) SetValue(_ context.Context, _ string, _ int64, _ []byte) error { return nil }

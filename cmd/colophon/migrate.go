@@ -1,0 +1,45 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"colophon/internal/cli"
+	"colophon/internal/migrate"
+)
+
+func newMigrate(c *cli.Console) *cobra.Command {
+	var o migrate.Options
+	command := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move all ledgers between a data folder and a PostgreSQL database",
+		Long: `Move all ledgers from a data folder into a PostgreSQL database, or back: entries, tree,
+checkpoints, content, idempotency keys, redactions, and settings. Content that was erased
+is not copied. The copy is verified as fsck does, and has the same signed head.
+
+Stop the server first. No server starts on the copy until it is complete and the source
+is marked as moved; from then on none starts on the source. If migrate is interrupted, run
+it again with the same arguments: it continues.
+
+From a folder, the log is kept as db.moved in it. Tokens move along. Keys, marks, and the
+index stay in the folder, which serve then uses with --store. To a folder, name the data
+folder that the server used with the database: it has the keys. A new folder needs a copy
+of that folder's keys and marks.
+
+--undo makes the source valid again, if nothing was written to the target. A password of
+the database belongs into the variable PGPASSWORD, not on the command line.
+
+Exit codes: 0 the ledgers are moved, 1 they are not, 2 bad arguments, or the folder or the
+database is not one that fits, 4 another process uses the folder, 5 the source is damaged.`,
+		Example: `  colophon migrate --from ./data --to postgres://colophon@db.example.org/colophon
+  colophon migrate --from postgres://colophon@db.example.org/colophon --to ./data
+  colophon migrate --undo --from ./data --to postgres://colophon@db.example.org/colophon`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return migrate.Run(command.Context(), c, o)
+		},
+	}
+	command.Flags().StringVar(&o.From, "from", "", "data `folder`, or URL of a PostgreSQL database, that has the ledgers")
+	command.Flags().StringVar(&o.To, "to", "", "URL of a PostgreSQL database, or data `folder`, that gets them")
+	command.Flags().BoolVar(&o.Undo, "undo", false, "undo the move with these arguments, if nothing was written to the target")
+	return command
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/postgres"
+)
+
+// storeFlag is the flag --store of commands that work on the database of a server.
+type storeFlag struct{ url string }
+
+func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; default the data folder")
+}
+
+// value returns the URL; it is empty if the data folder is meant. The variable is not the
+// default of the flag, which help prints: it may contain a password.
+func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
+	if !command.Flags().Changed("store") {
+		return c.Environment("COLOPHON_STORE", "")
+	}
+	return s.url
+}
+
+// openDatabase opens the ledgers of a stopped server for a command: in its data folder, or at url
+// if that is not empty. The folder is locked in both cases. If readOnly is true, other servers on
+// a database continue; otherwise the command takes their ledgers over.
+func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
+	switch {
+	case url == "" && readOnly:
+		return datadir.OpenWith(ctx, c, data, pebble.Config{ReadOnly: true})
+	case url == "":
+		return datadir.Open(ctx, c, data)
+	}
+	if err := datadir.Check(data); err != nil {
+		return nil, err
+	}
+	if err := datadir.CheckUsedElsewhere(data); err != nil {
+		return nil, err
+	}
+	lock, err := folderlock.Take(datadir.Store(data))
+	if err != nil {
+		return nil, datadir.ExplainOpen(err, data)
+	}
+	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: readOnly})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lockedDatabase{database, lock}, nil
+}
+
+// lockedDatabase is a database that is used with a locked data folder.
+type lockedDatabase struct {
+	storage.Database
+	lock io.Closer
+}
+
+// Close implements storage.Database.
+func (d lockedDatabase) Close() error { return errors.Join(d.Database.Close(), d.lock.Close()) }

@@ -1,0 +1,180 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"colophon/ledger/keystore"
+	"colophon/storage/postgres"
+	"colophon/storage/postgres/postgrestest"
+)
+
+// The log is in a PostgreSQL database. The server, the database, or a migration is killed.
+
+func TestPostgres(t *testing.T) {
+	if installed, err := postgrestest.Installed(); err != nil {
+		t.Fatal(err)
+	} else if !installed {
+		t.Skip("PostgreSQL is not installed")
+	}
+	campaign(t, postgresRound)
+}
+
+// postgresWorld is a data folder and a database that servers use, one after the other.
+type postgresWorld struct {
+	processWorld
+	base *postgrestest.Server
+	url  string
+}
+
+func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
+	dir, err := os.MkdirTemp("", "colophon-faults")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(dir)
+	base, err := postgrestest.New()
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, base.Close()) }()
+	w := &postgresWorld{*newProcessWorld(dir, name, r.Uint64()), base, base.URL("search_path", base.Schema(t))}
+	done.faults = make(map[string]int)
+	for range kills {
+		known := len(w.history.acks)
+		s, err := startServer(t.Context(), w.data(), []string{"COLOPHON_STORE=" + w.url}, "--log-level", "error")
+		if err != nil {
+			return done, err
+		}
+		if err := w.remembers(t.Context(), s, 0); err != nil {
+			return done, errors.Join(err, s.command.Process.Kill())
+		}
+		after := time.Duration(1+r.IntN(150)) * time.Millisecond
+		switch r.IntN(3) {
+		case 0:
+			w.killUnderLoad(t.Context(), s, after)
+			done.faults["of the server"]++
+		case 1:
+			if err := w.killBase(t.Context(), s, after); err != nil {
+				return done, fmt.Errorf("%w\nits log: %s", err, &s.log)
+			}
+			done.faults["of the database"]++
+		case 2:
+			time.AfterFunc(after, func() { _ = base.Kill() })
+			w.killUnderLoad(t.Context(), s, after)
+			time.Sleep(after) // the timer may be late
+			base.Stop()
+			if err := base.Run(); err != nil {
+				return done, err
+			}
+			done.faults["of both"]++
+		}
+		done.receipts += len(w.history.acks) - known
+		if err := w.inspect(t.Context()); err != nil {
+			return done, fmt.Errorf("%w\nits log: %s", err, &s.log)
+		}
+		if r.IntN(3) == 0 {
+			if err := w.thereAndBack(t, r, &done); err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, nil
+}
+
+// killBase kills the database under load and starts it again. The server continues, and ends in
+// order.
+func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	restarted := make(chan error, 1)
+	time.AfterFunc(after, func() {
+		err := errors.Join(w.base.Kill(), w.base.Run())
+		time.Sleep(after) // under load again
+		cancel()
+		restarted <- err
+	})
+	clients := newClient(w.history, s.url)
+	clients.load(ctx, writers, 1_000_000)
+	clients.close()
+	return errors.Join(<-restarted, s.signal(syscall.SIGTERM))
+}
+
+// inspect opens the ledger and asks the oracle, whose requests stay in the ledger.
+func (w *postgresWorld) inspect(ctx context.Context) error {
+	database, err := postgres.Open(ctx, postgres.Config{URL: w.url})
+	if err != nil {
+		return fmt.Errorf("opening what is left: %w", err)
+	}
+	n, err := openNode(ctx, nodeConfig{database: database, indexFiles: vfs.NewMem(), indexDir: "index",
+		keys: keystore.Files{Dir: filepath.Join(w.data(), "keys")}})
+	if err != nil {
+		return fmt.Errorf("opening what is left: %w", err)
+	}
+	return errors.Join(check(ctx, n, w.history), n.close())
+}
+
+// thereAndBack moves the ledger into the data folder, uses it there, and moves it into another
+// schema. The migrations are killed at first.
+func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
+	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
+		return err
+	}
+	s, err := startServer(t.Context(), w.data(), nil, "--log-level", "error")
+	if err != nil {
+		return err
+	}
+	if err := w.remembers(t.Context(), s, 0); err != nil {
+		return errors.Join(err, s.command.Process.Kill())
+	}
+	w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(50))*time.Millisecond)
+	if err := w.processWorld.inspect(t.Context()); err != nil { // of a copy
+		return err
+	}
+	w.url = w.base.URL("search_path", w.base.Schema(t))
+	if err := w.migrate(t.Context(), r, w.data(), w.url, done); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(w.data(), "db.moved")), w.inspect(t.Context()))
+}
+
+// migrate moves the ledger. It is killed a few times, and then ends.
+func (w *postgresWorld) migrate(ctx context.Context, r *rand.Rand, from, to string, done *tally) error {
+	for attempt := 0; ; attempt++ {
+		command := exec.CommandContext(ctx, settings.binary, "migrate", "--from", from, "--to", to)
+		var said bytes.Buffer
+		command.Stderr = &said
+		if err := command.Start(); err != nil {
+			return err
+		}
+		if attempt < 3 {
+			timer := time.AfterFunc(time.Duration(r.IntN(400))*time.Millisecond, func() { _ = command.Process.Kill() })
+			err := command.Wait()
+			timer.Stop()
+			if err == nil {
+				return nil
+			}
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Exited() {
+				return fmt.Errorf("migrate: %w: %s", err, &said)
+			}
+			done.faults["of a migration"]++
+			continue
+		}
+		if err := command.Wait(); err != nil {
+			return fmt.Errorf("migrate: %w: %s", err, &said)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,120 @@
+package migrate
+
+import (
+	"context"
+	"time"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/storage"
+	"colophon/storage/postgres"
+)
+
+// base is a PostgreSQL database. Its mark (postgres.Move) keeps servers away.
+type base struct {
+	console  *cli.Console
+	url      string
+	database *postgres.Database
+}
+
+func (b *base) String() string {
+	if b.database == nil {
+		return "the database"
+	}
+	return "the database " + b.database.Place()
+}
+
+// open opens the database again.
+func (b *base) open(ctx context.Context, readOnly bool) (err error) {
+	if err := b.close(); err != nil {
+		return err
+	}
+	b.database, err = postgres.Open(ctx, postgres.Config{URL: b.url, Logger: b.console.Warnings(), Moving: true, ReadOnly: readOnly})
+	return err
+}
+
+func (b *base) mark(ctx context.Context, state postgres.MoveState, peer place) error {
+	return b.database.SetMove(ctx, postgres.Move{State: state, Peer: peer.String(), Since: time.Now().UTC().Truncate(time.Second)})
+}
+
+func (b *base) refusal(now postgres.Move) error {
+	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MoveError{Move: now, Place: b.database.Place()})
+}
+
+func (b *base) openSource(ctx context.Context) (storage.Database, error) {
+	if err := b.open(ctx, false); err != nil {
+		return nil, err
+	}
+	now, err := b.database.Move(ctx)
+	if err == nil && now.State == postgres.Arriving {
+		err = b.refusal(now)
+	}
+	return b.database, err
+}
+
+// hold keeps servers from opening the database. One that has it open ends at its next write to a
+// ledger that the migration has opened.
+func (b *base) hold(ctx context.Context, peer place) error {
+	return b.mark(ctx, postgres.Leaving, peer)
+}
+
+func (b *base) moved(ctx context.Context) (bool, error) {
+	now, err := b.database.Move(ctx)
+	return now.State == postgres.Moved, err
+}
+
+func (b *base) openTarget(ctx context.Context, peer place, resume bool) (storage.Database, bool, error) {
+	if err := b.open(ctx, false); err != nil {
+		return nil, false, err
+	}
+	switch now, err := b.database.Move(ctx); {
+	case err != nil:
+		return nil, false, err
+	case now.State == postgres.Leaving || now.State == postgres.Moved:
+		return nil, false, b.refusal(now)
+	case now.State == postgres.Arriving:
+		return b.database, false, nil
+	}
+	switch ledgers, err := b.database.Ledgers(ctx); {
+	case err != nil:
+		return nil, false, err
+	case len(ledgers) > 0: // a server may be running on it
+		err := b.open(ctx, true)
+		return b.database, true, err
+	case resume:
+		return nil, false, errMovedElsewhere
+	}
+	return b.database, false, b.mark(ctx, postgres.Arriving, peer)
+}
+
+func (b *base) leave(ctx context.Context, peer place) error {
+	return b.mark(ctx, postgres.Moved, peer)
+}
+
+// arrive removes the mark. A database that was complete before has none.
+func (b *base) arrive(ctx context.Context) error {
+	if now, err := b.database.Move(ctx); err != nil || now.State == "" {
+		return err
+	}
+	return b.unleave(ctx)
+}
+
+func (b *base) unarrive(ctx context.Context, peer place) (storage.Database, error) {
+	if err := b.open(ctx, false); err != nil {
+		return nil, err
+	}
+	return b.database, b.mark(ctx, postgres.Arriving, peer)
+}
+
+func (b *base) unleave(ctx context.Context) error { return b.database.SetMove(ctx, postgres.Move{}) }
+
+func (b *base) tokens() access.Store { return access.Store{Shared: b.database, Now: time.Now} }
+
+func (b *base) close() error {
+	if b.database == nil {
+		return nil
+	}
+	database := b.database
+	b.database = nil
+	return database.Close()
+}

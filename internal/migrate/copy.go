@@ -1,0 +1,317 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/ledger/record"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// Bounds of the copy of a ledger.
+const (
+	batchEntries  = 4096     // entries of a commit
+	batchBytes    = 4 << 20  // bytes of a commit, unless one record has more
+	cachedContent = 32 << 20 // bytes of content that several records share
+	cachedTiles   = 64
+)
+
+// errDiverged: the target has another log than the source.
+var errDiverged = errors.New("the two logs differ")
+
+// errNoContent: the source does not have content that a record needs.
+var errNoContent = errors.New("it is missing")
+
+// copier copies one ledger, commit by commit, through the storage contract. The target holds a
+// prefix of the source's log at any time. Content of records that the source has redacted is
+// never copied.
+type copier struct {
+	ctx      context.Context
+	from     storage.Reader
+	to       storage.Store
+	progress func(entries uint64)
+	most     int // entries of a commit
+	// growing means that others write to the source. Content may then be erased by an event
+	// beyond head. erasedBy is the last such event, 0 if there is none.
+	growing  bool
+	erasedBy uint64
+
+	head    storage.Head // of the source when the copy began; the last commit stores it
+	root    proofs.Hash  // that its checkpoint signs
+	stored  storage.Head // of the target
+	tip     storage.Hash // of the last entry that was read
+	time    int64        // of that entry, microseconds since 1970 UTC
+	tree    *proofs.Tree // of the entries that were read
+	cache   *audit.ContentCache
+	decoder event.Decoder
+	earlier event.Decoder // of records that an event redacts
+
+	redactions func(seq uint64) (bool, error)
+
+	next   storage.Batch
+	keys   []storage.Hash        // that events of next name, in their order
+	seqs   []uint64              // of these events
+	pieces map[storage.Hash]bool // content of next
+	bytes  int                   // of next
+}
+
+// copyLedger copies what the target does not have yet. Its last commit stores the source's
+// head, byte for byte; heads before it have no checkpoint, so that no server signs on top of
+// them. It verifies the chain, the tree, and the signed root before that commit.
+func copyLedger(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) (storage.Head, error) {
+	return newCopier(ctx, from, to, progress).run()
+}
+
+func newCopier(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) *copier {
+	return &copier{ctx: ctx, from: from, to: to, progress: progress, most: batchEntries, cache: audit.NewContentCache(cachedContent)}
+}
+
+func (c *copier) run() (storage.Head, error) {
+	if err := c.open(); err != nil {
+		return storage.Head{}, err
+	}
+	if c.stored.Size == c.head.Size {
+		if !sameHead(c.stored, c.head) {
+			return storage.Head{}, fmt.Errorf("%w: both have %d entries, and their heads are not equal", errDiverged, c.head.Size)
+		}
+		return c.head, nil
+	}
+	stop := c.joinRedactions()
+	defer stop()
+	c.reset()
+	for entry, err := range c.from.Entries(c.ctx, c.stored.Size) {
+		if err != nil {
+			return storage.Head{}, err
+		}
+		if entry.Seq == c.head.Size { // the source has grown since
+			break
+		}
+		if err := c.add(entry); err != nil {
+			return storage.Head{}, err
+		}
+	}
+	return c.head, c.finish()
+}
+
+func sameHead(a, b storage.Head) bool {
+	return a.Size == b.Size && a.Tip == b.Tip && a.Time == b.Time && bytes.Equal(a.Checkpoint, b.Checkpoint)
+}
+
+// open reads both heads, and checks that the target has a prefix of the source's log.
+func (c *copier) open() (err error) {
+	if c.head, err = c.from.Head(c.ctx); err != nil {
+		return err
+	}
+	if c.stored, err = c.to.Head(c.ctx); err != nil {
+		return err
+	}
+	if c.stored.Size > c.head.Size {
+		return fmt.Errorf("%w: the source has %d entries, the target has %d", errDiverged, c.head.Size, c.stored.Size)
+	}
+	if c.stored.Size > 0 {
+		last, err := c.from.Entry(c.ctx, c.stored.Size-1)
+		if err != nil {
+			return err
+		}
+		if sha256.Sum256(last) != c.stored.Tip {
+			return fmt.Errorf("%w: entry %d of the source is not the one that the target has", errDiverged, c.stored.Size-1)
+		}
+	}
+	c.tip, c.time = c.stored.Tip, c.stored.Time
+	c.tree, err = proofs.OpenTree(c.stored.Size, func(level uint8, index uint64) ([]byte, error) { return c.to.Tile(c.ctx, level, index) },
+		proofs.NewTileCache(cachedTiles))
+	if err != nil || c.head.Size == 0 {
+		return err
+	}
+	keys, err := ledger.StoredKeys(c.ctx, c.from)
+	if err != nil {
+		return err
+	}
+	signed, err := proofs.OpenCheckpoint(c.head.Checkpoint, keys.Verifiers()...)
+	if err != nil {
+		return fmt.Errorf("%w: the checkpoint of the source: %w", ledger.ErrDamaged, err)
+	}
+	if signed.Size != c.head.Size {
+		return fmt.Errorf("%w: the checkpoint of the source has size %d, its head has size %d", ledger.ErrDamaged, signed.Size, c.head.Size)
+	}
+	c.root = signed.Root
+	return nil
+}
+
+// add adds an entry to the next commit. It makes a commit if that is full, or if the entry
+// redacts one of its records: redactions concern earlier commits only.
+func (c *copier) add(entry storage.Entry) error {
+	seq := c.stored.Size + uint64(len(c.next.Entries))
+	if entry.Seq != seq {
+		return fmt.Errorf("%w: entry %d follows entry %d", storage.ErrDamaged, entry.Seq, seq-1)
+	}
+	if len(c.next.Entries) == c.most || c.bytes >= batchBytes {
+		if err := c.flush(nil); err != nil {
+			return err
+		}
+	}
+	e, err := c.decoder.Decode(entry.Bytes)
+	if err != nil {
+		return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
+	}
+	if e.Prev != c.tip || e.Seq != seq {
+		return fmt.Errorf("%w: entry %d does not follow the one before it", ledger.ErrDamaged, seq)
+	}
+	if e.Kind == record.ContentRedacted {
+		if err := c.redact(seq, e.Redaction()); err != nil {
+			return err
+		}
+	}
+	if err := c.contents(&e); err != nil {
+		return err
+	}
+	if key := e.Key(); key != nil {
+		c.keys, c.seqs = append(c.keys, *key), append(c.seqs, seq)
+	}
+	c.next.Entries = append(c.next.Entries, bytes.Clone(entry.Bytes))
+	c.bytes += len(entry.Bytes)
+	c.tree.Append(proofs.LeafHash(entry.Bytes))
+	c.tip, c.time = e.Hash, e.Time.UnixMicro()
+	return nil
+}
+
+// redact adds the redactions of an event. An earlier run may have copied the records before
+// they were redacted, so each redaction names what its record needs no longer.
+func (c *copier) redact(by uint64, redaction event.Redaction) error {
+	if redaction.Seqs == nil {
+		return fmt.Errorf("%w: event %d does not name the records that it redacts", ledger.ErrDamaged, by)
+	}
+	if redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= c.stored.Size && len(c.next.Entries) > 0 {
+		if err := c.flush(nil); err != nil {
+			return err
+		}
+	}
+	for seq := range redaction.Seqs.All() {
+		entry, err := c.to.Entry(c.ctx, seq)
+		if err != nil {
+			return fmt.Errorf("entry %d, which event %d redacts: %w", seq, by, err)
+		}
+		e, err := c.earlier.Decode(entry)
+		if err != nil {
+			return fmt.Errorf("%w: event %d: %w", ledger.ErrDamaged, seq, err)
+		}
+		r := storage.Redaction{Seq: seq, By: by}
+		for piece := range e.Contents() {
+			r.Digests = append(r.Digests, piece.Digest)
+		}
+		c.next.Redactions = append(c.next.Redactions, r)
+		c.bytes += (1 + len(r.Digests)) * len(storage.Hash{})
+	}
+	return nil
+}
+
+// contents adds the content that a record names, unless the record is redacted.
+func (c *copier) contents(e *event.Event) error {
+	redacted, err := c.redactions(e.Seq)
+	if err != nil || redacted {
+		return err
+	}
+	slot := uint16(0)
+	for named := range e.Contents() {
+		piece, err := c.content(named.Digest)
+		if errors.Is(err, errNoContent) && c.growing {
+			by, missing := c.from.Redaction(c.ctx, e.Seq)
+			if missing == nil && by >= c.head.Size {
+				c.erasedBy = max(c.erasedBy, by)
+				return nil
+			}
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("content %q of event %d: %w", named.Name, e.Seq, err)
+		case uint64(len(piece)) != named.Size:
+			return fmt.Errorf("%w: content %q of event %d has %d bytes, the event says %d", storage.ErrDamaged, named.Name, e.Seq, len(piece), named.Size)
+		}
+		c.next.Contents = append(c.next.Contents, storage.Content{Digest: named.Digest, Seq: e.Seq, Slot: slot, Bytes: piece})
+		slot++
+		if !c.pieces[named.Digest] {
+			c.pieces[named.Digest] = true
+			c.bytes += len(piece)
+		}
+	}
+	return nil
+}
+
+// content returns a piece of content of the source.
+func (c *copier) content(digest storage.Hash) ([]byte, error) {
+	if piece, cached := c.cache.Get(digest); cached {
+		return piece, nil
+	}
+	piece, err := c.from.Content(c.ctx, digest)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", storage.ErrDamaged, errNoContent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(piece) != digest {
+		return nil, fmt.Errorf("%w: its bytes do not have the digest %x", storage.ErrDamaged, digest)
+	}
+	c.cache.Put(digest, piece)
+	return piece, nil
+}
+
+// finish makes the last commit.
+func (c *copier) finish() error {
+	if size := c.tree.Size(); size != c.head.Size {
+		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
+	}
+	if c.tip != c.head.Tip || c.time != c.head.Time {
+		return fmt.Errorf("%w: the last entry of the source, at %s, is not the one that its head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
+	}
+	if root := c.tree.Root(); root != c.root {
+		return fmt.Errorf("%w: the tree of the source's entries has root %x, its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
+	}
+	return c.flush(c.head.Checkpoint)
+}
+
+// flush commits what was gathered.
+func (c *copier) flush(checkpoint []byte) error {
+	claims, err := c.from.Keys(c.ctx, c.keys)
+	if err != nil {
+		return err
+	}
+	claimed := make(map[storage.Hash]storage.Key, len(claims))
+	for _, claim := range claims {
+		claimed[claim.Key] = claim
+	}
+	for i, key := range c.keys {
+		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // else the event is a refusal
+			c.next.Keys = append(c.next.Keys, claim)
+		}
+	}
+	for _, tile := range c.tree.TakeDirty() {
+		c.next.Tiles = append(c.next.Tiles, storage.Tile(tile))
+	}
+	c.next.Head = storage.Head{Size: c.tree.Size(), Tip: c.tip, Time: c.time, Checkpoint: checkpoint}
+	if err := c.to.Writable(c.ctx); err != nil {
+		return err
+	}
+	if err := c.to.Commit(c.ctx, c.stored, c.next); err != nil {
+		return err
+	}
+	c.stored = c.next.Head
+	c.reset()
+	c.progress(c.stored.Size)
+	return nil
+}
+
+// reset begins another commit.
+func (c *copier) reset() {
+	c.next = storage.Batch{}
+	c.keys, c.seqs, c.bytes = c.keys[:0], c.seqs[:0], 0
+	c.pieces = make(map[storage.Hash]bool)
+}

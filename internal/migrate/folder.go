@@ -1,0 +1,200 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/folderlock"
+	"colophon/internal/safefile"
+	"colophon/storage"
+	"colophon/storage/pebble"
+)
+
+// folder is a data folder. Its log is in db if a server may start on it, in incoming while it
+// is being copied, and in db.moved once it was moved away. The folder store marks that the log
+// is in another database.
+type folder struct {
+	console  *cli.Console
+	data     string
+	lock     io.Closer // on the folder store, nil if there is none
+	database *pebble.Database
+}
+
+func (f *folder) String() string { return "the folder " + f.data }
+
+// exists reports whether there is something at a path. It is true if this cannot be found out.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// take locks the folder against servers that have their log in another database.
+func (f *folder) take() (err error) {
+	if err := datadir.Check(f.data); err != nil {
+		return err
+	}
+	if f.lock == nil && datadir.IsElsewhere(f.data) {
+		if f.lock, err = folderlock.Take(datadir.Store(f.data)); err != nil {
+			return datadir.ExplainOpen(err, f.data)
+		}
+	}
+	return nil
+}
+
+func (f *folder) open(ctx context.Context, dir string) (storage.Database, error) {
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.Warnings(), Copies: datadir.SnapshotsOf(f.data).Sweep})
+	if err != nil {
+		return nil, datadir.ExplainOpen(err, f.data)
+	}
+	f.database = database
+	return database, nil
+}
+
+func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
+	if err := f.take(); err != nil {
+		return nil, err
+	}
+	switch {
+	case datadir.HasDatabase(f.data) && exists(datadir.Moved(f.data)):
+		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.Moved(f.data))
+	case datadir.HasDatabase(f.data):
+		return f.open(ctx, datadir.Database(f.data))
+	case exists(datadir.Moved(f.data)):
+		return f.open(ctx, datadir.Moved(f.data))
+	}
+	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
+}
+
+// hold does nothing: the engine locks an open database.
+func (f *folder) hold(context.Context, place) error { return nil }
+
+func (f *folder) moved(context.Context) (bool, error) { return !datadir.HasDatabase(f.data), nil }
+
+func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.Database, bool, error) {
+	if err := datadir.CheckForeign(f.data); err != nil {
+		return nil, false, err
+	}
+	if resume && !datadir.HasDatabase(f.data) && !exists(datadir.Incoming(f.data)) {
+		return nil, false, errMovedElsewhere
+	}
+	if err := os.MkdirAll(f.data, 0o700); err != nil {
+		return nil, false, err
+	}
+	if err := f.take(); err != nil {
+		return nil, false, err
+	}
+	if datadir.HasDatabase(f.data) {
+		database, err := f.open(ctx, datadir.Database(f.data))
+		return database, true, err
+	}
+	if err := os.MkdirAll(datadir.Incoming(f.data), 0o700); err != nil {
+		return nil, false, err
+	}
+	database, err := f.open(ctx, datadir.Incoming(f.data))
+	return database, false, err
+}
+
+// rename renames the folder of the database. It is open, so that no server can take it in
+// between, except on systems that cannot rename an open folder.
+func (f *folder) rename(from, to string) error {
+	if !exists(from) && exists(to) { // an earlier run
+		return nil
+	}
+	if err := os.Rename(from, to); err != nil {
+		if err := f.closeDatabase(); err != nil {
+			return err
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+	}
+	return safefile.SyncDir(f.data)
+}
+
+// mark makes the folder that marks the log as being elsewhere, durably, and locks it.
+func (f *folder) mark() error {
+	if err := os.MkdirAll(datadir.Store(f.data), 0o700); err != nil {
+		return err
+	}
+	if err := safefile.SyncDir(f.data); err != nil {
+		return err
+	}
+	return f.take()
+}
+
+// unmark removes that folder.
+func (f *folder) unmark() error {
+	if err := f.unlock(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(datadir.Store(f.data)); err != nil {
+		return err
+	}
+	return safefile.SyncDir(f.data)
+}
+
+func (f *folder) leave(context.Context, place) error {
+	if err := f.mark(); err != nil {
+		return fmt.Errorf("marking %s as moved: %w", f, err)
+	}
+	return f.rename(datadir.Database(f.data), datadir.Moved(f.data))
+}
+
+func (f *folder) arrive(context.Context) error {
+	if err := f.rename(datadir.Incoming(f.data), datadir.Database(f.data)); err != nil {
+		return err
+	}
+	return f.unmark()
+}
+
+func (f *folder) unarrive(ctx context.Context, _ place) (storage.Database, error) {
+	if err := f.mark(); err != nil {
+		return nil, err
+	}
+	if err := f.rename(datadir.Database(f.data), datadir.Incoming(f.data)); err != nil {
+		return nil, err
+	}
+	if f.database != nil {
+		return f.database, nil
+	}
+	return f.open(ctx, datadir.Incoming(f.data))
+}
+
+func (f *folder) unleave(context.Context) error {
+	if err := f.rename(datadir.Moved(f.data), datadir.Database(f.data)); err != nil {
+		return err
+	}
+	return f.unmark()
+}
+
+func (f *folder) tokens() access.Store {
+	return access.Store{Dir: datadir.Access(f.data), Now: time.Now}
+}
+
+func (f *folder) closeDatabase() error {
+	if f.database == nil {
+		return nil
+	}
+	database := f.database
+	f.database = nil
+	return database.Close()
+}
+
+func (f *folder) unlock() error {
+	if f.lock == nil {
+		return nil
+	}
+	lock := f.lock
+	f.lock = nil
+	return lock.Close()
+}
+
+func (f *folder) close() error { return errors.Join(f.closeDatabase(), f.unlock()) }

@@ -1,0 +1,252 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/server"
+	"colophon/internal/testing/ledgertest"
+	"colophon/ledger"
+	"colophon/ledger/event"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/postgres"
+	"colophon/storage/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// console returns a console whose output the test reads.
+func console() (c *cli.Console, out *bytes.Buffer) {
+	out = new(bytes.Buffer)
+	return cli.New(bytes.NewReader(nil), io.Discard, out, func(string) (string, bool) { return "", false }), out
+}
+
+// emptyURL returns the URL of an empty schema.
+func emptyURL(t *testing.T) string {
+	s := postgrestest.Shared(t)
+	return s.URL("search_path", s.Schema(t))
+}
+
+// openNode opens a data folder, with its log in a database if store is not empty.
+func openNode(t *testing.T, data, store string) *server.Node {
+	t.Helper()
+	n, err := openedNode(t, data, store)
+	require.NoError(t, err)
+	return n
+}
+
+func openedNode(t *testing.T, data, store string) (*server.Node, error) {
+	t.Helper()
+	return server.Open(context.Background(), server.Config{Data: data, Store: store}.WithDefaults(), datadir.Keys(data), slog.New(slog.DiscardHandler))
+}
+
+// serve runs a server until stop is called. The URL is that of the ledger "default".
+func serve(t *testing.T, data, store string) (url string, stop func()) {
+	t.Helper()
+	n := openNode(t, data, store)
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, SpoolDir: datadir.Spool(data), Version: "test"})
+	require.NoError(t, err)
+	listening := httptest.NewServer(service)
+	return listening.URL + "/v1/ledgers/" + ledger.Default, func() {
+		listening.Close()
+		require.NoError(t, n.Close())
+	}
+}
+
+// everyKind makes a data folder with two ledgers. "default" has every kind of event, a changed
+// key, and a public log; "old" is frozen.
+func everyKind(t *testing.T) *ledgertest.Ledger {
+	t.Helper()
+	l := ledgertest.NewForAnswers(t, 40)
+	n := openNode(t, l.Data, "")
+	ctx := t.Context()
+	_, err := n.Host.RotateKey(ctx, ledger.Default, ledger.Anonymous)
+	require.NoError(t, err)
+	of, err := n.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, of.SetPublic(ctx, true))
+	old, err := n.Host.Create(ctx, ledger.New{Name: "old", OnMismatch: ledger.RejectMismatch})
+	require.NoError(t, err)
+	require.NoError(t, old.Freeze(ctx))
+	require.NoError(t, n.Close())
+	return l
+}
+
+func openFolder(t *testing.T, dir string) *pebble.Database {
+	t.Helper()
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return database
+}
+
+// openBase opens a database for reading, whatever migrate has done to it.
+func openBase(t *testing.T, url string) *postgres.Database {
+	t.Helper()
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, Moving: true, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return database
+}
+
+// stored is everything that the storage contract lets a reader see of a ledger.
+type stored struct {
+	Info       storage.Info
+	Head       storage.Head
+	Entries    [][]byte
+	Tiles      map[[2]uint64][]byte
+	Contents   map[storage.Hash][]byte
+	References map[storage.Hash][]uint64
+	Redactions []storage.Redaction
+	Keys       map[storage.Hash]storage.Key
+	Settings   map[string]string
+}
+
+// read reads all ledgers of a database.
+func read(t *testing.T, database storage.Database) map[string]stored {
+	t.Helper()
+	ctx := t.Context()
+	infos, err := database.Ledgers(ctx)
+	require.NoError(t, err)
+	all := make(map[string]stored)
+	for _, info := range infos {
+		from, err := database.Ledger(ctx, info.Name)
+		require.NoError(t, err)
+		info.Created = info.Created.Truncate(1000) // a database keeps microseconds
+		all[info.Name] = readLedger(t, from, info)
+	}
+	return all
+}
+
+func readLedger(t *testing.T, from storage.Reader, info storage.Info) stored {
+	t.Helper()
+	ctx := t.Context()
+	s := stored{Info: info, Tiles: make(map[[2]uint64][]byte), Contents: make(map[storage.Hash][]byte),
+		References: make(map[storage.Hash][]uint64), Keys: make(map[storage.Hash]storage.Key), Settings: make(map[string]string)}
+	var err error
+	s.Head, err = from.Head(ctx)
+	require.NoError(t, err)
+	var decoder event.Decoder
+	for entry, err := range from.Entries(ctx, 0) {
+		require.NoError(t, err)
+		s.Entries = append(s.Entries, bytes.Clone(entry.Bytes))
+		e, err := decoder.Decode(entry.Bytes)
+		require.NoError(t, err)
+		if key := e.Key(); key != nil {
+			if claim, err := from.Key(ctx, *key); err == nil {
+				s.Keys[*key] = claim
+			} else {
+				require.ErrorIs(t, err, storage.ErrNotFound)
+			}
+		}
+		for piece := range e.Contents() {
+			content, err := from.Content(ctx, piece.Digest)
+			if err != nil {
+				require.ErrorIs(t, err, storage.ErrNotFound)
+				continue
+			}
+			s.Contents[piece.Digest], s.References[piece.Digest] = content, nil
+			for seq, err := range from.References(ctx, piece.Digest) {
+				require.NoError(t, err)
+				s.References[piece.Digest] = append(s.References[piece.Digest], seq)
+			}
+		}
+	}
+	for level, index := uint8(0), uint64(0); ; index++ {
+		tile, err := from.Tile(ctx, level, index)
+		if err != nil {
+			require.ErrorIs(t, err, storage.ErrNotFound)
+			if index == 0 {
+				break
+			}
+			level, index = level+1, ^uint64(0)
+			continue
+		}
+		s.Tiles[[2]uint64{uint64(level), index}] = tile
+	}
+	for redaction, err := range from.Redactions(ctx) {
+		require.NoError(t, err)
+		s.Redactions = append(s.Redactions, redaction)
+	}
+	for _, name := range ledger.SettingNames() {
+		value, err := from.Setting(ctx, name)
+		if err == nil {
+			s.Settings[name] = string(value)
+		}
+	}
+	return s
+}
+
+// damagedReader is a log with one damage.
+type damagedReader struct {
+	storage.Reader
+	entry, end                             uint64 // the changed entry, and the first that is missing
+	noContent, badContent, tip, checkpoint bool
+	signed                                 []byte // in place of the checkpoint
+}
+
+func (r *damagedReader) Head(ctx context.Context) (storage.Head, error) {
+	head, err := r.Reader.Head(ctx)
+	if r.tip {
+		head.Tip[0] ^= 1
+	}
+	if r.checkpoint {
+		head.Checkpoint = bytes.Replace(head.Checkpoint, []byte("\n"), []byte("x\n"), 1)
+	}
+	if r.signed != nil {
+		head.Checkpoint = r.signed
+	}
+	return head, err
+}
+
+func (r *damagedReader) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		for entry, err := range r.Reader.Entries(ctx, from) {
+			if entry.Seq == r.end {
+				return
+			}
+			if entry.Seq == r.entry {
+				entry.Bytes = bytes.Replace(entry.Bytes, []byte("anonymous"), []byte("anonymouz"), 1)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	content, err := r.Reader.Content(ctx, digest)
+	switch {
+	case r.noContent:
+		return nil, storage.ErrNotFound
+	case r.badContent:
+		return append(content, 'x'), err
+	}
+	return content, err
+}
+
+// erasingReader is a log of which content is erased before the content with number at is read.
+type erasingReader struct {
+	storage.Reader
+	at    int
+	erase func() // nil afterwards
+}
+
+func (r *erasingReader) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+	if r.at--; r.at == 0 {
+		r.erase()
+		r.erase = nil
+	}
+	return r.Reader.Content(ctx, digest)
+}

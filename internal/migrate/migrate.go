@@ -1,0 +1,389 @@
+// Package migrate moves all ledgers of a server between its data folder and a PostgreSQL
+// database: entries, tree, checkpoints, content, redactions, idempotency keys, and settings.
+//
+// The order of its steps decides what an interruption leaves behind. The target is locked
+// against servers until the source is marked as moved, and the source is locked against them
+// while it is copied. So a record is never acknowledged by both sides, and none is lost.
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/ledger"
+	"colophon/proofs/audit"
+	"colophon/storage"
+)
+
+// Options holds the flags of migrate.
+type Options struct {
+	From, To string // a data folder, or the URL of a database
+	Undo     bool
+}
+
+// errMovedElsewhere: the source was moved, and not to the target.
+var errMovedElsewhere = errors.New("its ledgers were moved to another place")
+
+// Run moves the ledgers, or continues an interrupted move.
+func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
+	from, to, err := parsePlaces(c, o.From, o.To)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.close(), from.close()) }()
+	m := &move{console: c, from: from, to: to}
+	if o.Undo {
+		err = m.undo(ctx)
+	} else {
+		err = m.run(ctx)
+	}
+	return explain(ctx, err)
+}
+
+// explain adds what to do to an error of a move.
+func explain(ctx context.Context, err error) error {
+	var explained *cli.ExitError
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return cli.Exitf(cli.ExitFailed, "interrupted; run the command again with the same arguments to continue")
+	case errors.As(err, &explained):
+	case errors.Is(err, storage.ErrNoSpace):
+		return cli.Exitf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
+	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe source is still the valid one. Run colophon fsck on it", err)
+	case errors.Is(err, errDiverged):
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
+	}
+	return err
+}
+
+// move is a move of all ledgers from one place to another.
+type move struct {
+	console  *cli.Console
+	from, to place
+	source   storage.Database
+	target   storage.Database
+}
+
+// open opens both places. moved and complete report how far earlier runs have come.
+func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
+	if m.source, err = m.from.openSource(ctx); err != nil {
+		return false, false, err
+	}
+	if moved, err = m.from.moved(ctx); err != nil {
+		return false, false, err
+	}
+	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
+	if errors.Is(err, errMovedElsewhere) {
+		return false, false, cli.Refused("%s: %w; to copy it again, undo that move, or move the ledgers from where they are now", m.from, err)
+	}
+	return moved, complete, err
+}
+
+func (m *move) run(ctx context.Context) error {
+	moved, complete, err := m.open(ctx)
+	switch {
+	case err != nil:
+		return err
+	case complete && !moved:
+		return cli.Refused("%s has ledgers already; name an empty one with --to", m.to)
+	case complete:
+		if err := m.to.arrive(ctx); err != nil {
+			return err
+		}
+		m.console.Say("the ledgers were moved before: nothing to do")
+		return nil
+	case moved:
+		if err := sameLedgers(ctx, m.source, m.target); err != nil {
+			return cli.Refused("%s: %w: %w", m.from, errMovedElsewhere, err)
+		}
+	default:
+		if err := m.from.hold(ctx, m.to); err != nil {
+			return err
+		}
+		if err := m.copy(ctx); err != nil {
+			if _, is := m.from.(*base); is {
+				m.console.Say("no server starts on %s until the move has ended; to stay with it, run the command with --undo", m.from)
+			}
+			return err
+		}
+		if err := m.from.leave(ctx, m.to); err != nil {
+			return err
+		}
+	}
+	names, err := ledgerNames(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	if err := moveTokens(m.from, m.to); err != nil {
+		return err
+	}
+	if err := m.to.arrive(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.console.Out, "moved %s from %s to %s\n", strings.Join(names, ", "), m.from, m.to)
+	m.from.advise(names)
+	m.to.advise(names)
+	return nil
+}
+
+// moveTokens replaces the tokens of a place by those of another one, if that has any. No server
+// uses either of them.
+func moveTokens(from, to place) error {
+	text, err := from.tokens().Text()
+	if err == nil && text != nil {
+		err = to.tokens().SetText(text)
+	}
+	if err != nil {
+		return fmt.Errorf("copying the tokens: %w", err)
+	}
+	return nil
+}
+
+func ledgerNames(ctx context.Context, database storage.Database) (names []string, err error) {
+	infos, err := database.Ledgers(ctx)
+	for _, info := range infos {
+		names = append(names, info.Name)
+	}
+	return names, err
+}
+
+// copy copies all ledgers and verifies the copies.
+func (m *move) copy(ctx context.Context) error {
+	infos, err := m.source.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.checkNames(ctx, infos); err != nil {
+		return err
+	}
+	if _, err := m.from.tokens().Text(); err != nil { // before the work
+		return err
+	}
+	walked := make(map[string]*audit.Report)
+	for _, info := range infos {
+		report, err := m.copyLedger(ctx, info)
+		if err != nil {
+			return fmt.Errorf("ledger %q: %w", info.Name, err)
+		}
+		walked[info.Name] = report
+	}
+	if err := m.checkKeys(ctx, walked); err != nil {
+		return err
+	}
+	if held, is := m.source.(interface{ CheckHeld(context.Context) error }); is {
+		if err := held.CheckHeld(ctx); err != nil {
+			return fmt.Errorf("a server has written to %s: stop it, and run the command again: %w", m.from, err)
+		}
+	}
+	return sameLedgers(ctx, m.source, m.target)
+}
+
+// checkNames refuses a target with ledgers that the source does not have.
+func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
+	stored, err := m.target.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range stored {
+		if !slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
+			return fmt.Errorf("%w: %s has a ledger %q of origin %q, the source does not", errDiverged, m.to, info.Name, info.Origin)
+		}
+	}
+	return nil
+}
+
+// copyLedger copies one ledger, and audits the copy.
+func (m *move) copyLedger(ctx context.Context, info storage.Info) (*audit.Report, error) {
+	from, err := m.source.Ledger(ctx, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.target.Ledger(ctx, info.Name)
+	if errors.Is(err, storage.ErrNotFound) {
+		unfrozen := info
+		unfrozen.Frozen = false
+		to, err = m.target.Create(ctx, unfrozen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := copySettings(ctx, from, to); err != nil {
+		return nil, err
+	}
+	head, err := from.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bar := cli.NewProgress(m.console, int64(head.Size), "copying "+info.Name)
+	_, err = copyLedger(ctx, from, to, bar.Set)
+	bar.Finish()
+	if err != nil {
+		return nil, err
+	}
+	if info.Frozen {
+		if err := to.Freeze(ctx); err != nil && !errors.Is(err, storage.ErrFrozen) {
+			return nil, err
+		}
+	}
+	return m.audit(ctx, info, from, to, head)
+}
+
+// copySettings copies the settings that the source has.
+func copySettings(ctx context.Context, from storage.Reader, to storage.Store) error {
+	for _, name := range ledger.SettingNames() {
+		value, err := from.Setting(ctx, name)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := to.SetSetting(ctx, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit walks over the copy, with the keys that the source's log names.
+func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
+	keys, err := ledger.StoredKeys(ctx, from)
+	if err != nil || keys == nil {
+		return &audit.Report{}, err
+	}
+	bar := cli.NewProgress(m.console, int64(head.Size), "checking the copy of "+info.Name)
+	defer bar.Finish()
+	report, err := audit.Log(ctx, ledger.AuditSource(to), audit.Options{
+		Verifiers: keys.Verifiers(), Ledger: info.Name, Progress: func(done, _ uint64) { bar.Set(done) },
+	})
+	if err == nil && report.Damage != nil {
+		err = fmt.Errorf("%w: the copy: %w", storage.ErrDamaged, report.Damage)
+	}
+	return report, err
+}
+
+// checkKeys checks that the target has nothing that follows from no log.
+func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
+	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
+	defer bar.Finish()
+	strays, err := ledger.CheckKeys(ctx, m.target, walked, bar.Set)
+	if err == nil && len(strays) > 0 {
+		err = fmt.Errorf("%w: the copy: ledger %q: %w", storage.ErrDamaged, strays[0].Ledger, strays[0])
+	}
+	return err
+}
+
+// sameLedgers returns an error unless two databases have the same ledgers with equal heads. In
+// a database that can be written, it takes the ledgers over, so that no server can write to them.
+func sameLedgers(ctx context.Context, a, b storage.Database) error {
+	ofA, err := a.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	ofB, err := b.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(ofA, ofB, func(a, b storage.Info) bool {
+		return a.Name == b.Name && a.Origin == b.Origin && a.Frozen == b.Frozen && a.RejectMismatch == b.RejectMismatch &&
+			a.Created.Truncate(time.Microsecond).Equal(b.Created.Truncate(time.Microsecond))
+	}) {
+		return fmt.Errorf("%w: the ledgers of the two are not the same", errDiverged)
+	}
+	for _, info := range ofA {
+		heads := [2]storage.Head{}
+		for i, database := range []storage.Database{a, b} {
+			store, err := database.Ledger(ctx, info.Name)
+			if err == nil {
+				heads[i], err = store.Head(ctx)
+			}
+			if err != nil {
+				return fmt.Errorf("ledger %q: %w", info.Name, err)
+			}
+		}
+		if !sameHead(heads[0], heads[1]) {
+			return fmt.Errorf("%w: ledger %q has %d entries in the source and %d in the target", errDiverged, info.Name, heads[0].Size, heads[1].Size)
+		}
+	}
+	return nil
+}
+
+// undo makes the source valid again, if nothing was written to the target.
+func (m *move) undo(ctx context.Context) (err error) {
+	if m.source, err = m.from.openSource(ctx); err != nil {
+		return err
+	}
+	moved, err := m.from.moved(ctx)
+	if err != nil {
+		return err
+	}
+	if moved {
+		if err := m.takeBack(ctx); err != nil {
+			return err
+		}
+		if err := moveTokens(m.to, m.from); err != nil {
+			return err
+		}
+	}
+	if err := m.from.unleave(ctx); err != nil {
+		return err
+	}
+	m.console.Say("%s has the ledgers again", m.from)
+	return nil
+}
+
+// takeBack locks the target against servers, unless it has more than the source.
+func (m *move) takeBack(ctx context.Context) error {
+	target, complete, err := m.to.openTarget(ctx, m.from, true)
+	if errors.Is(err, errMovedElsewhere) {
+		return cli.Refused("%s: %w than %s", m.from, err, m.to)
+	}
+	if err != nil {
+		return err
+	}
+	refused := func(err error) error {
+		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If %s was written since, move its ledgers back: colophon migrate with --from and --to exchanged", err, m.to)
+	}
+	if err := sameLedgers(ctx, m.source, target); err != nil {
+		return refused(err)
+	}
+	if !complete {
+		return nil
+	}
+	if target, err = m.to.unarrive(ctx, m.from); err != nil {
+		return err
+	}
+	if err := sameLedgers(ctx, m.source, target); err != nil { // a server has written meanwhile
+		return errors.Join(refused(err), m.to.arrive(ctx))
+	}
+	return nil
+}
+
+// advise says what remains in the folder, and what it lacks.
+func (f *folder) advise(names []string) {
+	if exists(datadir.Moved(f.data)) {
+		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.Moved(f.data))
+		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database: serve it with --data %s and --store", f.data)
+		return
+	}
+	keys := datadir.SigningKeys(f.console, f.data)
+	for _, name := range names {
+		if _, err := keys.Load(name); errors.Is(err, storage.ErrNotFound) {
+			f.console.Say("%s has no signing key of ledger %q: copy keys and marks from the data folder of the server that used the database", f.data, name)
+		}
+	}
+}
+
+// advise says what remains in the database.
+func (b *base) advise([]string) {
+	if m, err := b.database.Move(context.Background()); err == nil && m.State != "" {
+		b.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", b)
+	}
+}

@@ -1,0 +1,464 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/internal/datadir"
+	"colophon/internal/testing/ledgertest"
+	"colophon/ledger"
+	"colophon/proofs"
+	"colophon/proofs/audit"
+	"colophon/storage"
+	"colophon/storage/faulty"
+	"colophon/storage/memory"
+	"colophon/storage/postgres"
+)
+
+// Both directions keep everything that the storage contract shows, and a server afterwards gives
+// the same answers to the same idempotency keys.
+func TestMoveBothWays(t *testing.T) {
+	l, url := everyKind(t), emptyURL(t)
+	record := `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`
+	replayed := func(data, store string) string {
+		at, stop := serve(t, data, store)
+		defer stop()
+		status, answer := ledgertest.Send(t, "POST", at+"/ipc-records", record, "application/json")
+		require.Equal(t, http.StatusOK, status, answer)
+		return answer
+	}
+	database := openFolder(t, datadir.Database(l.Data))
+	before := read(t, database)
+	require.NoError(t, database.Close())
+	require.Len(t, before, 2)
+	require.NotEmpty(t, before[ledger.Default].Redactions)
+	require.True(t, before["old"].Info.Frozen)
+	receipt := replayed(l.Data, "")
+
+	c, said := console()
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+	moved := openBase(t, url)
+	require.Equal(t, before, read(t, moved))
+	requireClean(t, moved)
+	require.NoError(t, moved.Close())
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), "again")
+	require.Contains(t, said.String(), "nothing to do")
+	require.Equal(t, receipt, replayed(l.Data, url))
+
+	// The folder keeps keys and marks; a server does not start on the old log.
+	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
+	database = openFolder(t, datadir.Database(l.Data))
+	require.Equal(t, before, read(t, database))
+	requireClean(t, database)
+	require.NoError(t, database.Close())
+	require.Equal(t, receipt, replayed(l.Data, ""))
+	require.NoFileExists(t, datadir.Store(l.Data))
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	var refused *postgres.MoveError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, postgres.Moved, refused.State)
+}
+
+// requireClean checks a database as fsck does.
+func requireClean(t *testing.T, database storage.Database) {
+	t.Helper()
+	infos, err := database.Ledgers(t.Context())
+	require.NoError(t, err)
+	walked := make(map[string]*audit.Report)
+	for _, info := range infos {
+		store, err := database.Ledger(t.Context(), info.Name)
+		require.NoError(t, err)
+		keys, err := ledger.StoredKeys(t.Context(), store)
+		require.NoError(t, err)
+		report, err := audit.Log(t.Context(), ledger.AuditSource(store), audit.Options{Verifiers: keys.Verifiers(), Ledger: info.Name})
+		require.NoError(t, err)
+		require.Nil(t, report.Damage)
+		walked[info.Name] = report
+	}
+	strays, err := ledger.CheckKeys(t.Context(), database, walked, nil)
+	require.NoError(t, err)
+	require.Empty(t, strays)
+}
+
+// A copy that fails at any commit continues where it was.
+func TestCopyContinues(t *testing.T) {
+	l := everyKind(t)
+	database := openFolder(t, datadir.Database(l.Data))
+	defer func() { require.NoError(t, database.Close()) }()
+	want := read(t, database)[ledger.Default]
+	from, err := database.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	target := memory.New()
+	info := want.Info
+	_, err = target.Create(t.Context(), info)
+	require.NoError(t, err)
+	runs, most := 0, 0
+	for mode := faulty.Fail; ; runs++ {
+		// Each run makes a commit or two, of another length, before one fails, or is made and
+		// reported as failed.
+		mode = map[bool]faulty.Mode{true: faulty.Lie, false: faulty.Fail}[mode == faulty.Fail]
+		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
+		to, err := failing.Ledger(t.Context(), ledger.Default)
+		require.NoError(t, err)
+		c := newCopier(t.Context(), from, to, func(uint64) {})
+		c.most = 1 + runs%7
+		most = max(most, c.most)
+		require.NoError(t, copySettings(t.Context(), from, to))
+		if _, err = c.run(); err == nil {
+			break
+		}
+		head, err := to.Head(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, head.Size < want.Head.Size, len(head.Checkpoint) == 0, "only the last head is signed")
+	}
+	require.Greater(t, runs, 10)
+	require.Equal(t, 7, most)
+	to, err := target.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	require.Equal(t, want, readLedger(t, to, info))
+}
+
+// What the source erases between two runs is erased in the copy.
+func TestErasedBetweenRuns(t *testing.T) {
+	l := ledgertest.New(t, 20, 0, 0)
+	target := memory.New()
+	copied := func() storage.Store {
+		database := openFolder(t, datadir.Database(l.Data))
+		defer func() { require.NoError(t, database.Close()) }()
+		from, err := database.Ledger(t.Context(), ledger.Default)
+		require.NoError(t, err)
+		info, err := from.Info(t.Context())
+		require.NoError(t, err)
+		to, err := target.Ledger(t.Context(), ledger.Default)
+		if errors.Is(err, storage.ErrNotFound) {
+			to, err = target.Create(t.Context(), info)
+		}
+		require.NoError(t, err)
+		require.NoError(t, copySettings(t.Context(), from, to))
+		_, err = copyLedger(t.Context(), from, to, func(uint64) {})
+		require.NoError(t, err)
+		require.Equal(t, readLedger(t, from, info), readLedger(t, to, info))
+		return to
+	}
+	before := readLedger(t, copied(), storage.Info{})
+	at, stop := serve(t, l.Data, "")
+	status, answer := ledgertest.Send(t, "DELETE", at+"/records/"+seqText(l.At["other"])+"/content", `{"reason":"Asked for."}`, "application/json")
+	stop()
+	require.Equal(t, http.StatusCreated, status, answer)
+	after := readLedger(t, copied(), storage.Info{})
+	require.Less(t, len(after.Contents), len(before.Contents))
+	require.Len(t, after.Redactions, 2)
+}
+
+// A move that ends between any two of its steps continues with the same arguments. Meanwhile a
+// server starts on at most one side.
+func TestInterruptedMove(t *testing.T) {
+	l := ledgertest.New(t, 5, 0, 5)
+	url := emptyURL(t)
+	serves := func() (folder, base bool) {
+		n, err := openedNode(t, l.Data, "")
+		if folder = err == nil; folder {
+			require.NoError(t, n.Close())
+		}
+		database, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+		if err == nil {
+			infos, err := database.Ledgers(t.Context())
+			require.NoError(t, err)
+			base = len(infos) > 0
+			require.NoError(t, database.Close())
+		}
+		require.False(t, folder && base)
+		return folder, base
+	}
+	c, _ := console()
+	for _, way := range []Options{{From: l.Data, To: url}, {From: url, To: l.Data}} {
+		for step := 0; ; step++ {
+			from, to, err := parsePlaces(c, way.From, way.To)
+			require.NoError(t, err)
+			steps := &steps{left: step}
+			m := &move{console: c, from: stepped{from, steps}, to: stepped{to, steps}}
+			err = m.run(t.Context())
+			require.NoError(t, errors.Join(to.close(), from.close()))
+			folder, base := serves()
+			if err == nil {
+				require.Equal(t, way.From == url, folder)
+				require.Equal(t, way.To == url, base)
+				break
+			}
+			require.ErrorIs(t, err, errStep)
+		}
+		require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+		if way.To == url {
+			continue
+		}
+		database := openFolder(t, datadir.Database(l.Data))
+		requireClean(t, database)
+		require.NoError(t, database.Close())
+	}
+}
+
+var errStep = errors.New("interrupted by the test")
+
+// steps counts down to an interruption.
+type steps struct{ left int }
+
+func (s *steps) next() error {
+	if s.left--; s.left < 0 {
+		return errStep
+	}
+	return nil
+}
+
+// stepped is a place that fails before or after one of its steps.
+type stepped struct {
+	place
+	*steps
+}
+
+func (s stepped) around(step func() error) error {
+	if err := s.next(); err != nil {
+		return err
+	}
+	if err := step(); err != nil {
+		return err
+	}
+	return s.next()
+}
+
+func (s stepped) hold(ctx context.Context, peer place) error {
+	return s.around(func() error { return s.place.hold(ctx, peer) })
+}
+
+func (s stepped) leave(ctx context.Context, peer place) error {
+	return s.around(func() error { return s.place.leave(ctx, peer) })
+}
+
+func (s stepped) arrive(ctx context.Context) error {
+	return s.around(func() error { return s.place.arrive(ctx) })
+}
+
+// A move is undone unless the target was written.
+func TestUndo(t *testing.T) {
+	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
+	c, said := console()
+	run := func(from, to string, undo bool) error {
+		return Run(t.Context(), c, Options{From: from, To: to, Undo: undo})
+	}
+	require.NoError(t, run(l.Data, url, false))
+	require.NoError(t, run(l.Data, url, true), said)
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	require.ErrorAs(t, err, new(*postgres.MoveError), "the copy is no ledger any more")
+	at, stop := serve(t, l.Data, "")
+	status, _ := ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"After?"},"output":"After.","model":"m1"}`, "application/json")
+	stop()
+	require.Equal(t, http.StatusCreated, status)
+
+	// Moved again, with what was written, and written there.
+	require.NoError(t, run(l.Data, url, false), said)
+	at, stop = serve(t, l.Data, url)
+	require.Equal(t, l.Size+1, ledgertest.Head(t, at))
+	status, _ = ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"There?"},"output":"There.","model":"m1"}`, "application/json")
+	stop()
+	require.Equal(t, http.StatusCreated, status)
+	require.ErrorContains(t, run(l.Data, url, true), "the move cannot be undone")
+	at, stop = serve(t, l.Data, url)
+	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
+	stop()
+
+	// Back, undone, and back again.
+	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, run(url, l.Data, false), said)
+	require.NoError(t, run(url, l.Data, true), said)
+	at, stop = serve(t, l.Data, url)
+	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
+	stop()
+}
+
+// Arguments and places that do not fit are refused, and change nothing.
+func TestRefusedMoves(t *testing.T) {
+	l, other, url := ledgertest.New(t, 0, 0, 0), ledgertest.New(t, 0, 0, 0), emptyURL(t)
+	c, _ := console()
+	refused := func(from, to, message string) {
+		t.Helper()
+		err := Run(t.Context(), c, Options{From: from, To: to})
+		var exit *cli.ExitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, cli.ExitUsage, exit.Code)
+		require.ErrorContains(t, err, message)
+	}
+	refused(l.Data, "", "--from and --to are needed")
+	refused(l.Data, other.Data, "one of them must be a data folder")
+	refused(filepath.Join(t.TempDir(), "none"), url, "has no database")
+	foreign := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(foreign, "notes.txt"), nil, 0o600))
+	refused(url, foreign, "has no ledger but has other files")
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
+	refused(other.Data, url, "has ledgers already")
+	refused(url, other.Data, "has ledgers already")
+	refused(l.Data, emptyURL(t), "moved to another place")
+	_, stop := serve(t, l.Data, url)
+	stop()
+	_, stop = serve(t, other.Data, "")
+	stop()
+	_, err := openedNode(t, l.Data, "")
+	require.ErrorContains(t, err, "the log of the folder "+l.Data+" was moved to another database")
+}
+
+// A damaged source is not moved.
+func TestDamagedSource(t *testing.T) {
+	l := ledgertest.New(t, 300, 0, 0)
+	source := openFolder(t, datadir.Database(l.Data))
+	defer func() { require.NoError(t, source.Close()) }()
+	from, err := source.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	head, err := from.Head(t.Context())
+	require.NoError(t, err)
+	signer, err := datadir.Keys(l.Data).Load(ledger.Default)
+	require.NoError(t, err)
+	signedRoot, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: signer.Origin(), Size: head.Size, Root: proofs.Hash{1}}, signer)
+	require.NoError(t, err)
+	for name, damage := range map[string]func(*damagedReader){
+		"an entry":          func(r *damagedReader) { r.entry = 7 },
+		"the last entry":    func(r *damagedReader) { r.entry = head.Size - 1 },
+		"a missing content": func(r *damagedReader) { r.noContent = true },
+		"a changed content": func(r *damagedReader) { r.badContent = true },
+		"the head":          func(r *damagedReader) { r.tip = true },
+		"the checkpoint":    func(r *damagedReader) { r.checkpoint = true },
+		"the root":          func(r *damagedReader) { r.signed = signedRoot },
+		"a short log":       func(r *damagedReader) { r.end = 9 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := memory.New()
+			info, err := from.Info(t.Context())
+			require.NoError(t, err)
+			to, err := target.Create(t.Context(), info)
+			require.NoError(t, err)
+			r := &damagedReader{Reader: from, entry: ^uint64(0), end: ^uint64(0)}
+			damage(r)
+			_, err = copyLedger(t.Context(), r, to, func(uint64) {})
+			require.Error(t, err)
+			require.True(t, errors.Is(err, ledger.ErrDamaged) || errors.Is(err, storage.ErrDamaged), err)
+			stored, err := to.Head(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, stored.Checkpoint)
+		})
+	}
+}
+
+// A folder that a server uses is not moved.
+func TestFolderInUse(t *testing.T) {
+	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
+	n := openNode(t, l.Data, "")
+	c, _ := console()
+	err := Run(t.Context(), c, Options{From: l.Data, To: url})
+	var exit *cli.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, cli.ExitInUse, exit.Code)
+	require.NoError(t, n.Close())
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
+	n = openNode(t, l.Data, url)
+	err = Run(t.Context(), c, Options{From: url, To: l.Data})
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, cli.ExitInUse, exit.Code)
+	require.NoError(t, n.Close())
+	_, err = os.Stat(datadir.Incoming(l.Data))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// A server that runs with another folder writes nothing once its ledgers are being moved.
+func TestServerDuringMove(t *testing.T) {
+	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
+	c, _ := console()
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
+	running, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	require.NoError(t, err)
+	store, err := running.Ledger(t.Context(), ledger.Default)
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), c, Options{From: url, To: filepath.Join(t.TempDir(), "new")}))
+	require.ErrorIs(t, store.SetSetting(t.Context(), "log", []byte("public")), storage.ErrConflict)
+	_, err = running.Create(t.Context(), storage.Info{Name: "late", Origin: "late"})
+	require.ErrorAs(t, err, new(*postgres.MoveError))
+	_, err = running.Ledger(t.Context(), ledger.Default)
+	require.Error(t, err)
+	require.NoError(t, running.Close())
+}
+
+func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
+
+// Tokens move with the ledgers: what is revoked on one side is not valid again on the other.
+func TestTokensMove(t *testing.T) {
+	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
+	c, said := console()
+	folder := access.Store{Dir: datadir.Access(l.Data), Now: time.Now}
+	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}
+	for _, name := range []string{"one", "two", "three"} {
+		_, err := folder.Create(access.NewToken{Name: name, Grants: grants})
+		require.NoError(t, err)
+	}
+	states := func(s access.Store) (states []string) {
+		t.Helper()
+		list, err := s.List()
+		require.NoError(t, err)
+		for _, token := range list {
+			states = append(states, token.State(time.Now()))
+		}
+		return states
+	}
+	_, err := folder.Revoke("one")
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	require.NoError(t, err)
+	shared := access.Store{Shared: database, Now: time.Now}
+	require.Equal(t, []string{"revoked", "active", "active"}, states(shared))
+	_, err = shared.Revoke("two")
+	require.NoError(t, err)
+	require.NoError(t, access.TakeOver(folder.Dir, database), "a server on the folder puts the old file aside")
+	require.NoError(t, database.Close())
+
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url, Undo: true}), said)
+	require.Equal(t, []string{"revoked", "revoked", "active"}, states(folder))
+	_, err = folder.Revoke("three")
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
+	require.Equal(t, []string{"revoked", "revoked", "revoked"}, states(folder))
+}
+
+// Content that is erased while a growing ledger is copied is not in the copy.
+func TestErasedDuringSnapshot(t *testing.T) {
+	l := ledgertest.New(t, 30, 0, 30)
+	n := openNode(t, l.Data, "")
+	defer func() { require.NoError(t, n.Close()) }()
+	of, err := n.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	var victims ledger.SeqSet
+	for _, name := range []string{"labelled", "other"} {
+		victims.Add(l.At[name])
+	}
+	from := &erasingReader{Reader: of.Store(), at: 3, erase: func() {
+		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
+	}}
+	target := memory.New()
+	to, err := target.Create(t.Context(), of.Info())
+	require.NoError(t, err)
+	require.NoError(t, copyGrowing(t.Context(), from, to, func(uint64) {}))
+	require.Nil(t, from.erase)
+	got := readLedger(t, to, storage.Info{})
+	require.Equal(t, readLedger(t, of.Store(), storage.Info{}), got)
+	require.Len(t, got.Redactions, 3)
+}

@@ -1,0 +1,54 @@
+package migrate
+
+import (
+	"context"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/storage"
+	"colophon/storage/postgres"
+)
+
+// place is one side of a migration: a data folder, or a database. At each moment a server
+// starts on at most one of the two sides, whenever the migration is interrupted.
+type place interface {
+	// String names the place for people. It has no password.
+	String() string
+	// openSource opens the ledgers to copy.
+	openSource(ctx context.Context) (storage.Database, error)
+	// hold locks the source against servers.
+	hold(ctx context.Context, peer place) error
+	// moved reports whether leave has marked the source. It is called after openSource.
+	moved(ctx context.Context) (bool, error)
+	// openTarget opens a place that takes the ledgers. No server starts on it until arrive. If
+	// it has ledgers and an earlier arrive made them ready, complete is true, and the database
+	// can only be read. If resume is true, it must have been opened before.
+	openTarget(ctx context.Context, peer place, resume bool) (database storage.Database, complete bool, err error)
+	// leave marks the source as moved. No server starts on it from then on.
+	leave(ctx context.Context, peer place) error
+	// arrive makes the target ready for a server. It comes after leave.
+	arrive(ctx context.Context) error
+	// unarrive undoes arrive, and unleave undoes leave. unarrive comes first. It returns a
+	// database that is locked against servers.
+	unarrive(ctx context.Context, peer place) (storage.Database, error)
+	unleave(ctx context.Context) error
+	// tokens returns the store of the tokens. The place must be open.
+	tokens() access.Store
+	// advise tells the user what remains to do after a move of the named ledgers.
+	advise(names []string)
+	// close closes the database, if it is open, and gives up all locks.
+	close() error
+}
+
+// parsePlaces returns the two sides that --from and --to name. One is a folder.
+func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
+	switch {
+	case from == "" || to == "":
+		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to are needed: a data folder, and the URL of a PostgreSQL database")
+	case postgres.IsURL(from) == postgres.IsURL(to):
+		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to: one of them must be a data folder, and the other one the URL (postgres://user@host/database) of a PostgreSQL database")
+	case postgres.IsURL(from):
+		return &base{console: c, url: from}, &folder{console: c, data: to}, nil
+	}
+	return &folder{console: c, data: from}, &base{console: c, url: to}, nil
+}

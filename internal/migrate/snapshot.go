@@ -1,0 +1,85 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"colophon/api/access"
+	"colophon/internal/cli"
+	"colophon/storage"
+	"colophon/storage/pebble"
+	"colophon/storage/postgres"
+)
+
+// Snapshot copies all ledgers of a PostgreSQL database into a new folder of the engine, and the
+// tokens into another one. Servers may write meanwhile: each copy is the ledger at a head that was
+// signed after Snapshot began.
+func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
+	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	infos, err := source.Ledgers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if err := snapshotLedger(ctx, c, source, target, info); err != nil {
+			return explain(ctx, fmt.Errorf("ledger %q: %w", info.Name, err))
+		}
+	}
+	text, err := access.Store{Shared: source}.Text()
+	if err != nil || text == nil {
+		return err
+	}
+	return access.Store{Dir: tokens}.SetText(text)
+}
+
+func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.Database, info storage.Info) error {
+	from, err := source.Ledger(ctx, info.Name)
+	if err != nil {
+		return err
+	}
+	head, err := from.Head(ctx)
+	if err != nil {
+		return err
+	}
+	frozen := info.Frozen
+	info.Frozen = false
+	to, err := target.Create(ctx, info)
+	if err != nil {
+		return err
+	}
+	bar := cli.NewProgress(c, int64(head.Size), "reading "+info.Name)
+	defer bar.Finish()
+	if err := copyGrowing(ctx, from, to, bar.Set); err != nil {
+		return err
+	}
+	if frozen {
+		return to.Freeze(ctx)
+	}
+	return nil
+}
+
+// copyGrowing copies a ledger that others write. If content was erased while it copied, it
+// continues until it has the events that erased it.
+func copyGrowing(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) error {
+	for {
+		c := newCopier(ctx, from, to, progress)
+		c.growing = true
+		head, err := c.run()
+		if err != nil {
+			return err
+		}
+		if c.erasedBy < head.Size {
+			return copySettings(ctx, from, to)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colophon/storage/postgres"
+)
+
+// Metrics of a PostgreSQL database (docs/scaling.md).
+var (
+	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes that the database did not answer at first, so that their outcome had to be found out.", nil, nil)
+	connections     = prometheus.NewDesc("colophon_storage_connections", "Connections to the database in use.", []string{"pool"}, nil)
+	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Bound of the connections to the database.", []string{"pool"}, nil)
+	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Time that operations have waited for a connection to the database.", []string{"pool"}, nil)
+)
+
+// measureEvery is the minimum time between two measurements of the tables.
+const measureEvery = time.Minute
+
+// databaseCollector exports measurements of a PostgreSQL database.
+type databaseCollector struct {
+	database *postgres.Database
+	log      *slog.Logger
+
+	mu       sync.Mutex // guards what follows
+	measured time.Time  // zero: not yet
+	bytes    int64
+	err      error
+}
+
+// Describe implements prometheus.Collector.
+func (d *databaseCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{unanswered, connections, connectionsMost, connectionsWait, storageDisk} {
+		ch <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
+	m := d.database.Metrics()
+	ch <- prometheus.MustNewConstMetric(unanswered, prometheus.CounterValue, float64(m.Unanswered))
+	for name, pool := range map[string]postgres.PoolMetrics{"read": m.Reads, "write": m.Writes} {
+		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(pool.InUse), name)
+		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.Most), name)
+		ch <- prometheus.MustNewConstMetric(connectionsWait, prometheus.CounterValue, pool.Waited.Seconds(), name)
+	}
+	if bytes, err := d.size(); err == nil {
+		ch <- prometheus.MustNewConstMetric(storageDisk, prometheus.GaugeValue, float64(bytes))
+	}
+}
+
+// size returns the size of the tables, at most measureEvery old. It logs an error once.
+func (d *databaseCollector) size() (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.measured.IsZero() && time.Since(d.measured) < measureEvery {
+		return d.bytes, d.err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	before := d.err
+	d.bytes, d.err = d.database.DiskBytes(ctx)
+	d.measured = time.Now()
+	if d.err != nil && before == nil {
+		d.log.Warn("no metric of the size of the database", "error", d.err)
+	}
+	return d.bytes, d.err
+}

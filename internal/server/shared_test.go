@@ -1,0 +1,104 @@
+package server
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"colophon/api/access"
+	"colophon/internal/datadir"
+	"colophon/ledger"
+	"colophon/storage/postgres"
+	"colophon/storage/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// sharing returns the configuration of a server with a folder of its own and a shared database.
+func sharing(t *testing.T, url string) Config {
+	return Config{Data: filepath.Join(t.TempDir(), "data"), Store: url}.WithDefaults()
+}
+
+func emptyURL(t *testing.T) string {
+	s := postgrestest.Shared(t)
+	return s.URL("search_path", s.Schema(t))
+}
+
+func (g gate) answers(t *testing.T, token string) bool {
+	t.Helper()
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := g.who.Authenticate(r)
+	return err == nil
+}
+
+// Servers on one database have the same tokens: those that the first one had in its folder.
+func TestServersShareTokens(t *testing.T) {
+	url := emptyURL(t)
+	log := slog.New(slog.DiscardHandler)
+	one, two := sharing(t, url), sharing(t, url)
+	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}
+	made, err := access.Store{Dir: datadir.Access(one.Data), Now: time.Now}.Create(access.NewToken{Name: "old", Grants: grants})
+	require.NoError(t, err)
+	var gates []gate
+	for _, config := range []Config{one, two} {
+		g, err := openGate(t.Context(), config, log)
+		require.NoError(t, err)
+		require.True(t, g.who.Required())
+		gates = append(gates, g)
+	}
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log})
+	require.NoError(t, err)
+	store := access.Store{Shared: database, Now: time.Now}
+	fresh, err := store.Create(access.NewToken{Name: "fresh", Grants: grants})
+	require.NoError(t, err)
+	for _, g := range gates {
+		require.True(t, g.answers(t, made.Text))
+		require.Eventually(t, func() bool { return g.answers(t, fresh.Text) }, time.Minute, 10*time.Millisecond)
+	}
+	_, err = store.Revoke("old")
+	require.NoError(t, err)
+	for _, g := range gates {
+		require.Eventually(t, func() bool { return !g.answers(t, made.Text) }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, g.close())
+	}
+	require.NoError(t, database.Close())
+
+	// A third folder has a token that the database does not know.
+	three := sharing(t, url)
+	_, err = access.Store{Dir: datadir.Access(three.Data), Now: time.Now}.Create(access.NewToken{Name: "stranger", Grants: grants})
+	require.NoError(t, err)
+	_, err = openGate(t.Context(), three, log)
+	require.ErrorContains(t, err, `has token "stranger"`)
+}
+
+// A server has the settings of ledgers that another one has stored.
+func TestServersShareSettings(t *testing.T) {
+	url := emptyURL(t)
+	log := slog.New(slog.DiscardHandler)
+	config := sharing(t, url)
+	one, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
+	require.NoError(t, err)
+	config = sharing(t, url)
+	two, err := Open(t.Context(), config, datadir.Keys(config.Data), log) // takes the ledger over
+	require.NoError(t, err)
+	first, err := one.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	second, err := two.Host.Ledger(ledger.Default)
+	require.NoError(t, err)
+	for _, public := range []bool{true, false} {
+		require.NoError(t, second.SetPublic(t.Context(), public))
+		require.NoError(t, second.RejectUnregistered(t.Context(), public))
+		require.Eventually(t, func() bool { return first.Public() == public && first.RejectsUnregistered() == public }, time.Minute, 10*time.Millisecond)
+	}
+	require.False(t, first.Info().Frozen)
+	require.NoError(t, second.Freeze(t.Context()))
+	require.Eventually(t, func() bool { return first.Info().Frozen }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, two.Close())
+	require.NoError(t, one.Close())
+}

@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// PoolMetrics describe the connections for reads, or those for writes.
+type PoolMetrics struct {
+	InUse  int32         // connections that run a statement now
+	Most   int32         // bound of InUse
+	Waited time.Duration // sum of the times that operations have waited for a connection
+}
+
+// Metrics are measurements since Open.
+type Metrics struct {
+	Reads, Writes PoolMetrics
+	// Unanswered is the number of writes that the server did not answer at first.
+	Unanswered uint64
+}
+
+// Metrics returns measurements of a database that was not opened for reading only.
+func (d *Database) Metrics() Metrics {
+	return Metrics{Reads: poolMetrics(d.reads), Writes: poolMetrics(d.writes), Unanswered: d.unanswered.Load()}
+}
+
+func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
+	s := pool.Stat()
+	return PoolMetrics{InUse: s.AcquiredConns(), Most: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
+}
+
+// DiskBytes returns the size of the tables with their indexes, dead rows included. It asks the
+// server about each file: call it rarely. It works on PostgreSQL.
+func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
+	var bytes int64
+	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+		WHERE c.relkind = 'r' AND c.relname LIKE 'colophon\_%' AND pg_table_is_visible(c.oid)`)
+	if err != nil {
+		return 0, fmt.Errorf("measuring the tables: %w", err)
+	}
+	return bytes, nil
+}

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// MoveState says what colophon migrate has done to a database.
+type MoveState string
+
+// The states of a database that is not in use.
+const (
+	// Arriving: ledgers are being copied into the database, and are not complete.
+	Arriving MoveState = "arriving"
+	// Leaving: ledgers are being copied out of the database.
+	Leaving MoveState = "leaving"
+	// Moved: the ledgers are complete elsewhere.
+	Moved MoveState = "moved"
+)
+
+// Move is the mark of a database that a migration has locked.
+type Move struct {
+	State MoveState `json:"state"`
+	Peer  string    `json:"peer"` // the other side, for people
+	Since time.Time `json:"since"`
+}
+
+// MoveError: the database is locked by a migration. Nothing was changed.
+type MoveError struct {
+	Move
+	Place string // of the database
+}
+
+// Error says what happened, and what to do.
+func (e *MoveError) Error() string {
+	since := e.Since.UTC().Format(time.RFC3339)
+	switch e.State {
+	case Arriving:
+		return fmt.Sprintf("the ledgers of %s are being copied into the database %s since %s, and are not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
+			e.Peer, e.Place, since)
+	case Leaving:
+		return fmt.Sprintf("the ledgers of the database %s are being copied to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to stay with the database", e.Place, e.Peer, since)
+	}
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: serve that one. If nothing was written there, colophon migrate --undo with the same arguments undoes the move; else move them back with colophon migrate",
+		e.Place, e.Peer, since)
+}
+
+// moveName is the name of the value that holds a Move.
+const moveName = "move"
+
+// notMoved is the condition of taking a ledger over, and of creating one.
+const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
+
+// Move returns the mark of the database; the zero Move if there is none.
+func (d *Database) Move(ctx context.Context) (Move, error) {
+	var m Move
+	text, stored, err := d.Value(ctx, moveName)
+	if err == nil && stored > 0 {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return Move{}, fmt.Errorf("reading whether the ledgers were moved: %w", err)
+	}
+	return m, nil
+}
+
+// SetMove marks the database, durably; the zero Move removes the mark. Only a database that was
+// opened with Config.Moving can then be written.
+func (d *Database) SetMove(ctx context.Context, m Move) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	err = d.change(ctx, func(conn *pgx.Conn) error {
+		if m == (Move{}) {
+			_, err := conn.Exec(ctx, `DELETE FROM colophon_shared WHERE name = $1`, moveName)
+			return err
+		}
+		_, err := conn.Exec(ctx, `INSERT INTO colophon_shared (name, version, value) VALUES ($1, 1, $2)
+			ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1, value = excluded.value`, moveName, text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("marking the database as %s: %w", m.State, err)
+	}
+	return nil
+}
+
+// checkMove returns a MoveError if the database must not be opened.
+func (d *Database) checkMove(ctx context.Context, cfg Config) error {
+	if cfg.Moving {
+		return nil
+	}
+	m, err := d.Move(ctx)
+	if err != nil {
+		return err
+	}
+	if m.State == "" || cfg.ReadOnly && m.State != Arriving { // what is left behind is complete
+		return nil
+	}
+	return &MoveError{Move: m, Place: d.Place()}
+}
+
+// CheckHeld returns an error if another process has taken over a ledger since this one opened it.
+func (d *Database) CheckHeld(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.ledgers {
+		var row headRow
+		if err := d.row(ctx, row.values(), selectHead, l.number); err != nil {
+			return fmt.Errorf("reading the writer of ledger %q: %w", l.name, err)
+		}
+		if row.epoch != l.epoch {
+			return fmt.Errorf("ledger %q: %w", l.name, errTakenOver)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"colophon/storage"
+)
+
+// Of several changes of one version of a value, one is made.
+func TestValues(t *testing.T) {
+	url := emptyURL(t)
+	one, two := openAt(t, url), openAt(t, url)
+	ctx := t.Context()
+	value, version, err := one.Value(ctx, "tokens")
+	require.NoError(t, err)
+	require.Zero(t, version)
+	require.Nil(t, value)
+	require.ErrorIs(t, one.SetValue(ctx, "tokens", 1, nil), storage.ErrConflict)
+	require.NoError(t, one.SetValue(ctx, "tokens", 0, []byte("a")))
+	require.ErrorIs(t, two.SetValue(ctx, "tokens", 0, []byte("b")), storage.ErrConflict)
+	require.NoError(t, two.SetValue(ctx, "tokens", 1, []byte("b")))
+	value, version, err = one.Value(ctx, "tokens")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, version)
+	require.Equal(t, "b", string(value))
+	var group errgroup.Group
+	made := make([]bool, 8)
+	for i := range made {
+		group.Go(func() error {
+			err := []*Database{one, two}[i%2].SetValue(ctx, "tokens", 2, []byte{byte(i)})
+			made[i] = err == nil
+			if err != nil {
+				require.ErrorIs(t, err, storage.ErrConflict)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	count := 0
+	for _, is := range made {
+		if is {
+			count++
+		}
+	}
+	require.Equal(t, 1, count)
+	version, err = two.Version(ctx, "tokens")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, version)
+	version, err = two.Version(ctx, "another")
+	require.NoError(t, err)
+	require.Zero(t, version)
+}
+
+// A database that is being moved, or was moved, is not opened, and no ledger of it is taken over
+// or made, except by the migration.
+func TestMovedDatabase(t *testing.T) {
+	url := emptyURL(t)
+	ctx := t.Context()
+	before := openAt(t, url)
+	_, err := before.Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	unopened := openAt(t, url)
+	moving, err := Open(ctx, Config{URL: url, Moving: true, Logger: silent()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, moving.Close()) }()
+	for _, state := range []MoveState{Arriving, Leaving, Moved} {
+		require.NoError(t, moving.SetMove(ctx, Move{State: state, Peer: "the folder data", Since: time.Now()}))
+		_, err = Open(ctx, Config{URL: url, Logger: silent()})
+		var refused *MoveError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, state, refused.State)
+		require.ErrorContains(t, err, "the folder data")
+		reader, err := Open(ctx, Config{URL: url, Logger: silent(), ReadOnly: true})
+		if state == Arriving {
+			require.ErrorAs(t, err, &refused)
+		} else {
+			require.NoError(t, err)
+			require.NoError(t, reader.Close())
+		}
+		_, err = unopened.Ledger(ctx, "default")
+		require.ErrorIs(t, err, errTakenOver)
+		_, err = unopened.Create(ctx, storage.Info{Name: "late"})
+		require.ErrorAs(t, err, &refused)
+	}
+	store, err := before.Ledger(ctx, "default")
+	require.NoError(t, err)
+	require.NoError(t, store.SetSetting(ctx, "x", []byte("1")), "it was open before")
+	_, err = moving.Ledger(ctx, "default")
+	require.NoError(t, err)
+	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)
+	require.NoError(t, moving.CheckHeld(ctx))
+	require.NoError(t, moving.SetMove(ctx, Move{}))
+	_, err = openAt(t, url).Ledger(ctx, "default")
+	require.NoError(t, err)
+	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
+}
+
+// Each change of a setting by any process, and each Freeze, can be seen.
+func TestSettingsVersion(t *testing.T) {
+	url := emptyURL(t)
+	ctx := t.Context()
+	one, two := openAt(t, url), openAt(t, url)
+	store, err := one.Create(ctx, storage.Info{Name: "default"})
+	require.NoError(t, err)
+	last, err := two.SettingsVersion(ctx)
+	require.NoError(t, err)
+	for _, change := range []func() error{
+		func() error { return store.SetSetting(ctx, "log", []byte("public")) },
+		func() error { return store.SetSetting(ctx, "log", []byte("private")) },
+		func() error { return store.Freeze(ctx) },
+	} {
+		require.NoError(t, change())
+		now, err := two.SettingsVersion(ctx)
+		require.NoError(t, err)
+		require.Greater(t, now, last)
+		last = now
+	}
+	bytes, err := two.DiskBytes(ctx)
+	require.NoError(t, err)
+	require.Positive(t, bytes)
+	require.Zero(t, one.Metrics().Unanswered)
+	require.Zero(t, one.Metrics().Writes.InUse)
+	require.EqualValues(t, writeConnections, one.Metrics().Writes.Most)
+}

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"colophon/storage"
+)
+
+// Value returns a named value of the whole database, which all its servers share. Its version is
+// 1 when it is first stored, and each change raises it by one. A value that is not stored has
+// version 0.
+func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
+	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
+	return value, version, unlessAbsent(err, name)
+}
+
+// Version returns the version of a named value, without reading the value.
+func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
+	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
+	return version, unlessAbsent(err, name)
+}
+
+func unlessAbsent(err error, name string) error {
+	if err == nil || errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("reading the value %q of the database: %w", name, err)
+}
+
+// SetValue replaces a named value of that version, durably; version 0 means that it is not
+// stored yet. It returns storage.ErrConflict if the stored version is another one. After any
+// other error the outcome is unknown.
+func (d *Database) SetValue(ctx context.Context, name string, version int64, value []byte) error {
+	err := d.change(ctx, func(conn *pgx.Conn) error {
+		query, arguments := `UPDATE colophon_shared SET version = version + 1, value = $3 WHERE name = $1 AND version = $2`, []any{name, version, filled(value)}
+		if version == 0 {
+			query, arguments = `INSERT INTO colophon_shared (name, version, value) VALUES ($1, 1, $2) ON CONFLICT DO NOTHING`, []any{name, filled(value)}
+		}
+		tag, err := conn.Exec(ctx, query, arguments...)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("%w: its version is not %d any longer", storage.ErrConflict, version)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("storing the value %q of the database: %w", name, err)
+	}
+	return nil
+}
+
+// change runs a transaction that concerns no single ledger.
+func (d *Database) change(ctx context.Context, apply func(*pgx.Conn) error) error {
+	if err := d.writable(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	err := inTransaction(ctx, d.writes, func(conn *pgx.Conn) error {
+		if err := begin(ctx, conn); err != nil {
+			return err
+		}
+		return apply(conn)
+	})
+	if errors.Is(err, storage.ErrConflict) {
+		return err
+	}
+	return explained(err)
+}
+
+// settingsName is the name of the value whose version each change of a setting of any ledger
+// raises, and each Freeze.
+const settingsName = "settings"
+
+const raiseSettings = `INSERT INTO colophon_shared (name, version, value) VALUES ('` + settingsName + `', 1, '')
+	ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1`
+
+// SettingsVersion returns a number that every change of a ledger's settings raises, by any
+// process, and every Freeze.
+func (d *Database) SettingsVersion(ctx context.Context) (int64, error) {
+	return d.Version(ctx, settingsName)
+}
