@@ -112,7 +112,7 @@ func (c Config) validate() error {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
 	case c.Store != "" && !postgres.IsURL(c.Store):
-		return errors.New("store: it is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
 	case c.Advertise != "" && c.Store == "":
 		return errors.New("advertise: there are no other servers without --store; leave it out")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
